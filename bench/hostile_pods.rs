@@ -1,9 +1,13 @@
 //! What pods cost that are made to cost much: `cargo bench --bench hostile_pods`.
 //!
-//! 200 pods of 1.3 MB go through what the controller does with them: a list in pages, decoding, the index, and a decision about each.
-//! Printed are the heap, the peak of the process and the longest decision, with the ratio to an honest pod. Nothing is judged.
+//! 200 pods of 1.3 MB go through what the controller does with them: a list in pages, decoding, the
+//! index, and a decision about each. Printed are the heap, the peak of the process and the longest
+//! decision, with the ratio to an honest pod. Nothing is judged.
 
-#![expect(clippy::expect_used, reason = "a benchmark stops where its fixture is broken")]
+#![expect(
+    clippy::expect_used,
+    reason = "a benchmark stops where its fixture is broken"
+)]
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -36,39 +40,79 @@ const ROUNDS: u32 = 100;
 type Shape = (&'static str, fn() -> Value);
 
 const SHAPES: [Shape; 9] = [
-    ("an image", || container("side", json!({"image": long("r.example/", "a")}))),
-    ("WITH_IMAGE", || {
-        container("side", json!({"env": [mark(), variable("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE", &long("r.example/", "a"))]}))
+    ("an image", || {
+        container("side", json!({"image": long("r.example/", "a")}))
     }),
-    ("a command", || container("side", json!({"command": [long("/x/", "a")]}))),
-    ("a PATH", || container("side", json!({"command": ["sleep"], "env": [mark(), variable("PATH", &long("", "/a:"))]}))),
+    ("WITH_IMAGE", || {
+        container(
+            "side",
+            json!({"env": [mark(), variable("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE", &long("r.example/", "a"))]}),
+        )
+    }),
+    ("a command", || {
+        container("side", json!({"command": [long("/x/", "a")]}))
+    }),
+    ("a PATH", || {
+        container(
+            "side",
+            json!({"command": ["sleep"], "env": [mark(), variable("PATH", &long("", "/a:"))]}),
+        )
+    }),
     ("variables", || {
-        let doubled = (1..20_000).map(|nth| variable(&format!("A{nth:05}"), &format!("$(A{0:05})$(A{0:05})", nth - 1)));
+        let doubled = (1..20_000).map(|nth| {
+            variable(
+                &format!("A{nth:05}"),
+                &format!("$(A{0:05})$(A{0:05})", nth - 1),
+            )
+        });
         let env: Vec<Value> = std::iter::once(mark()).chain(doubled).collect();
         container("side", json!({"command": ["$(A00500)"], "env": env}))
     }),
     ("8000 variables", || {
-        let doubled = (1..8_000).map(|nth| variable(&format!("A{nth:05}"), &format!("$(A{0:05})$(A{0:05}){1}", nth - 1, "a".repeat(90))));
+        let doubled = (1..8_000).map(|nth| {
+            variable(
+                &format!("A{nth:05}"),
+                &format!("$(A{0:05})$(A{0:05}){1}", nth - 1, "a".repeat(90)),
+            )
+        });
         let env: Vec<Value> = std::iter::once(mark()).chain(doubled).collect();
         container("side", json!({"command": ["$(A07999)"], "env": env}))
     }),
-    ("mounts", || container("side", json!({"volumeMounts": mounts(30_000)}))),
-    ("1000 mounts", || container("side", json!({"volumeMounts": mounts(1_000), "args": [long("", "a")]}))),
+    ("mounts", || {
+        container("side", json!({"volumeMounts": mounts(30_000)}))
+    }),
+    ("1000 mounts", || {
+        container(
+            "side",
+            json!({"volumeMounts": mounts(1_000), "args": [long("", "a")]}),
+        )
+    }),
     ("a PATH beside 900 mounts", || {
         let env = json!([mark(), variable("PATH", &"/aaaa:".repeat(99))]);
-        container("side", json!({"command": ["sleep"], "env": env, "volumeMounts": mounts(900), "args": [long("", "a")]}))
+        container(
+            "side",
+            json!({"command": ["sleep"], "env": env, "volumeMounts": mounts(900), "args": [long("", "a")]}),
+        )
     }),
 ];
 
 fn main() {
-    let honest = page(std::iter::once(container("side", json!({"command": ["/bin/sh"]}))));
+    let honest = page(std::iter::once(container(
+        "side",
+        json!({"command": ["/bin/sh"]}),
+    )));
     let (_, honest) = longest(&honest, ROUNDS);
     println!("an honest pod: {} to decide", micros(honest));
     for (name, shape) in SHAPES {
         let text = page(std::iter::once(shape()));
         let (decode, decide) = longest(&text, 3);
         let ratio = decide.as_secs_f64() / honest.as_secs_f64();
-        println!("{name:26} {:9} bytes: decode {}, decide {} ({ratio:.0} times an honest one)", text.len(), micros(decode), micros(decide));
+        println!(
+            "{name:26} {:9} bytes: decode {}, decide {} ({ratio:.0} times an honest one)",
+            text.len(),
+            micros(decode),
+            micros(decide)
+        );
     }
     all();
 }
@@ -84,26 +128,36 @@ fn all() {
         peak = peak.max(now(&region));
         for pod in pods.items {
             let pod = pod.read().expect("a pod");
-            longest = longest.max(time(|| drop(black_box(index.apply(pod, Duration::from_secs(1))))));
+            longest = longest.max(time(|| {
+                drop(black_box(index.apply(pod, Duration::from_secs(1))))
+            }));
         }
     }
     let all = time(|| drop(black_box(index.wake(Duration::from_secs(100)))));
     println!("{PODS} of them: {} kept", mib(now(&region)));
-    println!("peak heap, the text of a page included: {} (as seen between the steps)", mib(peak));
+    println!(
+        "peak heap, the text of a page included: {} (as seen between the steps)",
+        mib(peak)
+    );
     println!("longest decision: {}  (goal 10 ms)", micros(longest));
-    println!("a look at all of them, one after the other: {}", micros(all));
+    println!(
+        "a look at all of them, one after the other: {}",
+        micros(all)
+    );
     println!("peak of the process: {}  (goal 128 MiB)", peak_of_process());
 }
 
 fn index() -> Index {
-    let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
+    let exit_image =
+        ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
     let mut index = Index::new(Rules {
         exit_images: ExitImages::new(Some(exit_image), Vec::new()),
         allowed: AllowedMethods::default(),
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     });
-    let node: NodeWire = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).expect("a node");
+    let node: NodeWire =
+        serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).expect("a node");
     index.nodes.apply(&node.read().expect("a node"));
     index.list_ends(Duration::ZERO);
     index
@@ -117,7 +171,9 @@ fn longest(text: &str, rounds: u32) -> (Duration, Duration) {
         let mut list: Option<ObjectList<PodWire>> = None;
         decode = decode.max(time(|| list = serde_json::from_str(text).ok()));
         let pod = list.expect("a list").items.remove(0).read().expect("a pod");
-        decide = decide.max(time(|| drop(black_box(index.apply(pod, Duration::from_secs(1))))));
+        decide = decide.max(time(|| {
+            drop(black_box(index.apply(pod, Duration::from_secs(1))))
+        }));
     }
     (decode, decide)
 }
@@ -131,16 +187,26 @@ fn time(action: impl FnOnce()) -> Duration {
 
 fn now(region: &Region<'_, System>) -> usize {
     let change = region.change();
-    change.bytes_allocated.saturating_sub(change.bytes_deallocated)
+    change
+        .bytes_allocated
+        .saturating_sub(change.bytes_deallocated)
 }
 
 fn peak_of_process() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or_else(|| "not known here".to_owned(), |text| text.trim().to_owned())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .map_or_else(
+            || "not known here".to_owned(),
+            |text| text.trim().to_owned(),
+        )
 }
 
 fn page(sidecars: impl Iterator<Item = Value>) -> String {
-    let mut text = String::from("{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[");
+    let mut text = String::from(
+        "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[",
+    );
     for (nth, sidecar) in sidecars.enumerate() {
         if nth > 0 {
             text.push(',');
@@ -153,7 +219,8 @@ fn page(sidecars: impl Iterator<Item = Value>) -> String {
 
 fn pod(sidecar: &Value) -> Value {
     // Another one each time.
-    let uid = format!("{:p}", std::ptr::from_ref(sidecar)) + &ALLOCATOR.stats().allocations.to_string();
+    let uid =
+        format!("{:p}", std::ptr::from_ref(sidecar)) + &ALLOCATOR.stats().allocations.to_string();
     let ended = json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}});
     json!({"metadata": {"name": uid, "namespace": "ns", "uid": uid, "resourceVersion": "1"},
         "spec": {"restartPolicy": "Never", "nodeName": "n", "containers": [{"name": "main", "image": "main:1"}, sidecar], "volumes": [{"name": "v", "emptyDir": {}}]},
@@ -161,7 +228,8 @@ fn pod(sidecar: &Value) -> Value {
 }
 
 fn container(name: &str, more: Value) -> Value {
-    let mut container = json!({"name": name, "image": "side:1", "command": ["/bin/sleep"], "env": [mark()]});
+    let mut container =
+        json!({"name": name, "image": "side:1", "command": ["/bin/sleep"], "env": [mark()]});
     if let (Some(container), Value::Object(more)) = (container.as_object_mut(), more) {
         container.extend(more);
     }
@@ -177,7 +245,9 @@ fn variable(name: &str, value: &str) -> Value {
 }
 
 fn mounts(count: usize) -> Value {
-    (0..count).map(|nth| json!({"name": "v", "mountPath": format!("/data/a/{nth}")})).collect()
+    (0..count)
+        .map(|nth| json!({"name": "v", "mountPath": format!("/data/a/{nth}")}))
+        .collect()
 }
 
 fn long(start: &str, unit: &str) -> String {

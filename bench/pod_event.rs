@@ -1,9 +1,14 @@
 //! What one pod event costs: `cargo bench --bench pod_event`.
 //!
-//! Prints the time to decode a watch event of a realistic pod and decide about it, on one core, and the heap that is kept per
-//! pod. The budgets (design: 20 microseconds, 4 KB) are printed beside them, not asserted: machines are shared and noisy.
+//! Prints the time to decode a watch event of a realistic pod and decide about it, on one core, and
+//! the heap that is kept per pod. The budgets (design: 20 microseconds, 4 KB) are printed beside
+//! them, not asserted: machines are shared and noisy.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a benchmark stops where its fixture is broken")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark stops where its fixture is broken"
+)]
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -26,7 +31,8 @@ use swaplet_core::terminate::openkruise::Coexist;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// A pod of a Job as the API server sends it: two containers, a projected token, 3 KB of managedFields.
+/// A pod of a Job as the API server sends it: two containers, a projected token, 3 KB of
+/// managedFields.
 const POD: &str = include_str!("pod.json");
 /// The uid of its Job.
 const JOB: &str = "cbb4fc4d-a65f-47e9-b514-eea737667987";
@@ -39,16 +45,35 @@ fn main() {
     let done = watch_event(&pod(0, true));
     println!("one watch event: {} bytes of JSON", event.len());
     let mut index = index();
-    println!("reading past it (the floor):          {}", micros(best_of(|| skip(&event))));
-    println!("decode alone:                         {}", micros(best_of(|| drop(black_box(decode(&event))))));
-    println!("decode + decide, mains running:       {}  (budget 20 us)", micros(best_of(|| see(&mut index, &event))));
-    println!("decode + decide, sidecar to be ended: {}  (budget 20 us)", micros(best_of(|| see(&mut index, &done))));
-    println!("heap kept per pod, mains running:       {}  (budget 4096 B)", kept(false));
-    println!("heap kept per pod, sidecar to be ended: {}  (budget 4096 B)", kept(true));
+    println!(
+        "reading past it (the floor):          {}",
+        micros(best_of(|| skip(&event)))
+    );
+    println!(
+        "decode alone:                         {}",
+        micros(best_of(|| drop(black_box(decode(&event)))))
+    );
+    println!(
+        "decode + decide, mains running:       {}  (budget 20 us)",
+        micros(best_of(|| see(&mut index, &event)))
+    );
+    println!(
+        "decode + decide, sidecar to be ended: {}  (budget 20 us)",
+        micros(best_of(|| see(&mut index, &done)))
+    );
+    println!(
+        "heap kept per pod, mains running:       {}  (budget 4096 B)",
+        kept(false)
+    );
+    println!(
+        "heap kept per pod, sidecar to be ended: {}  (budget 4096 B)",
+        kept(true)
+    );
 }
 
 fn index() -> Index {
-    let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
+    let exit_image =
+        ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
     let mut index = Index::new(Rules {
         exit_images: ExitImages::new(Some(exit_image), Vec::new()),
         allowed: AllowedMethods::default(),
@@ -56,10 +81,14 @@ fn index() -> Index {
         coexist: Coexist::Own,
     });
     let node = pod(0, false)["spec"]["nodeName"].clone();
-    let node: NodeWire = serde_json::from_value(json!({"metadata": {"name": node, "uid": "1"}})).expect("a node");
+    let node: NodeWire =
+        serde_json::from_value(json!({"metadata": {"name": node, "uid": "1"}})).expect("a node");
     index.nodes.apply(&node.read().expect("a node"));
     // The Job of all pods is known, and none of them has to wait.
-    let job = Job { uid: JOB.into(), backoff_limit: u32::MAX };
+    let job = Job {
+        uid: JOB.into(),
+        backoff_limit: u32::MAX,
+    };
     index.jobs(|headroom| headroom.job(&job), Duration::ZERO);
     index.list_ends(Duration::ZERO);
     index
@@ -88,7 +117,10 @@ fn best_of(mut action: impl FnMut()) -> Duration {
         (0..EVENTS).for_each(|_| action());
         start.elapsed() / EVENTS
     };
-    (0..ROUNDS).map(|_| round(&mut action)).min().unwrap_or_default()
+    (0..ROUNDS)
+        .map(|_| round(&mut action))
+        .min()
+        .unwrap_or_default()
 }
 
 fn micros(time: Duration) -> String {
@@ -96,12 +128,15 @@ fn micros(time: Duration) -> String {
 }
 
 fn kept(done: bool) -> String {
-    let events: Vec<_> = (0..PODS).map(|number| watch_event(&pod(number, done))).collect();
+    let events: Vec<_> = (0..PODS)
+        .map(|number| watch_event(&pod(number, done)))
+        .collect();
     let mut index = index();
     let region = Region::new(ALLOCATOR);
     events.iter().for_each(|event| see(&mut index, event));
     let change = region.change();
-    let bytes = change.bytes_allocated as isize + change.bytes_reallocated - change.bytes_deallocated as isize;
+    let bytes = change.bytes_allocated as isize + change.bytes_reallocated
+        - change.bytes_deallocated as isize;
     assert_eq!(index.len(), PODS);
     format!("{:5} B", bytes / PODS as isize)
 }
@@ -111,8 +146,13 @@ fn pod(number: usize, done: bool) -> Value {
     pod["metadata"]["name"] = json!(format!("nightly-report-{number:05}"));
     pod["metadata"]["uid"] = json!(format!("00000000-0000-4000-8000-{number:012}"));
     if !done {
-        let statuses = pod["status"]["containerStatuses"].as_array_mut().expect("statuses");
-        let main = statuses.iter_mut().find(|status| status["name"] == "main").expect("main");
+        let statuses = pod["status"]["containerStatuses"]
+            .as_array_mut()
+            .expect("statuses");
+        let main = statuses
+            .iter_mut()
+            .find(|status| status["name"] == "main")
+            .expect("main");
         main["state"] = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
     }
     pod

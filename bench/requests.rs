@@ -1,10 +1,14 @@
 //! What open requests of one tenant cost another: `cargo bench --bench requests`.
 //!
-//! A controller on the testbed's API server, in real time. Printed is how long pods of a second tenant wait for their swap from when their main
-//! container is done: without any request, while 12,000 requests are made and taken up, and while they are open, for more than the
-//! minute in which each is looked at again. Nothing is judged.
+//! A controller on the testbed's API server, in real time. Printed is how long pods of a second
+//! tenant wait for their swap from when their main container is done: without any request, while
+//! 12,000 requests are made and taken up, and while they are open, for more than the minute in
+//! which each is looked at again. Nothing is judged.
 
-#![expect(clippy::expect_used, reason = "a benchmark stops where its fixture is broken")]
+#![expect(
+    clippy::expect_used,
+    reason = "a benchmark stops where its fixture is broken"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,26 +49,50 @@ struct Cluster {
 #[tokio::main]
 async fn main() {
     let server = ApiServer::new(Clock::default());
-    let cluster = Cluster { client: server.client_as("bench"), server };
+    let cluster = Cluster {
+        client: server.client_as("bench"),
+        server,
+    };
     for namespace in ["greedy", "modest"] {
-        cluster.send(Method::POST, "/api/v1/namespaces", JSON, json!({"metadata": {"name": namespace}})).await;
+        cluster
+            .send(
+                Method::POST,
+                "/api/v1/namespaces",
+                JSON,
+                json!({"metadata": {"name": namespace}}),
+            )
+            .await;
     }
-    cluster.send(Method::POST, "/api/v1/nodes", JSON, json!({"metadata": {"name": "n"}})).await;
+    cluster
+        .send(
+            Method::POST,
+            "/api/v1/nodes",
+            JSON,
+            json!({"metadata": {"name": "n"}}),
+        )
+        .await;
     for nth in 0..PODS {
-        cluster.run_pod("greedy", &format!("p{nth}"), "Always").await;
+        cluster
+            .run_pod("greedy", &format!("p{nth}"), "Always")
+            .await;
     }
     tokio::spawn(controller(cluster.server.clone()));
     sleep(Duration::from_secs(2)).await;
 
     let idle = cluster.measure("idle", "no request").await;
     let making = tokio::spawn(cluster.clone().make_requests());
-    let burst = cluster.measure("burst", "while they are made and taken up").await;
+    let burst = cluster
+        .measure("burst", "while they are made and taken up")
+        .await;
     making.await.expect("requests");
     let (open, answered) = cluster.settle().await;
     println!("{open} requests are open, {answered} of them answered");
     let rest = cluster.measure("rest", "while they are open").await;
     for (name, p99) in [("burst", burst), ("open", rest)] {
-        println!("{name}: {:.2} x the idle p99  (goal 1.2)", p99.as_secs_f64() / idle.as_secs_f64());
+        println!(
+            "{name}: {:.2} x the idle p99  (goal 1.2)",
+            p99.as_secs_f64() / idle.as_secs_f64()
+        );
     }
 }
 
@@ -81,7 +109,12 @@ async fn controller(server: ApiServer) {
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: "bench".to_owned(),
-        restart: Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None, park: None, leash: None }),
+        restart: Some(RestartSettings {
+            time_of_day: Arc::new(move || clock.now()),
+            on_config: None,
+            park: None,
+            leash: None,
+        }),
         warm: None,
         state_namespace: None,
         selection: None,
@@ -90,14 +123,30 @@ async fn controller(server: ApiServer) {
         leadership: Leadership::undisputed(),
     };
     let metrics = Metrics::register(&mut Registry::default());
-    run(server.client_as("swaplet"), settings, metrics, Health::default(), std::future::pending()).await.expect("it runs for ever");
+    run(
+        server.client_as("swaplet"),
+        settings,
+        metrics,
+        Health::default(),
+        std::future::pending(),
+    )
+    .await
+    .expect("it runs for ever");
 }
 
 impl Cluster {
     async fn send(&self, method: Method, path: &str, content_type: &str, body: Value) {
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
-        let request = request.body(body.to_string().into_bytes()).expect("a request");
-        self.client.request::<Value>(request).await.expect("an answer");
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, content_type);
+        let request = request
+            .body(body.to_string().into_bytes())
+            .expect("a request");
+        self.client
+            .request::<Value>(request)
+            .await
+            .expect("an answer");
     }
 
     /// A pod whose containers run.
@@ -107,8 +156,19 @@ impl Cluster {
             "spec": {"nodeName": "n", "restartPolicy": policy, "containers": [
                 {"name": "main", "image": "registry.example/main:1"},
                 {"name": "side", "image": "registry.example/side:1", "command": ["/bin/sh"], "env": mark}]}});
-        self.send(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), JSON, pod).await;
-        self.shows(namespace, name, json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
+        self.send(
+            Method::POST,
+            &format!("/api/v1/namespaces/{namespace}/pods"),
+            JSON,
+            pod,
+        )
+        .await;
+        self.shows(
+            namespace,
+            name,
+            json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+        )
+        .await;
     }
 
     /// The node shows the main container like this.
@@ -118,28 +178,54 @@ impl Cluster {
             json!({"name": name, "image": format!("registry.example/{name}:1"), "imageID": format!("registry.example/{name}@{digest}"),
                 "containerID": "containerd://0", "ready": true, "restartCount": 0, "state": state})
         };
-        let side = status("side", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}));
+        let side = status(
+            "side",
+            json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+        );
         let status = json!({"status": {"phase": "Running", "containerStatuses": [status("main", main), side]}});
-        self.send(Method::PATCH, &format!("/api/v1/namespaces/{namespace}/pods/{name}/status"), MERGE, status).await;
+        self.send(
+            Method::PATCH,
+            &format!("/api/v1/namespaces/{namespace}/pods/{name}/status"),
+            MERGE,
+            status,
+        )
+        .await;
     }
 
-    /// Those of each pod are carried out one after another, and nothing restarts its containers: so all stay open.
+    /// Those of each pod are carried out one after another, and nothing restarts its containers: so
+    /// all stay open.
     async fn make_requests(self) {
         for nth in 0..REQUESTS {
-            let spec = json!({"podName": format!("p{}", nth % PODS), "containers": [{"name": "main"}]});
+            let spec =
+                json!({"podName": format!("p{}", nth % PODS), "containers": [{"name": "main"}]});
             let request = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
                 "metadata": {"name": format!("r{nth}")}, "spec": spec});
-            self.send(Method::POST, "/apis/apps.kruise.io/v1alpha1/namespaces/greedy/containerrecreaterequests", JSON, request).await;
+            self.send(
+                Method::POST,
+                "/apis/apps.kruise.io/v1alpha1/namespaces/greedy/containerrecreaterequests",
+                JSON,
+                request,
+            )
+            .await;
         }
     }
 
-    /// Waits until nothing more is written to the requests: how many are open, and how many of them have a status.
+    /// Waits until nothing more is written to the requests: how many are open, and how many of them
+    /// have a status.
     async fn settle(&self) -> (usize, usize) {
         let mut before = usize::MAX;
         loop {
-            let requests = self.server.peek_all("containerrecreaterequests.apps.kruise.io");
-            let open: Vec<_> = requests.iter().filter(|request| request["status"]["phase"] != "Completed").collect();
-            let answered = open.iter().filter(|request| request["status"]["phase"].is_string()).count();
+            let requests = self
+                .server
+                .peek_all("containerrecreaterequests.apps.kruise.io");
+            let open: Vec<_> = requests
+                .iter()
+                .filter(|request| request["status"]["phase"] != "Completed")
+                .collect();
+            let answered = open
+                .iter()
+                .filter(|request| request["status"]["phase"].is_string())
+                .count();
             if answered == before {
                 return (open.len(), answered);
             }
@@ -148,7 +234,8 @@ impl Cluster {
         }
     }
 
-    /// Ends the sidecars of some pods, one after the other; the 99th percentile of how long that takes.
+    /// Ends the sidecars of some pods, one after the other; the 99th percentile of how long that
+    /// takes.
     async fn measure(&self, name: &str, when: &str) -> Duration {
         let mut times = Vec::new();
         let begin = Instant::now();
@@ -156,9 +243,17 @@ impl Cluster {
             let pod = format!("{name}-{nth}");
             self.run_pod("modest", &pod, "Never").await;
             sleep(Duration::from_millis(300)).await;
-            self.shows("modest", &pod, json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:01Z"}})).await;
+            self.shows(
+                "modest",
+                &pod,
+                json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:01Z"}}),
+            )
+            .await;
             let done = Instant::now();
-            while self.server.peek("pods", "modest", &pod).expect("the pod")["spec"]["containers"][1]["image"] != EXIT {
+            while self.server.peek("pods", "modest", &pod).expect("the pod")["spec"]["containers"]
+                [1]["image"]
+                != EXIT
+            {
                 sleep(Duration::from_micros(200)).await;
             }
             times.push(done.elapsed());
@@ -166,7 +261,10 @@ impl Cluster {
         times.sort_unstable();
         let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
         let (p50, p99, last) = (at(50), at(99), at(100));
-        println!("{when}: p50 {p50:.1?}, p99 {p99:.1?}, slowest {last:.1?}, of {SWAPS} swaps in {:.0?}", begin.elapsed());
+        println!(
+            "{when}: p50 {p50:.1?}, p99 {p99:.1?}, slowest {last:.1?}, of {SWAPS} swaps in {:.0?}",
+            begin.elapsed()
+        );
         p99
     }
 }

@@ -70,14 +70,22 @@ enum Command {
 const PLUGIN: &str = "kubectl-swaplet";
 
 impl Cli {
-    /// Reads a command line, the name of the program first. Called as a plugin of kubectl, it speaks of itself as the user does.
+    /// Reads a command line, the name of the program first. Called as a plugin of kubectl, it
+    /// speaks of itself as the user does.
     ///
     /// # Errors
-    /// The usage, a help text, or what is wrong; also what is wrong with the file of `swaplet run --config`.
+    /// The usage, a help text, or what is wrong; also what is wrong with the file of `swaplet run
+    /// --config`.
     pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
-        let called = line.first().and_then(|program| Path::new(program).file_stem());
-        let command = if called == Some(PLUGIN.as_ref()) { Self::command().bin_name("kubectl swaplet") } else { Self::command() };
+        let called = line
+            .first()
+            .and_then(|program| Path::new(program).file_stem());
+        let command = if called == Some(PLUGIN.as_ref()) {
+            Self::command().bin_name("kubectl swaplet")
+        } else {
+            Self::command()
+        };
         let read = Called::new(command, line).read()?;
         let mut cli = Self::from_arg_matches(&read.matches)?;
         if let Command::Run(args) = &mut cli.command {

@@ -1,7 +1,8 @@
-//! swaplet ends Job sidecars, restarts single containers and warms images on nodes where no daemon can run, by changing
-//! container images of live pods in place.
+//! swaplet ends Job sidecars, restarts single containers and warms images on nodes where no daemon
+//! can run, by changing container images of live pods in place.
 //!
-//! The map of the house, in the direction in which everything flows; each room is a crate, and these are those of the program:
+//! The map of the house, in the direction in which everything flows; each room is a crate, and
+//! these are those of the program:
 //!
 //! | room | what it holds | what it may touch |
 //! |---|---|---|
@@ -12,7 +13,8 @@
 
 pub mod cli;
 
-/// Image references, and the exit, park and controller images: built, named and pushed without a container engine.
+/// Image references, and the exit, park and controller images: built, named and pushed without a
+/// container engine.
 pub mod image {
     pub use swaplet_core::image::*;
     pub use swaplet_image::*;

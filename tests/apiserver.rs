@@ -1,6 +1,10 @@
 //! The embedded API server, through the real kube client and the real `kubectl`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper of a test fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a helper of a test fails the test"
+)]
 
 mod common;
 mod faults;

@@ -1,6 +1,10 @@
 //! `swaplet check` and `swaplet exit-image push --for`, through the real binary.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a step of a test that fails is a panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a step of a test that fails is a panic"
+)]
 
 use std::fs;
 use std::io::Write;
@@ -21,12 +25,21 @@ struct Ran {
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 
 fn swaplet(args: &[&str]) -> Ran {
-    Command::new(env!("CARGO_BIN_EXE_swaplet")).args(args).env_remove("KUBECONFIG").output().unwrap().into()
+    Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(args)
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap()
+        .into()
 }
 
 fn with_stdin(args: &[&str], text: &str) -> Ran {
@@ -37,7 +50,12 @@ fn with_stdin(args: &[&str], text: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
     child.wait_with_output().unwrap().into()
 }
 
@@ -71,11 +89,22 @@ fn unknown() -> String {
 }
 
 fn on_a_volume() -> String {
-    job("volume", &sidecar("tool", "command: [/work/tool], volumeMounts: [{name: work, mountPath: /work}]"))
+    job(
+        "volume",
+        &sidecar(
+            "tool",
+            "command: [/work/tool], volumeMounts: [{name: work, mountPath: /work}]",
+        ),
+    )
 }
 
 fn verdicts(report: &Value) -> Vec<&str> {
-    report["sidecars"].as_array().unwrap().iter().map(|row| row["verdict"].as_str().unwrap()).collect()
+    report["sidecars"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["verdict"].as_str().unwrap())
+        .collect()
 }
 
 fn write(folder: &Path, name: &str, text: &str) {
@@ -88,12 +117,43 @@ fn write(folder: &Path, name: &str, text: &str) {
 fn the_table_has_a_line_for_each_sidecar_and_the_exit_code_is_the_verdict() {
     let ran = check(&good(), &[]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let lines: Vec<Vec<&str>> =
-        ran.out.lines().map(|line| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect()).collect();
-    assert_eq!(lines[0], ["NAMESPACE", "NAME", "CONTAINER", "VERDICT", "EXECUTES", "WHAT TO DO"]);
-    assert_eq!(lines[1], ["batch", "Job/good", "proxy", "Runnable", "/usr/local/bin/envoy", "-"]);
+    let lines: Vec<Vec<&str>> = ran
+        .out
+        .lines()
+        .map(|line| {
+            line.split("   ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        lines[0],
+        [
+            "NAMESPACE",
+            "NAME",
+            "CONTAINER",
+            "VERDICT",
+            "EXECUTES",
+            "WHAT TO DO"
+        ]
+    );
+    assert_eq!(
+        lines[1],
+        [
+            "batch",
+            "Job/good",
+            "proxy",
+            "Runnable",
+            "/usr/local/bin/envoy",
+            "-"
+        ]
+    );
     assert_eq!(lines.len(), 2);
-    let ran = check(&format!("{}---\n{}---\n{}", good(), unknown(), on_a_volume()), &[]);
+    let ran = check(
+        &format!("{}---\n{}---\n{}", good(), unknown(), on_a_volume()),
+        &[],
+    );
     assert_eq!(ran.code, 1);
     assert_eq!(ran.out.lines().count(), 4);
     assert!(
@@ -115,12 +175,22 @@ fn programs_read_json_or_yaml() {
     let report = json(&format!("{}---\n{}", unknown(), on_a_volume()));
     assert_eq!(verdicts(&report), ["NeedsImage", "NotSwappable"]);
     let row = &report["sidecars"][0];
-    assert_eq!((&row["kind"], &row["name"], &row["place"]), (&"Job".into(), &"unknown".into(), &"spec.template.spec".into()));
+    assert_eq!(
+        (&row["kind"], &row["name"], &row["place"]),
+        (
+            &"Job".into(),
+            &"unknown".into(),
+            &"spec.template.spec".into()
+        )
+    );
     assert_eq!(row["paths"], serde_json::json!(["/opt/own/server"]));
     assert_eq!(report["sidecars"][1]["reason"], "ProgramOnVolume");
     assert_eq!(report["summary"]["notOk"], 2);
     let yaml = check(&unknown(), &["-o", "yaml"]).out;
-    assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), json(&unknown()));
+    assert_eq!(
+        serde_saphyr::from_str::<Value>(&yaml).unwrap(),
+        json(&unknown())
+    );
 }
 
 #[test]
@@ -135,7 +205,12 @@ fn folders_are_read_with_all_that_is_in_them() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(verdicts(&report), ["Runnable", "NeedsImage"]);
-    assert!(report["sidecars"][1]["file"].as_str().unwrap().ends_with("deeper/b.yml"));
+    assert!(
+        report["sidecars"][1]["file"]
+            .as_str()
+            .unwrap()
+            .ends_with("deeper/b.yml")
+    );
 }
 
 #[test]
@@ -156,56 +231,119 @@ fn what_cannot_be_read_is_exit_code_2_and_the_rest_is_still_shown() {
     assert!(ran.err.contains("-: document 2, line "), "{}", ran.err);
     let missing = swaplet(&["check", "-f", "/does/not/exist.yaml"]);
     assert_eq!(missing.code, 2);
-    assert!(missing.err.contains("/does/not/exist.yaml: No such file"), "{}", missing.err);
-    assert!(check("spec:\n  {{- toYaml . }}\n", &[]).err.contains("helm template"));
+    assert!(
+        missing.err.contains("/does/not/exist.yaml: No such file"),
+        "{}",
+        missing.err
+    );
+    assert!(
+        check("spec:\n  {{- toYaml . }}\n", &[])
+            .err
+            .contains("helm template")
+    );
 }
 
 #[test]
 fn nothing_to_check_is_said() {
-    for (text, words) in [("kind: Service\n", "No pod and no pod template"), ("", "No pod and no pod template")] {
+    for (text, words) in [
+        ("kind: Service\n", "No pod and no pod template"),
+        ("", "No pod and no pod template"),
+    ] {
         let ran = check(text, &[]);
         assert_eq!((ran.code, ran.out.as_str()), (0, ""));
         assert!(ran.err.contains(words), "{}", ran.err);
     }
     let ran = check(&job("plain", ""), &[]);
-    assert!(ran.code == 0 && ran.err.contains("No sidecar in 1 pod template"), "{}", ran.err);
+    assert!(
+        ran.code == 0 && ran.err.contains("No sidecar in 1 pod template"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn an_unmarked_container_can_be_named() {
-    let text = job("injected", "      - {name: istio-proxy, image: \"i:1\", args: [proxy, sidecar]}\n");
-    assert_eq!(check(&text, &["--sidecar", "istio-proxy"]).out.lines().count(), 2);
+    let text = job(
+        "injected",
+        "      - {name: istio-proxy, image: \"i:1\", args: [proxy, sidecar]}\n",
+    );
+    assert_eq!(
+        check(&text, &["--sidecar", "istio-proxy"])
+            .out
+            .lines()
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn marks_without_effect_are_found() {
-    let marked = |entry: &str| job("m", &format!("      - {{name: side, image: \"s:1\", env: [{entry}]}}\n"));
+    let marked = |entry: &str| {
+        job(
+            "m",
+            &format!("      - {{name: side, image: \"s:1\", env: [{entry}]}}\n"),
+        )
+    };
     for (entry, words) in [
-        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}", "not the text true or false"),
-        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: true}", "write value: \"true\""),
-        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, valueFrom: {configMapKeyRef: {name: c, key: k}}}", "valueFrom"),
-        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"\"}", "empty"),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}",
+            "not the text true or false",
+        ),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: true}",
+            "write value: \"true\"",
+        ),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, valueFrom: {configMapKeyRef: {name: c, key: k}}}",
+            "valueFrom",
+        ),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"\"}",
+            "empty",
+        ),
     ] {
         let ran = check(&marked(entry), &[]);
-        assert!(ran.code == 1 && ran.out.contains("MarkInvalid") && ran.out.contains(words), "{}", ran.out);
+        assert!(
+            ran.code == 1 && ran.out.contains("MarkInvalid") && ran.out.contains(words),
+            "{}",
+            ran.out
+        );
     }
-    assert_eq!(check(&marked("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"false\"}"), &[]).code, 0);
+    assert_eq!(
+        check(
+            &marked("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"false\"}"),
+            &[]
+        )
+        .code,
+        0
+    );
 }
 
 #[test]
 fn a_pod_of_sidecars_only_would_never_end() {
-    let text =
-        format!("kind: Pod\nmetadata: {{name: p}}\nspec: {{restartPolicy: Never, containers: [{{name: a, image: \"a:1\", {MARK}}}]}}\n");
+    let text = format!(
+        "kind: Pod\nmetadata: {{name: p}}\nspec: {{restartPolicy: Never, containers: [{{name: a, image: \"a:1\", {MARK}}}]}}\n"
+    );
     let ran = check(&text, &[]);
-    assert!(ran.code == 1 && ran.out.contains("OnlySidecars"), "{}", ran.out);
+    assert!(
+        ran.code == 1 && ran.out.contains("OnlySidecars"),
+        "{}",
+        ran.out
+    );
     assert!(!ran.out.contains("NAMESPACE"), "none is known");
 }
 
 #[test]
 fn native_sidecars_and_pods_without_an_end_are_explained() {
-    let native = job("n", "      initContainers: [{name: proxy, image: \"p:1\", restartPolicy: Always}, {name: init, image: \"i:1\"}]\n");
+    let native = job(
+        "n",
+        "      initContainers: [{name: proxy, image: \"p:1\", restartPolicy: Always}, {name: init, image: \"i:1\"}]\n",
+    );
     let report = json(&native);
-    assert_eq!((verdicts(&report), &report["sidecars"][0]["ok"]), (vec!["Native"], &true.into()));
+    assert_eq!(
+        (verdicts(&report), &report["sidecars"][0]["ok"]),
+        (vec!["Native"], &true.into())
+    );
     let deployment = format!(
         "kind: Deployment\nmetadata: {{name: d}}\nspec: {{template: {{spec: {{containers: [{{name: m, image: \"m:1\"}}, {{name: s, image: \"s:1\", {MARK}}}]}}}}}}\n"
     );
@@ -216,9 +354,16 @@ fn native_sidecars_and_pods_without_an_end_are_explained() {
 
 #[test]
 fn values_of_variables_are_not_shown() {
-    let text = job("s", &sidecar("side", "command: [sh]").replace("env: [", "env: [{name: PASSWORD, value: hunter2}, "));
+    let text = job(
+        "s",
+        &sidecar("side", "command: [sh]")
+            .replace("env: [", "env: [{name: PASSWORD, value: hunter2}, "),
+    );
     for output in ["table", "wide", "json", "yaml"] {
-        assert!(!check(&text, &["-o", output]).out.contains("hunter2"), "{output}");
+        assert!(
+            !check(&text, &["-o", output]).out.contains("hunter2"),
+            "{output}"
+        );
     }
 }
 
@@ -226,13 +371,21 @@ fn values_of_variables_are_not_shown() {
 fn control_characters_do_not_reach_the_terminal() {
     let text = job("c", &sidecar("side", "command: [\"/opt/\\e[31mred\"]"));
     let ran = check(&text, &[]);
-    assert!(ran.out.contains("/opt/?[31mred") && !ran.out.contains('\u{1b}'), "{}", ran.out);
+    assert!(
+        ran.out.contains("/opt/?[31mred") && !ran.out.contains('\u{1b}'),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
     assert_eq!(swaplet(&["check"]).code, 2);
-    assert_eq!(swaplet(&["check", "-f", "x", "-n", "batch"]).code, 2, "a namespace belongs to --live");
+    assert_eq!(
+        swaplet(&["check", "-f", "x", "-n", "batch"]).code,
+        2,
+        "a namespace belongs to --live"
+    );
 }
 
 #[test]
@@ -245,60 +398,139 @@ fn no_cluster_is_exit_code_2() {
 #[test]
 fn check_teaches_with_examples() {
     let help = swaplet(&["check", "--help"]).out;
-    for words in ["Examples:", "pre-commit", "gate in CI", "NeedsImage", "helm template"] {
+    for words in [
+        "Examples:",
+        "pre-commit",
+        "gate in CI",
+        "NeedsImage",
+        "helm template",
+    ] {
         assert!(help.contains(words), "{words}");
     }
 }
 
 fn push_for(text: &str, more: &[&str]) -> Ran {
-    with_stdin(&[&["exit-image", "push", "registry.example/exit:v1", "--dry-run", "--for", "-"], more].concat(), text)
+    with_stdin(
+        &[
+            &[
+                "exit-image",
+                "push",
+                "registry.example/exit:v1",
+                "--dry-run",
+                "--for",
+                "-",
+            ],
+            more,
+        ]
+        .concat(),
+        text,
+    )
 }
 
 fn digest(ran: &Ran) -> &str {
-    ran.out.split_whitespace().find(|word| word.starts_with("sha256:")).unwrap_or_else(|| panic!("{}{}", ran.out, ran.err))
+    ran.out
+        .split_whitespace()
+        .find(|word| word.starts_with("sha256:"))
+        .unwrap_or_else(|| panic!("{}{}", ran.out, ran.err))
 }
 
 #[test]
 fn an_image_for_manifests_has_what_they_need_and_a_digest_that_is_known_before() {
     let ran = push_for(&unknown(), &[]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains("would be pushed") && ran.out.contains("has besides the standard paths: /opt/own/server"), "{}", ran.out);
-    assert_eq!(digest(&ran), digest(&push_for(&format!("{}---\n{}", good(), unknown()), &[])), "the standard paths are in it anyway");
-    let standard = swaplet(&["exit-image", "push", "registry.example/exit:v1", "--dry-run"]);
+    assert!(
+        ran.out.contains("would be pushed")
+            && ran
+                .out
+                .contains("has besides the standard paths: /opt/own/server"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        digest(&ran),
+        digest(&push_for(&format!("{}---\n{}", good(), unknown()), &[])),
+        "the standard paths are in it anyway"
+    );
+    let standard = swaplet(&[
+        "exit-image",
+        "push",
+        "registry.example/exit:v1",
+        "--dry-run",
+    ]);
     assert_ne!(digest(&ran), digest(&standard));
     let enough = push_for(&good(), &[]);
     assert_eq!(digest(&enough), digest(&standard));
-    assert!(enough.out.contains("standard paths are enough"), "{}", enough.out);
+    assert!(
+        enough.out.contains("standard paths are enough"),
+        "{}",
+        enough.out
+    );
 }
 
 /// The controller names paths, manifests name containers: what is pushed for either is the same.
 #[test]
 fn an_image_for_paths_is_the_image_for_the_manifest_that_needs_them() {
-    let push = |more: &[&str]| swaplet(&[&["exit-image", "push", "registry.example/exit:v1", "--dry-run"], more].concat());
-    assert_eq!(digest(&push(&["--path", "/opt/own/server"])), digest(&push_for(&unknown(), &[])));
+    let push = |more: &[&str]| {
+        swaplet(
+            &[
+                &[
+                    "exit-image",
+                    "push",
+                    "registry.example/exit:v1",
+                    "--dry-run",
+                ],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    assert_eq!(
+        digest(&push(&["--path", "/opt/own/server"])),
+        digest(&push_for(&unknown(), &[]))
+    );
     let ran = push(&["--path", "relative"]);
     assert_eq!((ran.code, &*ran.out), (1, ""));
-    assert!(ran.err.contains("relative") && ran.err.contains("not absolute"), "{}", ran.err);
+    assert!(
+        ran.err.contains("relative") && ran.err.contains("not absolute"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn what_no_image_ends_is_named() {
     let ran = push_for(&format!("{}---\n{}", unknown(), on_a_volume()), &[]);
     assert_eq!(ran.code, 0);
-    assert!(ran.err.contains("no exit image ends tool of Job/volume"), "{}", ran.err);
+    assert!(
+        ran.err.contains("no exit image ends tool of Job/volume"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn sidecars_that_cannot_share_an_image_are_an_error() {
-    let both = [sidecar("a", "command: [/opt/a]"), sidecar("b", "command: [/opt/a/b]")].concat();
+    let both = [
+        sidecar("a", "command: [/opt/a]"),
+        sidecar("b", "command: [/opt/a/b]"),
+    ]
+    .concat();
     let ran = push_for(&job("both", &both), &[]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("need two images") && ran.err.contains("/opt/a"), "{}", ran.err);
+    assert!(
+        ran.err.contains("need two images") && ran.err.contains("/opt/a"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn nothing_is_pushed_for_half_of_the_manifests() {
     let ran = push_for("a: [\n", &[]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("nothing was pushed") && ran.out.is_empty(), "{}", ran.err);
+    assert!(
+        ran.err.contains("nothing was pushed") && ran.out.is_empty(),
+        "{}",
+        ran.err
+    );
 }

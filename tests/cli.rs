@@ -11,7 +11,10 @@ use serde_json::Value;
 use swaplet_core::cluster::node_table::NodeTable;
 
 fn swaplet(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_swaplet")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(args)
+        .output()
+        .unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -28,8 +31,15 @@ fn every_subcommand_explains_itself() {
     fn visit(command: &clap::Command, path: &str) {
         for sub in command.get_subcommands() {
             let path = format!("{path} {}", sub.get_name());
-            assert!(sub.get_about().is_some(), "{path} says nothing about itself");
-            assert!(sub.get_arguments().all(|argument| argument.get_help().is_some()), "{path} has an argument without help");
+            assert!(
+                sub.get_about().is_some(),
+                "{path} says nothing about itself"
+            );
+            assert!(
+                sub.get_arguments()
+                    .all(|argument| argument.get_help().is_some()),
+                "{path} has an argument without help"
+            );
             visit(sub, &path);
         }
     }
@@ -40,15 +50,33 @@ fn every_subcommand_explains_itself() {
 fn pushing_teaches_with_examples() {
     for kind in ["exit-image", "park-image", "image"] {
         let help = text(&swaplet(&[kind, "push", "--help"]).stdout);
-        assert!(help.contains("Examples:") && help.contains(&format!("swaplet {kind} push registry.example/")), "{help}");
+        assert!(
+            help.contains("Examples:")
+                && help.contains(&format!("swaplet {kind} push registry.example/")),
+            "{help}"
+        );
     }
 }
 
 #[test]
 fn explaining_and_rescuing_teach_with_examples() {
     for (subcommand, words) in [
-        ("explain", ["swaplet explain report-x7k2p -n batch --exit-image", "So pass the flags", "Exit codes:"]),
-        ("rescue", ["swaplet rescue --dry-run -A", "Pods that become stuck meanwhile are left alone", "Exit codes:"]),
+        (
+            "explain",
+            [
+                "swaplet explain report-x7k2p -n batch --exit-image",
+                "So pass the flags",
+                "Exit codes:",
+            ],
+        ),
+        (
+            "rescue",
+            [
+                "swaplet rescue --dry-run -A",
+                "Pods that become stuck meanwhile are left alone",
+                "Exit codes:",
+            ],
+        ),
     ] {
         let help = text(&swaplet(&[subcommand, "--help"]).stdout);
         // Lines are broken by the width of the terminal.
@@ -61,16 +89,62 @@ fn explaining_and_rescuing_teach_with_examples() {
 fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
     for (args, words) in [
         (&["exit-image", "push"][..], "<REF>"),
-        (&["run", "--exit-image", "r.example/exit:v1", "--namespace", "a,"], "--namespace"),
-        (&["run", "--exit-image", "r.example/exit:v1", "--warm-exit-images"], "--warm"),
-        (&["run", "--warm", "--park-image", "r.example/park:v1", "--warm-exit-images", "--prefer", "finish"], "--exit-image"),
+        (
+            &[
+                "run",
+                "--exit-image",
+                "r.example/exit:v1",
+                "--namespace",
+                "a,",
+            ],
+            "--namespace",
+        ),
+        (
+            &[
+                "run",
+                "--exit-image",
+                "r.example/exit:v1",
+                "--warm-exit-images",
+            ],
+            "--warm",
+        ),
+        (
+            &[
+                "run",
+                "--warm",
+                "--park-image",
+                "r.example/park:v1",
+                "--warm-exit-images",
+                "--prefer",
+                "finish",
+            ],
+            "--exit-image",
+        ),
         (&["exit-image", "push", "Bad Reference"], "white space"),
         (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
         (&["exit-image", "list", "-o", "yaml"], "wide"),
         (&["warm"], "<IMAGE>"),
         (&["warm", "r.example/app:v1"], "--park-image"),
-        (&["warm", "r.example/App:v1", "--park-image", "r.example/park:v1"], "upper-case"),
-        (&["warm", "r.example/app:v1", "--park-image", "r.example/park:v1", "--parallelism", "0"], "1..=1000"),
+        (
+            &[
+                "warm",
+                "r.example/App:v1",
+                "--park-image",
+                "r.example/park:v1",
+            ],
+            "upper-case",
+        ),
+        (
+            &[
+                "warm",
+                "r.example/app:v1",
+                "--park-image",
+                "r.example/park:v1",
+                "--parallelism",
+                "0",
+            ],
+            "1..=1000",
+        ),
         (&["warm", "r.example/app:v1", "--wait=later"], "true, false"),
     ] {
         let ran = swaplet(args);
@@ -86,7 +160,8 @@ fn the_paths_are_listed_in_three_forms() {
     assert!(names.lines().any(|line| line == "/bin/sh"));
     let wide = text(&swaplet(&["exit-image", "list", "-o", "wide"]).stdout);
     assert!(wide.starts_with("PATH ") && wide.lines().count() == names.lines().count() + 1);
-    let json: Value = serde_json::from_slice(&swaplet(&["exit-image", "list", "-o", "json"]).stdout).unwrap();
+    let json: Value =
+        serde_json::from_slice(&swaplet(&["exit-image", "list", "-o", "json"]).stdout).unwrap();
     assert_eq!(json.as_array().unwrap().len(), names.lines().count());
     assert!(json[0]["path"].is_string() && json[0]["source"].is_string());
 }
@@ -94,28 +169,78 @@ fn the_paths_are_listed_in_three_forms() {
 /// A container that was to be parked would end.
 #[test]
 fn one_image_cannot_park_containers_and_end_them() {
-    let ran = swaplet(&["run", "--restart", "--exit-image", "r.example/x:v1", "--park-image", "r.example/x:v1"]);
+    let ran = swaplet(&[
+        "run",
+        "--restart",
+        "--exit-image",
+        "r.example/x:v1",
+        "--park-image",
+        "r.example/x:v1",
+    ]);
     assert_eq!(ran.status.code(), Some(1));
-    assert!(text(&ran.stderr).contains("--park-image r.example/x:v1 is an exit image"), "{}", text(&ran.stderr));
+    assert!(
+        text(&ran.stderr).contains("--park-image r.example/x:v1 is an exit image"),
+        "{}",
+        text(&ran.stderr)
+    );
 }
 
 #[test]
 fn probing_teaches_and_needs_two_images() {
     let help = text(&swaplet(&["probe", "--help"]).stdout);
-    for word in ["Examples:", "swap under Never", "Exit codes:", "-l swaplet.io/probe", "--timeout", "pods/status"] {
+    for word in [
+        "Examples:",
+        "swap under Never",
+        "Exit codes:",
+        "-l swaplet.io/probe",
+        "--timeout",
+        "pods/status",
+    ] {
         assert!(help.contains(word), "{word}: {help}");
     }
-    let (exit, park) = (["--exit-image", "r.example/exit:v1"], ["--park-image", "r.example/park:v1"]);
+    let (exit, park) = (
+        ["--exit-image", "r.example/exit:v1"],
+        ["--park-image", "r.example/park:v1"],
+    );
     for (arguments, words) in [
         (vec!["probe"], "<NODE>"),
-        (["probe", "n"].into_iter().chain(exit).collect(), "--park-image"),
-        (["probe", "n"].into_iter().chain(exit).chain(park).chain(["--timeout", "1"]).collect(), "5..=3600"),
-        (["probe", "n"].into_iter().chain(exit).chain(["--park-image", exit[1]]).collect(), "the same image"),
-        (["probe", "n", "--kubeconfig", "/nowhere"].into_iter().chain(exit).chain(park).collect(), "cannot find a cluster"),
+        (
+            ["probe", "n"].into_iter().chain(exit).collect(),
+            "--park-image",
+        ),
+        (
+            ["probe", "n"]
+                .into_iter()
+                .chain(exit)
+                .chain(park)
+                .chain(["--timeout", "1"])
+                .collect(),
+            "5..=3600",
+        ),
+        (
+            ["probe", "n"]
+                .into_iter()
+                .chain(exit)
+                .chain(["--park-image", exit[1]])
+                .collect(),
+            "the same image",
+        ),
+        (
+            ["probe", "n", "--kubeconfig", "/nowhere"]
+                .into_iter()
+                .chain(exit)
+                .chain(park)
+                .collect(),
+            "cannot find a cluster",
+        ),
     ] {
         let ran = swaplet(&arguments);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
-        assert!(ran.stdout.is_empty() && text(&ran.stderr).contains(words), "{}", text(&ran.stderr));
+        assert!(
+            ran.stdout.is_empty() && text(&ran.stderr).contains(words),
+            "{}",
+            text(&ran.stderr)
+        );
     }
 }
 
@@ -123,9 +248,17 @@ fn probing_teaches_and_needs_two_images() {
 fn the_rows_that_nodes_are_recognised_by_can_be_printed_and_read_again() {
     let printed = swaplet(&["nodes", "--print-rows"]);
     assert!(printed.status.success());
-    assert_eq!(NodeTable::read(&text(&printed.stdout)), Ok(NodeTable::built_in()));
+    assert_eq!(
+        NodeTable::read(&text(&printed.stdout)),
+        Ok(NodeTable::built_in())
+    );
     let help = text(&swaplet(&["nodes", "--help"]).stdout);
-    for word in ["Examples:", "swaplet.io/node-class=VirtualInert", "--print-rows", "VirtualRejects"] {
+    for word in [
+        "Examples:",
+        "swaplet.io/node-class=VirtualInert",
+        "--print-rows",
+        "VirtualRejects",
+    ] {
         assert!(help.contains(word), "{word}: {help}");
     }
 }
@@ -147,7 +280,13 @@ fn warming_teaches_with_examples_limits_and_exit_codes() {
         assert!(help.contains(word), "{word}: {help}");
     }
     let help = text(&swaplet(&["warm", "status", "--help"]).stdout);
-    for word in ["Examples:", "swaplet warm status -n swaplet-warm", "Announced", "lists 50 images by default", "Exit codes: 0"] {
+    for word in [
+        "Examples:",
+        "swaplet warm status -n swaplet-warm",
+        "Announced",
+        "lists 50 images by default",
+        "Exit codes: 0",
+    ] {
         assert!(help.contains(word), "{word}: {help}");
     }
 }
@@ -156,13 +295,30 @@ fn warming_teaches_with_examples_limits_and_exit_codes() {
 fn a_file_of_node_classes_with_an_error_stops_before_anything_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nodes.yaml");
-    std::fs::write(&file, "[{name: mine, class: Virtual, match: [{labels: [a]}]}]").unwrap();
+    std::fs::write(
+        &file,
+        "[{name: mine, class: Virtual, match: [{labels: [a]}]}]",
+    )
+    .unwrap();
     let file = file.to_str().unwrap();
-    for args in [&["nodes", "--node-classes", file][..], &["run", "--exit-image", "r.example/exit:1", "--node-classes", file]] {
+    for args in [
+        &["nodes", "--node-classes", file][..],
+        &[
+            "run",
+            "--exit-image",
+            "r.example/exit:1",
+            "--node-classes",
+            file,
+        ],
+    ] {
         let ran = swaplet(args);
         let error = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(1), "{error}");
-        assert!(error.contains(file) && error.contains("row \"mine\": class: \"Virtual\" is none of Kubelet"), "{error}");
+        assert!(
+            error.contains(file)
+                && error.contains("row \"mine\": class: \"Virtual\" is none of Kubelet"),
+            "{error}"
+        );
     }
 }
 
@@ -184,7 +340,13 @@ fn a_reader_that_stops_early_is_no_error() {
 fn a_controller_that_is_stopped_while_it_starts_ends() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    assert!(Command::new("mkfifo").arg(&kubeconfig).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(&kubeconfig)
+            .status()
+            .unwrap()
+            .success()
+    );
     let child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
         .args(["run", "--exit-image", "r.example/exit:1", "--kubeconfig"])
         .arg(&kubeconfig)
@@ -193,7 +355,13 @@ fn a_controller_that_is_stopped_while_it_starts_ends() {
         .unwrap();
     // This comes back when it reads, which is before it knows a cluster.
     let mut writer = File::options().write(true).open(&kubeconfig).unwrap();
-    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .arg(child.id().to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
     let content = "{clusters: [{name: none, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: none, user: {}}], \
         contexts: [{name: none, context: {cluster: none, user: none}}], current-context: none}";
     // It may read more than once.
@@ -203,5 +371,8 @@ fn a_controller_that_is_stopped_while_it_starts_ends() {
     writer.write_all(content.as_bytes()).unwrap();
     drop(writer);
     let ended = child.wait_with_output().unwrap();
-    assert!(ended.status.success() && text(&ended.stderr).contains("stopped"), "{ended:?}");
+    assert!(
+        ended.status.success() && text(&ended.stderr).contains("stopped"),
+        "{ended:?}"
+    );
 }

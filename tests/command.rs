@@ -1,6 +1,11 @@
-//! What would be executed in the exit image: the hazards one by one, real sidecars, and what holds for every container.
+//! What would be executed in the exit image: the hazards one by one, real sidecars, and what holds
+//! for every container.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a step of a test that fails is a panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a step of a test that fails is a panic"
+)]
 
 mod hazards;
 mod mounts;
@@ -8,7 +13,9 @@ mod properties;
 mod sidecars;
 
 use serde_json::{Value, json};
-use swaplet_core::objects::command::{ContainerFacts, Executes, Note, StandardPaths, Verdict, resolve};
+use swaplet_core::objects::command::{
+    ContainerFacts, Executes, Note, StandardPaths, Verdict, resolve,
+};
 use swaplet_core::objects::pod::template::pod_spec;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
@@ -30,7 +37,10 @@ fn facts(container: &Value, pod: &Value) -> ContainerFacts {
     let read = pod_spec(&spec);
     let facts = ContainerFacts::of(&read, &read.containers[0]);
     if let Some(listed) = listed_facts(&spec) {
-        assert_eq!(listed, facts, "read from a manifest and from a list, a container is the same");
+        assert_eq!(
+            listed, facts,
+            "read from a manifest and from a list, a container is the same"
+        );
     }
     facts
 }
@@ -38,7 +48,10 @@ fn facts(container: &Value, pod: &Value) -> ContainerFacts {
 /// The facts of the container, read as from a list of pods, if it is marked.
 fn listed_facts(spec: &Value) -> Option<ContainerFacts> {
     let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
-    let mut pod = serde_json::from_value::<PodWire>(pod).unwrap().read().unwrap();
+    let mut pod = serde_json::from_value::<PodWire>(pod)
+        .unwrap()
+        .read()
+        .unwrap();
     let container = pod.containers.pop().unwrap();
     assert_eq!(container.facts.is_some(), container.mark.is_sidecar());
     container.facts.map(|facts| *facts)
@@ -63,8 +76,12 @@ fn notes(container: &Value) -> Vec<Note> {
 /// A verdict in the form of `sidecars.yaml`.
 fn words(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Runnable { executes: Executes::Program(path) } => format!("Runnable {path}"),
-        Verdict::Runnable { executes: Executes::Script(path) } => format!("Script {path}"),
+        Verdict::Runnable {
+            executes: Executes::Program(path),
+        } => format!("Runnable {path}"),
+        Verdict::Runnable {
+            executes: Executes::Script(path),
+        } => format!("Script {path}"),
         Verdict::NeedsImage { paths, .. } => format!("NeedsImage {}", paths.join(",")),
         Verdict::NotSwappable { reason, .. } => format!("NotSwappable {reason}"),
     }

@@ -1,7 +1,13 @@
-//! The configuration of `swaplet run`: flags, variables and the file of --config, through the real binary; and a file that changes while it
-//! runs, and what it logs, against the embedded API server.
+//! The configuration of `swaplet run`: flags, variables and the file of --config, through the real
+//! binary; and a file that changes while it runs, and what it logs, against the embedded API
+//! server.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -34,13 +40,21 @@ impl Folder {
         self.0.path().join("config.yaml")
     }
 
-    /// `swaplet run` with this file, these further flags and variables, and none of the variables of whoever runs the test.
+    /// `swaplet run` with this file, these further flags and variables, and none of the variables
+    /// of whoever runs the test.
     fn command(&self, flags: &[&str], variables: &[(&str, &str)]) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SWAPLET_")) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SWAPLET_"))
+        {
             command.env_remove(name);
         }
-        command.arg("run").arg("--config").arg(self.file()).args(flags).envs(variables.iter().copied());
+        command
+            .arg("run")
+            .arg("--config")
+            .arg(self.file())
+            .args(flags)
+            .envs(variables.iter().copied());
         command
     }
 
@@ -60,7 +74,10 @@ impl Folder {
         let ran = Self::with(text_of_file).run(&["--print-config"], &[]);
         assert_eq!(ran.status.code(), Some(2), "{text_of_file}");
         assert!(ran.stdout.is_empty());
-        text(&ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+        text(&ran.stderr)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -70,45 +87,102 @@ fn text(bytes: &[u8]) -> String {
 
 fn line<'a>(printed: &'a str, key: &str) -> &'a str {
     let start = format!("{key}:");
-    printed.lines().find(|line| line.trim_start_matches("# ").starts_with(&start)).unwrap_or_else(|| panic!("no {key} in {printed}"))
+    printed
+        .lines()
+        .find(|line| line.trim_start_matches("# ").starts_with(&start))
+        .unwrap_or_else(|| panic!("no {key} in {printed}"))
 }
 
 #[test]
 fn every_flag_of_run_is_also_a_variable() {
     let command = swaplet::cli::Cli::command();
-    let run = command.get_subcommands().find(|command| command.get_name() == "run").unwrap();
-    for flag in run.get_arguments().filter(|flag| !["help", "print-config"].contains(&flag.get_long().unwrap())) {
-        let expected = format!("SWAPLET_{}", flag.get_long().unwrap().to_uppercase().replace('-', "_"));
-        assert_eq!(flag.get_env().unwrap_or_default().to_str(), Some(&*expected), "--{}", flag.get_long().unwrap());
+    let run = command
+        .get_subcommands()
+        .find(|command| command.get_name() == "run")
+        .unwrap();
+    for flag in run
+        .get_arguments()
+        .filter(|flag| !["help", "print-config"].contains(&flag.get_long().unwrap()))
+    {
+        let expected = format!(
+            "SWAPLET_{}",
+            flag.get_long().unwrap().to_uppercase().replace('-', "_")
+        );
+        assert_eq!(
+            flag.get_env().unwrap_or_default().to_str(),
+            Some(&*expected),
+            "--{}",
+            flag.get_long().unwrap()
+        );
     }
 }
 
 #[test]
-fn a_flag_counts_more_than_its_variable_and_that_more_than_the_file_and_that_more_than_the_default() {
+fn a_flag_counts_more_than_its_variable_and_that_more_than_the_file_and_that_more_than_the_default()
+{
     let folder = Folder::with(&format!(
         "exit-image: {EXIT}\nexit-images: [a.example/a:1, a.example/b:1]\nconcurrency: 3\nwrite-timeout: 4\nrestart: true\nterminate: true\nfinish: never\n"
     ));
     let file = folder.file().display().to_string();
-    let printed = folder
-        .printed(&["--concurrency", "5"], &[("SWAPLET_CONCURRENCY", "6"), ("SWAPLET_WRITE_TIMEOUT", "7"), ("SWAPLET_RESTART", "false")]);
-    assert_eq!(line(&printed, "concurrency"), "concurrency: 5 # --concurrency");
-    assert_eq!(line(&printed, "write-timeout"), "write-timeout: 7 # SWAPLET_WRITE_TIMEOUT");
-    assert_eq!(line(&printed, "restart"), "restart: false # SWAPLET_RESTART");
-    assert_eq!(line(&printed, "finish"), format!("finish: \"never\" # {file}"));
-    assert!(printed.contains(&format!("exit-images: # {file}\n  - \"a.example/a:1\"\n  - \"a.example/b:1\"\n")), "{printed}");
+    let printed = folder.printed(
+        &["--concurrency", "5"],
+        &[
+            ("SWAPLET_CONCURRENCY", "6"),
+            ("SWAPLET_WRITE_TIMEOUT", "7"),
+            ("SWAPLET_RESTART", "false"),
+        ],
+    );
+    assert_eq!(
+        line(&printed, "concurrency"),
+        "concurrency: 5 # --concurrency"
+    );
+    assert_eq!(
+        line(&printed, "write-timeout"),
+        "write-timeout: 7 # SWAPLET_WRITE_TIMEOUT"
+    );
+    assert_eq!(
+        line(&printed, "restart"),
+        "restart: false # SWAPLET_RESTART"
+    );
+    assert_eq!(
+        line(&printed, "finish"),
+        format!("finish: \"never\" # {file}")
+    );
+    assert!(
+        printed.contains(&format!(
+            "exit-images: # {file}\n  - \"a.example/a:1\"\n  - \"a.example/b:1\"\n"
+        )),
+        "{printed}"
+    );
     assert_eq!(line(&printed, "coexist"), "coexist: \"auto\" # default");
-    assert_eq!(line(&printed, "predownload"), "predownload: false # default");
+    assert_eq!(
+        line(&printed, "predownload"),
+        "predownload: false # default"
+    );
     assert_eq!(line(&printed, "park-image"), "# park-image: not set");
 
     let printed = folder.printed(&["--exit-images", "c.example/c:1"], &[]);
-    assert!(printed.contains("exit-images: # --exit-images\n  - \"c.example/c:1\"\n"), "a list is not added to: {printed}");
-    assert_eq!(line(&printed, "concurrency"), format!("concurrency: 3 # {file}"));
+    assert!(
+        printed.contains("exit-images: # --exit-images\n  - \"c.example/c:1\"\n"),
+        "a list is not added to: {printed}"
+    );
+    assert_eq!(
+        line(&printed, "concurrency"),
+        format!("concurrency: 3 # {file}")
+    );
 }
 
 #[test]
 fn what_is_printed_is_a_file_that_says_the_same() {
-    let folder = Folder::with("namespace: ['1e3', \"a\"]\nwarm: true\npark-image: r.example/park:v1\nfinish: never\n");
-    let without_sources = |printed: &str| printed.lines().map(|line| line.split(" #").next().unwrap().to_owned()).collect::<Vec<_>>();
+    let folder = Folder::with(
+        "namespace: ['1e3', \"a\"]\nwarm: true\npark-image: r.example/park:v1\nfinish: never\n",
+    );
+    let without_sources = |printed: &str| {
+        printed
+            .lines()
+            .map(|line| line.split(" #").next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     let printed = folder.printed(&["--exit-image", EXIT, "--concurrency=9"], &[]);
     let again = Folder::with(&printed).printed(&[], &[]);
     assert_eq!(without_sources(&again), without_sources(&printed));
@@ -118,33 +192,87 @@ fn what_is_printed_is_a_file_that_says_the_same() {
 #[test]
 fn the_file_may_be_named_by_a_variable_and_may_be_empty() {
     let folder = Folder::with("# nothing yet\n");
-    assert!(folder.printed(&[], &[]).contains("terminate: true # default\n"));
+    assert!(
+        folder
+            .printed(&[], &[])
+            .contains("terminate: true # default\n")
+    );
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"));
     std::fs::write(folder.file(), "concurrency: 3\n").unwrap();
-    let ran = command.args(["run", "--print-config"]).env("SWAPLET_CONFIG", folder.file()).output().unwrap();
-    assert!(text(&ran.stdout).contains("concurrency: 3 #"), "{}", text(&ran.stderr));
+    let ran = command
+        .args(["run", "--print-config"])
+        .env("SWAPLET_CONFIG", folder.file())
+        .output()
+        .unwrap();
+    assert!(
+        text(&ran.stdout).contains("concurrency: 3 #"),
+        "{}",
+        text(&ran.stderr)
+    );
 }
 
 #[test]
 fn a_file_that_cannot_be_used_is_refused_with_the_key_and_the_fix() {
     for (file, words) in [
-        ("concurency: 3", "config.yaml: there is no key concurency: did you mean concurrency?"),
-        ("exit_image: r.example/exit:v1", "there is no key exit_image: did you mean exit-image?"),
-        ("qwertz: 3", "there is no key qwertz; the keys are the flags of `swaplet run --help`"),
+        (
+            "concurency: 3",
+            "config.yaml: there is no key concurency: did you mean concurrency?",
+        ),
+        (
+            "exit_image: r.example/exit:v1",
+            "there is no key exit_image: did you mean exit-image?",
+        ),
+        (
+            "qwertz: 3",
+            "there is no key qwertz; the keys are the flags of `swaplet run --help`",
+        ),
         ("config: other.yaml", "there is no key config"),
         ("print-config: true", "there is no key print-config"),
-        ("concurrency: many", "config.yaml: concurrency: invalid value 'many' for '--concurrency <CONCURRENCY>'"),
-        ("concurrency: 5000", "concurrency: invalid value '5000' for '--concurrency <CONCURRENCY>': 5000 is not in 1..=1000"),
-        ("concurrency: [1, 2]", "concurrency: it takes one value, not a list"),
-        ("namespace: reports", "namespace: it is a list: write `namespace: [reports]`"),
-        ("namespace: [[a]]", "namespace: each entry of the list is one plain value, without commas"),
-        ("namespace: ['a,b']", "namespace: each entry of the list is one plain value, without commas"),
-        ("exit-image: [r.example/Exit:v1", "it has to be a YAML mapping"),
-        ("exit-image: r.example/Exit:v1", "exit-image: invalid value 'r.example/Exit:v1'"),
-        ("exit-image:", "exit-image: it has no value: give it one, or leave the key out"),
-        ("exit-image: {name: a}", "exit-image: it is a mapping, and the flag takes none"),
+        (
+            "concurrency: many",
+            "config.yaml: concurrency: invalid value 'many' for '--concurrency <CONCURRENCY>'",
+        ),
+        (
+            "concurrency: 5000",
+            "concurrency: invalid value '5000' for '--concurrency <CONCURRENCY>': 5000 is not in 1..=1000",
+        ),
+        (
+            "concurrency: [1, 2]",
+            "concurrency: it takes one value, not a list",
+        ),
+        (
+            "namespace: reports",
+            "namespace: it is a list: write `namespace: [reports]`",
+        ),
+        (
+            "namespace: [[a]]",
+            "namespace: each entry of the list is one plain value, without commas",
+        ),
+        (
+            "namespace: ['a,b']",
+            "namespace: each entry of the list is one plain value, without commas",
+        ),
+        (
+            "exit-image: [r.example/Exit:v1",
+            "it has to be a YAML mapping",
+        ),
+        (
+            "exit-image: r.example/Exit:v1",
+            "exit-image: invalid value 'r.example/Exit:v1'",
+        ),
+        (
+            "exit-image:",
+            "exit-image: it has no value: give it one, or leave the key out",
+        ),
+        (
+            "exit-image: {name: a}",
+            "exit-image: it is a mapping, and the flag takes none",
+        ),
         ("restart: maybe", "restart: it is true or false"),
-        ("finish: always", "finish: invalid value 'always' for '--finish <FINISH>' [possible values: allowed, never]"),
+        (
+            "finish: always",
+            "finish: invalid value 'always' for '--finish <FINISH>' [possible values: allowed, never]",
+        ),
         ("warm: true", "--park-image"),
         ("- a", "it has to be a YAML mapping"),
         ("concurrency: 1\nconcurrency: 2", "duplicate"),
@@ -153,13 +281,20 @@ fn a_file_that_cannot_be_used_is_refused_with_the_key_and_the_fix() {
         assert!(refusal.contains(words), "{file}: {refusal}");
     }
     let ran = Folder(tempfile::tempdir().unwrap()).run(&[], &[]);
-    assert!(text(&ran.stderr).contains("config.yaml: No such file"), "{}", text(&ran.stderr));
+    assert!(
+        text(&ran.stderr).contains("config.yaml: No such file"),
+        "{}",
+        text(&ran.stderr)
+    );
 }
 
 #[test]
 fn a8_a_file_that_is_too_long_is_refused_before_it_is_understood() {
     let refusal = Folder::refusal(&"#".repeat((1 << 20) + 1));
-    assert!(refusal.contains("config.yaml: it is longer than 1048576 bytes"), "{refusal}");
+    assert!(
+        refusal.contains("config.yaml: it is longer than 1048576 bytes"),
+        "{refusal}"
+    );
 }
 
 /// A cluster, and a controller of which the log is read.
@@ -177,26 +312,56 @@ impl Cluster {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let folder = Folder::with(config);
         let kubeconfig = folder.0.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
+        std::fs::write(
+            &kubeconfig,
+            ApiServer::kubeconfig(listener.local_addr().unwrap()),
+        )
+        .unwrap();
         let served = server.clone();
         tokio::spawn(async move { served.serve(listener).await });
-        let flags = ["--coexist=own", "--finish=never", "--log-format", log_format, "--listen=127.0.0.1:0", "--kubeconfig"];
+        let flags = [
+            "--coexist=own",
+            "--finish=never",
+            "--log-format",
+            log_format,
+            "--listen=127.0.0.1:0",
+            "--kubeconfig",
+        ];
         let command = folder.command(&flags, &[]);
         let mut command = Command::from(command);
-        let mut controller = command.arg(kubeconfig).kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
+        let mut controller = command
+            .arg(kubeconfig)
+            .kill_on_drop(true)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let log = BufReader::new(controller.stderr.take().unwrap()).lines();
-        let cluster = Self { client, _folder: folder, log, _controller: controller };
-        cluster.post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}})).await;
+        let cluster = Self {
+            client,
+            _folder: folder,
+            log,
+            _controller: controller,
+        };
+        cluster
+            .post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}}))
+            .await;
         cluster
     }
 
     async fn send(&self, method: Method, path: &str, form: &str, body: &Value) {
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, form);
-        self.client.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, form);
+        self.client
+            .request::<Value>(request.body(body.to_string().into_bytes()).unwrap())
+            .await
+            .unwrap();
     }
 
     async fn post(&self, path: &str, body: &Value) {
-        self.send(Method::POST, path, "application/json", body).await;
+        self.send(Method::POST, path, "application/json", body)
+            .await;
     }
 
     async fn create_pod(&self, name: &str, exit_image: &str) {
@@ -214,11 +379,20 @@ impl Cluster {
         let state = |name: &str, state: Value| json!({"name": name, "image": name, "imageID": "", "ready": false, "restartCount": 0, "state": state});
         let statuses = [
             state("main", json!({"terminated": {"exitCode": 0}})),
-            state("side", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})),
+            state(
+                "side",
+                json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+            ),
         ];
         let status = json!({"status": {"phase": "Running", "containerStatuses": statuses}});
         let path = format!("/api/v1/namespaces/default/pods/{name}/status");
-        self.send(Method::PATCH, &path, "application/merge-patch+json", &status).await;
+        self.send(
+            Method::PATCH,
+            &path,
+            "application/merge-patch+json",
+            &status,
+        )
+        .await;
     }
 
     /// Reads the log up to a line with these words, which it has to have.
@@ -241,7 +415,10 @@ impl Cluster {
 /// The names of the fields of a line of text, `name=value` each; values with spaces are in quotes.
 fn fields_of_text(line: &str) -> BTreeSet<&str> {
     let outside_quotes = line.split('"').step_by(2);
-    outside_quotes.flat_map(str::split_whitespace).filter_map(|word| Some(word.split_once('=')?.0)).collect()
+    outside_quotes
+        .flat_map(str::split_whitespace)
+        .filter_map(|word| Some(word.split_once('=')?.0))
+        .collect()
 }
 
 #[tokio::test]
@@ -252,12 +429,27 @@ async fn the_log_has_the_same_fields_in_both_forms() {
         cluster.create_pod("p", EXIT).await;
         lines.push(cluster.logs("main containers are done").await);
     }
-    assert!(!lines[0].contains('\u{1b}'), "no colours where nobody looks: {:?}", lines[0]);
-    assert!(lines[0].contains("  INFO main containers are done; ending side (image side:1 -> "), "{}", lines[0]);
+    assert!(
+        !lines[0].contains('\u{1b}'),
+        "no colours where nobody looks: {:?}",
+        lines[0]
+    );
+    assert!(
+        lines[0].contains("  INFO main containers are done; ending side (image side:1 -> "),
+        "{}",
+        lines[0]
+    );
     let json: BTreeMap<&str, Value> = serde_json::from_str(&lines[1]).unwrap();
-    assert_eq!((&json["level"], &json["pod"]), (&json!("INFO"), &json!("p")));
+    assert_eq!(
+        (&json["level"], &json["pod"]),
+        (&json!("INFO"), &json!("p"))
+    );
     let of_every_line = ["timestamp", "level", "message"];
-    let fields: BTreeSet<_> = json.keys().copied().filter(|field| !of_every_line.contains(field)).collect();
+    let fields: BTreeSet<_> = json
+        .keys()
+        .copied()
+        .filter(|field| !of_every_line.contains(field))
+        .collect();
     assert_eq!(fields, ["namespace", "pod", "reason", "uid"].into());
     assert_eq!(fields_of_text(&lines[0]), fields);
 }

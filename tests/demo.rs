@@ -1,6 +1,11 @@
 //! The demo, through the real binary and with the real kubectl.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,12 +19,19 @@ fn demo() -> Command {
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 fn manifest(folder: &Path, text: &str) -> std::path::PathBuf {
     let path = folder.join("job.yaml");
-    std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    std::fs::File::create(&path)
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
     path
 }
 
@@ -45,17 +57,29 @@ fn the_jobs_of_the_demo_complete_and_the_story_is_told() {
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     for job in ["extract", "transform", "load"] {
-        assert!(text.lines().any(|line| line.starts_with(job) && line.contains("Complete") && line.ends_with('1')), "{job}: {text}");
+        assert!(
+            text.lines().any(|line| line.starts_with(job)
+                && line.contains("Complete")
+                && line.ends_with('1')),
+            "{job}: {text}"
+        );
     }
     assert_eq!(text.matches("SidecarSwapped").count(), 3, "{text}");
     assert_eq!(text.matches("SidecarEnded").count(), 3, "{text}");
-    assert!(text.contains("its own program with 143") && text.contains("its own program with 137"), "{text}");
+    assert!(
+        text.contains("its own program with 143") && text.contains("its own program with 137"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_users_own_job_completes() {
     let folder = tempfile::tempdir().unwrap();
-    let output = demo().arg("-f").arg(manifest(folder.path(), JOB)).output().unwrap();
+    let output = demo()
+        .arg("-f")
+        .arg(manifest(folder.path(), JOB))
+        .output()
+        .unwrap();
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("mine") && text.contains("Complete"), "{text}");
@@ -66,7 +90,11 @@ fn a_users_own_job_completes() {
 fn a_job_that_does_not_end_is_no_success() {
     let folder = tempfile::tempdir().unwrap();
     let file = manifest(folder.path(), &JOB.replace("run=500ms", "run=forever"));
-    let output = demo().args(["--timeout", "6", "-f"]).arg(file).output().unwrap();
+    let output = demo()
+        .args(["--timeout", "6", "-f"])
+        .arg(file)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("giving up"), "{}", text(&output));
 }
@@ -76,10 +104,17 @@ fn a_job_that_does_not_end_is_no_success() {
 fn a_job_completes_on_virtual_nodes_that_would_lose_it() {
     for profile in ["inert", "rejects"] {
         let folder = tempfile::tempdir().unwrap();
-        let output = demo().args(["--profile", profile, "-f"]).arg(manifest(folder.path(), JOB)).output().unwrap();
+        let output = demo()
+            .args(["--profile", profile, "-f"])
+            .arg(manifest(folder.path(), JOB))
+            .output()
+            .unwrap();
         let text = text(&output);
         assert!(output.status.success(), "{text}");
-        assert!(text.contains("PhaseWritten") && !text.contains("SidecarSwapped"), "{text}");
+        assert!(
+            text.contains("PhaseWritten") && !text.contains("SidecarSwapped"),
+            "{text}"
+        );
     }
 }
 
@@ -87,7 +122,11 @@ fn a_job_completes_on_virtual_nodes_that_would_lose_it() {
 fn what_cannot_be_read_is_named() {
     let output = demo().args(["-f", "/no/such/file.yaml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("/no/such/file.yaml"), "{}", text(&output));
+    assert!(
+        text(&output).contains("/no/such/file.yaml"),
+        "{}",
+        text(&output)
+    );
     let output = demo().args(["--serve", "192.0.2.1:80"]).output().unwrap();
     assert!(text(&output).contains("loopback"), "{}", text(&output));
 }
@@ -100,17 +139,29 @@ struct Serving {
 
 impl Serving {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = demo().arg("--serve").args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = demo()
+            .arg("--serve")
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
-        let kubeconfig = first.strip_prefix("export KUBECONFIG=").unwrap_or_else(|| panic!("{first}")).to_owned();
+        let kubeconfig = first
+            .strip_prefix("export KUBECONFIG=")
+            .unwrap_or_else(|| panic!("{first}"))
+            .to_owned();
         // The demo goes on telling; a closed pipe must not end it.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self { child, kubeconfig }
     }
 
     fn kubectl(&self, arguments: &[&str]) -> String {
-        let output = Command::new("kubectl").args(arguments).env("KUBECONFIG", &self.kubeconfig).output().expect("kubectl");
+        let output = Command::new("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .output()
+            .expect("kubectl");
         text(&output)
     }
 
@@ -139,17 +190,44 @@ impl Drop for Serving {
 #[test]
 fn kubectl_works_against_the_served_demo() {
     let serving = Serving::start(&[]);
-    serving.kubectl(&["wait", "--for=condition=Complete", "--timeout=60s", "job/extract", "job/transform", "job/load"]);
+    serving.kubectl(&[
+        "wait",
+        "--for=condition=Complete",
+        "--timeout=60s",
+        "job/extract",
+        "job/transform",
+        "job/load",
+    ]);
     let jobs = serving.eventually(&["get", "jobs"], "Complete");
     assert_eq!(jobs.matches("1/1").count(), 3, "{jobs}");
-    let pod = serving.eventually(&["describe", "pod", "-l", "job-name=extract"], "SidecarEnded");
-    assert!(pod.contains("SidecarSwapped") && pod.contains("main containers are done; ending log-collector"), "{pod}");
-    assert!(serving.kubectl(&["get", "events"]).contains("SidecarSwapped"));
+    let pod = serving.eventually(
+        &["describe", "pod", "-l", "job-name=extract"],
+        "SidecarEnded",
+    );
+    assert!(
+        pod.contains("SidecarSwapped")
+            && pod.contains("main containers are done; ending log-collector"),
+        "{pod}"
+    );
+    assert!(
+        serving
+            .kubectl(&["get", "events"])
+            .contains("SidecarSwapped")
+    );
     let folder = tempfile::tempdir().unwrap();
     let file = manifest(folder.path(), JOB);
     let applied = serving.kubectl(&["apply", "-f", file.to_str().unwrap()]);
     assert!(applied.contains("job.batch/mine created"), "{applied}");
-    let waited = serving.kubectl(&["wait", "--for=condition=Complete", "--timeout=60s", "job/mine"]);
+    let waited = serving.kubectl(&[
+        "wait",
+        "--for=condition=Complete",
+        "--timeout=60s",
+        "job/mine",
+    ]);
     assert!(waited.contains("condition met"), "{waited}");
-    assert!(serving.kubectl(&["delete", "job", "mine"]).contains("deleted"));
+    assert!(
+        serving
+            .kubectl(&["delete", "job", "mine"])
+            .contains("deleted")
+    );
 }

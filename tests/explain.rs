@@ -1,9 +1,16 @@
-//! `swaplet explain`, through the real binary, in situations that were recorded on a real API server: each file of `situations/` holds
-//! the arguments and what the server answers by path. What is printed is compared with the file of `snapshots/` of the same name.
+//! `swaplet explain`, through the real binary, in situations that were recorded on a real API
+//! server: each file of `situations/` holds the arguments and what the server answers by path. What
+//! is printed is compared with the file of `snapshots/` of the same name.
 //!
-//! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test integration explain`, then `git diff`.
+//! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test
+//! integration explain`, then `git diff`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 mod replay;
 
@@ -23,10 +30,18 @@ fn text(bytes: &[u8]) -> String {
 
 /// The arguments of a situation, and more.
 async fn explain(situation: &str, more: &[&str]) -> Output {
-    let replay = Replay::start(&Path::new(FOLDER).join(format!("situations/{situation}.json"))).await;
+    let replay =
+        Replay::start(&Path::new(FOLDER).join(format!("situations/{situation}.json"))).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
-    command.arg("explain").args(&replay.arguments).args(more).arg("--kubeconfig").arg(replay.kubeconfig());
-    let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    command
+        .arg("explain")
+        .args(&replay.arguments)
+        .args(more)
+        .arg("--kubeconfig")
+        .arg(replay.kubeconfig());
+    let ran = tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap();
     assert_eq!(replay.writes(), [""; 0], "it only reads");
     ran
 }
@@ -76,8 +91,12 @@ situations! {
 fn every_file_belongs_to_a_test() {
     let expected: BTreeSet<String> = SITUATIONS.iter().map(|name| (*name).to_owned()).collect();
     for (folder, ending) in [("situations", ".json"), ("snapshots", ".snap")] {
-        let names = std::fs::read_dir(Path::new(FOLDER).join(folder)).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        let found: BTreeSet<String> = names.map(|name| name.strip_suffix(ending).unwrap_or(&name).to_owned()).collect();
+        let names = std::fs::read_dir(Path::new(FOLDER).join(folder))
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap());
+        let found: BTreeSet<String> = names
+            .map(|name| name.strip_suffix(ending).unwrap_or(&name).to_owned())
+            .collect();
         assert_eq!(found, expected, "{folder}");
     }
 }
@@ -86,26 +105,52 @@ fn every_file_belongs_to_a_test() {
 async fn programs_get_the_same_as_people() {
     let ran = explain("headroom_wait", &["-o", "json"]).await;
     let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    assert_eq!((&json["namespace"], &json["job"], &json["decision"]["reason"]), (&"batch".into(), &"pack".into(), &"HeadroomWait".into()));
+    assert_eq!(
+        (
+            &json["namespace"],
+            &json["job"],
+            &json["decision"]["reason"]
+        ),
+        (&"batch".into(), &"pack".into(), &"HeadroomWait".into())
+    );
     let findings = json["findings"].as_array().unwrap();
-    let restarts = findings.iter().find(|finding| finding["subject"] == "restarts of the Job").unwrap();
+    let restarts = findings
+        .iter()
+        .find(|finding| finding["subject"] == "restarts of the Job")
+        .unwrap();
     assert_eq!(restarts["source"], "Kubernetes: pastBackoffLimitOnFailure");
     let yaml = explain("headroom_wait", &["-o", "yaml"]).await;
-    assert_eq!(serde_saphyr::from_str::<Value>(&text(&yaml.stdout)).unwrap(), json);
+    assert_eq!(
+        serde_saphyr::from_str::<Value>(&text(&yaml.stdout)).unwrap(),
+        json
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_cannot_be_read_is_named() {
     let replay = Replay::start(&Path::new(FOLDER).join("situations/swap_under_never.json")).await;
     for (pod, namespace, code, words) in [
-        ("other", "batch", 1, "cannot read pod batch/other: pods \"other\" not found"),
+        (
+            "other",
+            "batch",
+            1,
+            "cannot read pod batch/other: pods \"other\" not found",
+        ),
         ("job/report", "batch", 2, "only pods can be explained"),
         ("pod/", "batch", 2, "the name of a pod is missing"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
-        command.args(["explain", pod, "-n", namespace, "--kubeconfig"]).arg(replay.kubeconfig());
-        let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        command
+            .args(["explain", pod, "-n", namespace, "--kubeconfig"])
+            .arg(replay.kubeconfig());
+        let ran = tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap();
         assert_eq!(ran.status.code(), Some(code), "{}", text(&ran.stderr));
-        assert!(ran.stdout.is_empty() && text(&ran.stderr).contains(words), "{}", text(&ran.stderr));
+        assert!(
+            ran.stdout.is_empty() && text(&ran.stderr).contains(words),
+            "{}",
+            text(&ran.stderr)
+        );
     }
 }

@@ -1,6 +1,11 @@
-//! Images, pushed by the real binary to a real registry, and to a fake one for everything that goes wrong.
+//! Images, pushed by the real binary to a real registry, and to a fake one for everything that goes
+//! wrong.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a step of a test that fails is a panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a step of a test that fails is a panic"
+)]
 
 use std::fs;
 use std::net::TcpListener;
@@ -60,15 +65,30 @@ impl Ran {
 
 fn swaplet(docker_config: &Path, args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
-    for proxy in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
+    for proxy in [
+        "http_proxy",
+        "https_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
         command.env_remove(proxy);
     }
-    command.env("DOCKER_CONFIG", docker_config).args(args).output().unwrap().into()
+    command
+        .env("DOCKER_CONFIG", docker_config)
+        .args(args)
+        .output()
+        .unwrap()
+        .into()
 }
 
 fn push(kind: &str, reference: &str, more: &[&str]) -> Ran {
     let no_credentials = TempDir::new().unwrap();
-    swaplet(no_credentials.path(), &[&[kind, "push", reference], more].concat())
+    swaplet(
+        no_credentials.path(),
+        &[&[kind, "push", reference], more].concat(),
+    )
 }
 
 fn push_exit(reference: &str) -> Ran {
@@ -82,22 +102,37 @@ fn push_park(reference: &str) -> Ran {
 /// A client that shares nothing with swaplet's own but the library.
 fn client() -> Client {
     swaplet::image::registry::install_crypto();
-    Client::try_from(ClientConfig { protocol: ClientProtocol::Http, ..ClientConfig::default() }).unwrap()
+    Client::try_from(ClientConfig {
+        protocol: ClientProtocol::Http,
+        ..ClientConfig::default()
+    })
+    .unwrap()
 }
 
 async fn manifest(client: &Client, reference: &str) -> Option<(Vec<u8>, String)> {
     let reference: Reference = reference.parse().unwrap();
     let accepted = [media_type::INDEX, media_type::MANIFEST];
-    let pulled = client.pull_manifest_raw(&reference, &RegistryAuth::Anonymous, &accepted).await.ok()?;
+    let pulled = client
+        .pull_manifest_raw(&reference, &RegistryAuth::Anonymous, &accepted)
+        .await
+        .ok()?;
     Some((pulled.0.to_vec(), pulled.1))
 }
 
 async fn blob(client: &Client, reference: &str, digest: &str) -> Vec<u8> {
     let reference: Reference = reference.parse().unwrap();
-    let layer = oci_distribution::client::LayerDescriptor { digest, urls: &None };
+    let layer = oci_distribution::client::LayerDescriptor {
+        digest,
+        urls: &None,
+    };
     let mut bytes = Vec::new();
-    client.store_auth_if_needed(reference.resolve_registry(), &RegistryAuth::Anonymous).await;
-    client.pull_blob(&reference, &layer, &mut bytes).await.unwrap();
+    client
+        .store_auth_if_needed(reference.resolve_registry(), &RegistryAuth::Anonymous)
+        .await;
+    client
+        .pull_blob(&reference, &layer, &mut bytes)
+        .await
+        .unwrap();
     bytes
 }
 
@@ -106,16 +141,29 @@ async fn push_foreign(client: &Client, reference: &str) {
     let layers = [ImageLayer::oci_v1(b"somebody's application".to_vec(), None)];
     let config =
         Config::oci_v1(br#"{"architecture":"amd64","os":"linux","config":{},"rootfs":{"type":"layers","diff_ids":[]}}"#.to_vec(), None);
-    client.push(&reference, &layers, config, &RegistryAuth::Anonymous, None).await.unwrap();
+    client
+        .push(&reference, &layers, config, &RegistryAuth::Anonymous, None)
+        .await
+        .unwrap();
 }
 
 async fn assert_holds(client: &Client, reference: &str, image: &BuiltImage) {
     let (index, digest) = manifest(client, reference).await.unwrap();
-    assert_eq!((index, digest.as_str()), (image.index.bytes.clone(), image.digest()));
+    assert_eq!(
+        (index, digest.as_str()),
+        (image.index.bytes.clone(), image.digest())
+    );
     for platform in &image.platforms {
-        let (bytes, _) = manifest(client, &format!("{reference}-{}", platform.platform)).await.unwrap();
+        let (bytes, _) = manifest(client, &format!("{reference}-{}", platform.platform))
+            .await
+            .unwrap();
         assert_eq!(bytes, platform.manifest.bytes);
-        let same = async |expected: &Blob| assert_eq!(blob(client, reference, &expected.digest).await, expected.bytes);
+        let same = async |expected: &Blob| {
+            assert_eq!(
+                blob(client, reference, &expected.digest).await,
+                expected.bytes
+            )
+        };
         same(&platform.config).await;
         same(&platform.layer).await;
     }
@@ -123,32 +171,58 @@ async fn assert_holds(client: &Client, reference: &str, image: &BuiltImage) {
 
 #[tokio::test]
 async fn what_is_pushed_is_what_was_built_and_the_second_push_changes_nothing() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let client = client();
     for (kind, command) in [(Kind::Exit, "exit-image"), (Kind::Park, "park-image")] {
         let reference = registry.reference(&format!("swaplet/{kind}:v1"));
         let image = build_standard(kind).unwrap();
         let start = Instant::now();
         let first = push(command, &reference, &[]).must_succeed();
-        println!("{kind}: pushed in {} ms: {}", start.elapsed().as_millis(), first.out);
-        assert!(first.out.starts_with(&format!("{reference}  {}  pushed (amd64 ", image.digest())), "{}", first.out);
+        println!(
+            "{kind}: pushed in {} ms: {}",
+            start.elapsed().as_millis(),
+            first.out
+        );
+        assert!(
+            first
+                .out
+                .starts_with(&format!("{reference}  {}  pushed (amd64 ", image.digest())),
+            "{}",
+            first.out
+        );
         assert_holds(&client, &reference, &image).await;
         let second = push(command, &reference, &[]).must_succeed();
         assert_eq!(second.out, first.out.replace("pushed", "unchanged"));
-        let elsewhere = push(command, &registry.reference(&format!("elsewhere/{kind}:v2")), &[]).must_succeed();
+        let elsewhere = push(
+            command,
+            &registry.reference(&format!("elsewhere/{kind}:v2")),
+            &[],
+        )
+        .must_succeed();
         assert!(elsewhere.out.contains(image.digest()));
     }
 }
 
 #[tokio::test]
 async fn the_two_kinds_never_share_a_reference() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let client = client();
-    let (exit, park) = (registry.reference("swaplet/exit:v1"), registry.reference("swaplet/park:v1"));
+    let (exit, park) = (
+        registry.reference("swaplet/exit:v1"),
+        registry.reference("swaplet/park:v1"),
+    );
     push_exit(&exit).must_succeed();
     push_park(&park).must_succeed();
     for more in [&[][..], &["--force"]] {
-        push("park-image", &exit, more).must_fail_with(&["holds the exit image", "never share", "another repository"]);
+        push("park-image", &exit, more).must_fail_with(&[
+            "holds the exit image",
+            "never share",
+            "another repository",
+        ]);
         push("exit-image", &park, more).must_fail_with(&["holds the park image", "never share"]);
     }
     assert_holds(&client, &exit, &build_standard(Kind::Exit).unwrap()).await;
@@ -157,7 +231,9 @@ async fn the_two_kinds_never_share_a_reference() {
 
 #[tokio::test]
 async fn a_foreign_image_is_only_overwritten_by_force() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let client = client();
     let reference = registry.reference("team/application:latest");
     push_foreign(&client, &reference).await;
@@ -170,28 +246,44 @@ async fn a_foreign_image_is_only_overwritten_by_force() {
 
 #[tokio::test]
 async fn the_tags_of_the_platforms_are_guarded_too() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let client = client();
     let reference = registry.reference("team/application:v1");
     push_foreign(&client, &format!("{reference}-amd64")).await;
-    push_exit(&reference).must_fail_with(&["application:v1-amd64 holds an image that swaplet did not make"]);
+    push_exit(&reference)
+        .must_fail_with(&["application:v1-amd64 holds an image that swaplet did not make"]);
     assert_eq!(manifest(&client, &reference).await, None);
 }
 
 #[tokio::test]
 async fn a_dry_run_writes_nothing() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let client = client();
     let reference = registry.reference("swaplet/exit:v1");
     let ran = push("exit-image", &reference, &["--dry-run"]).must_succeed();
-    assert!(ran.out.contains(build_standard(Kind::Exit).unwrap().digest()) && ran.out.contains("dry run"), "{}", ran.out);
+    assert!(
+        ran.out
+            .contains(build_standard(Kind::Exit).unwrap().digest())
+            && ran.out.contains("dry run"),
+        "{}",
+        ran.out
+    );
     assert_eq!(manifest(&client, &reference).await, None);
 }
 
 #[test]
 fn a_dry_run_asks_nobody() {
     let registry = FakeRegistry::start(|_, _| Answer::status(500));
-    push("exit-image", &format!("{}/a:v1", registry.host), &["--dry-run"]).must_succeed();
+    push(
+        "exit-image",
+        &format!("{}/a:v1", registry.host),
+        &["--dry-run"],
+    )
+    .must_succeed();
     assert!(registry.seen().is_empty());
 }
 
@@ -203,35 +295,66 @@ fn a_reference_pinned_to_another_digest_is_refused() {
 
 #[test]
 fn each_refusal_of_a_registry_is_told_with_its_remedy() {
-    for (status, words) in [(401, "docker login"), (403, "right to push"), (404, "create the repository"), (400, "refused the request")] {
+    for (status, words) in [
+        (401, "docker login"),
+        (403, "right to push"),
+        (404, "create the repository"),
+        (400, "refused the request"),
+    ] {
         let registry = FakeRegistry::start(move |request, _| match request {
             upload if upload.is_upload() => Answer::status(status).body("the registry's own words"),
             probe if probe.path == "/v2/" => Answer::status(200),
             _ => Answer::status(404),
         });
-        push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[words, "the registry's own words"]);
-        assert_eq!(registry.seen().iter().filter(|request| request.is_upload()).count(), 1, "{status} is not tried again");
+        push_exit(&format!("{}/a:v1", registry.host))
+            .must_fail_with(&[words, "the registry's own words"]);
+        assert_eq!(
+            registry
+                .seen()
+                .iter()
+                .filter(|request| request.is_upload())
+                .count(),
+            1,
+            "{status} is not tried again"
+        );
     }
 }
 
 #[test]
 fn reading_is_refused_before_anything_is_written() {
     for (status, words) in [(401, "docker login"), (403, "403")] {
-        let registry = FakeRegistry::start(move |request, _| Answer::status(if request.path == "/v2/" { 200 } else { status }));
+        let registry = FakeRegistry::start(move |request, _| {
+            Answer::status(if request.path == "/v2/" { 200 } else { status })
+        });
         push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["reading", words]);
-        assert!(registry.seen().iter().all(|request| matches!(request.method.as_str(), "GET" | "HEAD")));
+        assert!(
+            registry
+                .seen()
+                .iter()
+                .all(|request| matches!(request.method.as_str(), "GET" | "HEAD"))
+        );
     }
 }
 
 #[test]
 fn a_registry_in_trouble_is_tried_again_and_then_told() {
     let told = |status: u16| {
-        let registry = FakeRegistry::start(move |request, _| Answer::status(if request.path == "/v2/" { 200 } else { status }));
-        let ran = push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[&status.to_string(), "trying again in", "later"]);
+        let registry = FakeRegistry::start(move |request, _| {
+            Answer::status(if request.path == "/v2/" { 200 } else { status })
+        });
+        let ran = push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
+            &status.to_string(),
+            "trying again in",
+            "later",
+        ]);
         assert_eq!(ran.err.matches("trying again").count(), 3, "{}", ran.err);
     };
     // Each takes the seconds of its three pauses.
-    std::thread::scope(|scope| [429, 503].map(|status| scope.spawn(move || told(status))).map(|thread| thread.join().unwrap()));
+    std::thread::scope(|scope| {
+        [429, 503]
+            .map(|status| scope.spawn(move || told(status)))
+            .map(|thread| thread.join().unwrap())
+    });
 }
 
 #[test]
@@ -250,13 +373,18 @@ fn a_registry_that_recovers_is_used() {
 fn silence_ends_in_time_with_a_word_in_between() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let reference = format!("{}/a:v1", silent.local_addr().unwrap());
-    push("exit-image", &reference, &["--timeout", "2"]).must_fail_with(&["no answer within 2 s", "--timeout", "still pushing"]);
+    push("exit-image", &reference, &["--timeout", "2"]).must_fail_with(&[
+        "no answer within 2 s",
+        "--timeout",
+        "still pushing",
+    ]);
 }
 
 #[test]
 fn a_closed_port_and_an_unknown_host_are_told() {
     push_exit("127.0.0.1:1/a:v1").must_fail_with(&["connecting to 127.0.0.1:1", "no connection"]);
-    push_exit("registry.invalid/a:v1").must_fail_with(&["connecting to registry.invalid", "no connection"]);
+    push_exit("registry.invalid/a:v1")
+        .must_fail_with(&["connecting to registry.invalid", "no connection"]);
     push_exit("169.254.169.254/a:v1").must_fail_with(&["link-local"]);
 }
 
@@ -274,27 +402,58 @@ fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
         Some(_) => Answer::status(404),
     });
     let reference = format!("{}/a:v1", registry.host);
-    let ours = docker_config(&format!(r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#, registry.host));
+    let ours = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
     swaplet(ours.path(), &["exit-image", "push", &reference]).must_fail_with(&["403"]);
-    assert!(registry.seen().iter().any(|request| request.authorization.as_deref() == Some("Basic dTpw")));
+    assert!(
+        registry
+            .seen()
+            .iter()
+            .any(|request| request.authorization.as_deref() == Some("Basic dTpw"))
+    );
     let before = registry.seen().len();
     let others = docker_config(r#"{"auths": {"other.example": {"auth": "dTpw"}}}"#);
     swaplet(others.path(), &["exit-image", "push", &reference]).must_fail_with(&["401"]);
-    assert!(registry.seen()[before..].iter().all(|request| request.authorization.is_none()));
+    assert!(
+        registry.seen()[before..]
+            .iter()
+            .all(|request| request.authorization.is_none())
+    );
 }
 
 #[test]
 fn a_token_is_fetched_where_the_registry_asks_for_one() {
-    let registry = FakeRegistry::start(|request, _| match (&request.authorization, request.path.as_str()) {
-        (Some(basic), path) if path.starts_with("/token") => Answer::status(200).body(format!(r#"{{"token": "for-{}"}}"#, basic.len())),
-        (None, "/v2/") => Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\",service=\"test\""),
-        (Some(token), _) if token.starts_with("Bearer for-") => Answer::status(if request.is_upload() { 403 } else { 404 }),
-        _ => Answer::status(401),
-    });
+    let registry =
+        FakeRegistry::start(
+            |request, _| match (&request.authorization, request.path.as_str()) {
+                (Some(basic), path) if path.starts_with("/token") => {
+                    Answer::status(200).body(format!(r#"{{"token": "for-{}"}}"#, basic.len()))
+                }
+                (None, "/v2/") => Answer::status(401).header(
+                    "www-authenticate",
+                    "Bearer realm=\"http://HOST/token\",service=\"test\"",
+                ),
+                (Some(token), _) if token.starts_with("Bearer for-") => {
+                    Answer::status(if request.is_upload() { 403 } else { 404 })
+                }
+                _ => Answer::status(401),
+            },
+        );
     let reference = format!("{}/a:v1", registry.host);
-    let config = docker_config(&format!(r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#, registry.host));
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
     swaplet(config.path(), &["exit-image", "push", &reference]).must_fail_with(&["403"]);
-    assert!(registry.seen().iter().any(|request| request.path.contains("pull%2Cpush") || request.path.contains("pull,push")));
+    assert!(
+        registry
+            .seen()
+            .iter()
+            .any(|request| request.path.contains("pull%2Cpush")
+                || request.path.contains("pull,push"))
+    );
 }
 
 #[test]
@@ -315,15 +474,37 @@ fn an_export_is_the_same_image_as_a_folder_and_as_a_file() {
     let folder = TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     for target in ["layout", "image.tar"] {
-        let ran = swaplet(folder.path(), &["exit-image", "export", "r.example/exit:v1", &path(target)]).must_succeed();
-        assert!(ran.out.contains(build_standard(Kind::Exit).unwrap().digest()));
+        let ran = swaplet(
+            folder.path(),
+            &["exit-image", "export", "r.example/exit:v1", &path(target)],
+        )
+        .must_succeed();
+        assert!(
+            ran.out
+                .contains(build_standard(Kind::Exit).unwrap().digest())
+        );
     }
     let mut archive = tar::Archive::new(fs::File::open(path("image.tar")).unwrap());
     archive.unpack(path("unpacked")).unwrap();
     let image = build_standard(Kind::Exit).unwrap();
-    for file in ["index.json".to_owned(), "manifest.json".to_owned(), format!("blobs/{}", image.digest().replace(':', "/"))] {
-        assert_eq!(fs::read(path(&format!("layout/{file}"))).unwrap(), fs::read(path(&format!("unpacked/{file}"))).unwrap());
+    for file in [
+        "index.json".to_owned(),
+        "manifest.json".to_owned(),
+        format!("blobs/{}", image.digest().replace(':', "/")),
+    ] {
+        assert_eq!(
+            fs::read(path(&format!("layout/{file}"))).unwrap(),
+            fs::read(path(&format!("unpacked/{file}"))).unwrap()
+        );
     }
-    swaplet(folder.path(), &["park-image", "export", "r.example/park:v1", "/nonexistent/park.tar"])
-        .must_fail_with(&["cannot write /nonexistent"]);
+    swaplet(
+        folder.path(),
+        &[
+            "park-image",
+            "export",
+            "r.example/park:v1",
+            "/nonexistent/park.tar",
+        ],
+    )
+    .must_fail_with(&["cannot write /nonexistent"]);
 }

@@ -1,4 +1,5 @@
-//! What needs more than a function and less than a cluster, as one program: each more that is linked costs seconds.
+//! What needs more than a function and less than a cluster, as one program: each more that is
+//! linked costs seconds.
 
 mod apiserver;
 mod check;

@@ -1,7 +1,12 @@
-//! `swaplet rescue`, through the real binary, against the embedded API server with its Job controller and a node: Jobs get stuck while no
-//! controller runs.
+//! `swaplet rescue`, through the real binary, against the embedded API server with its Job
+//! controller and a node: Jobs get stuck while no controller runs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -33,17 +38,31 @@ impl Cluster {
     async fn start() -> Self {
         let server = ApiServer::new(Clock::default());
         let clock = server.clock();
-        let node = NodeOptions { taints: Vec::new(), ..NodeOptions::new("node-1", Profile::kubelet()) };
+        let node = NodeOptions {
+            taints: Vec::new(),
+            ..NodeOptions::new("node-1", Profile::kubelet())
+        };
         tokio::spawn(VirtualNode::new(server.client_as("node"), clock, node).run());
         tokio::spawn(scheduler::run(server.client_as("scheduler"), clock));
-        tokio::spawn(job_controller::run(server.client_as("job-controller"), clock));
+        tokio::spawn(job_controller::run(
+            server.client_as("job-controller"),
+            clock,
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
+        std::fs::write(
+            folder.path().join("kubeconfig"),
+            ApiServer::kubeconfig(listener.local_addr().unwrap()),
+        )
+        .unwrap();
         let served = server.clone();
         tokio::spawn(async move { served.serve(listener).await });
         let client = server.client_as("user");
-        Self { server, client, folder }
+        Self {
+            server,
+            client,
+            folder,
+        }
     }
 
     /// A cluster in which the pods of these Jobs wait for their sidecars.
@@ -52,8 +71,20 @@ impl Cluster {
         for job in jobs {
             cluster.create(job).await;
         }
-        let pods: usize = jobs.iter().map(|job| usize::try_from(job["spec"]["parallelism"].as_u64().unwrap_or(1)).unwrap()).sum();
-        cluster.eventually("the pods to be stuck", || cluster.pods().iter().filter(|pod| main_has_ended(pod)).count() == pods).await;
+        let pods: usize = jobs
+            .iter()
+            .map(|job| usize::try_from(job["spec"]["parallelism"].as_u64().unwrap_or(1)).unwrap())
+            .sum();
+        cluster
+            .eventually("the pods to be stuck", || {
+                cluster
+                    .pods()
+                    .iter()
+                    .filter(|pod| main_has_ended(pod))
+                    .count()
+                    == pods
+            })
+            .await;
         cluster
     }
 
@@ -65,39 +96,75 @@ impl Cluster {
     }
 
     fn pods(&self) -> Vec<Value> {
-        self.server.peek_all("pods").iter().map(|pod| (**pod).clone()).collect()
+        self.server
+            .peek_all("pods")
+            .iter()
+            .map(|pod| (**pod).clone())
+            .collect()
     }
 
     /// The image of the sidecar of each pod of a Job.
     fn images(&self, job: &str) -> Vec<String> {
-        let of_job = self.pods().into_iter().filter(|pod| pod["metadata"]["labels"]["job-name"] == job);
-        of_job.map(|pod| pod["spec"]["containers"][1]["image"].as_str().unwrap().to_owned()).collect()
+        let of_job = self
+            .pods()
+            .into_iter()
+            .filter(|pod| pod["metadata"]["labels"]["job-name"] == job);
+        of_job
+            .map(|pod| {
+                pod["spec"]["containers"][1]["image"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect()
     }
 
     async fn eventually(&self, what: &str, holds: impl Fn() -> bool) {
         let start = Instant::now();
         while !holds() {
-            assert!(start.elapsed() < Duration::from_secs(60), "never: {what}: {:#?}", self.pods());
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "never: {what}: {:#?}",
+                self.pods()
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     async fn job_completes(&self, name: &str) {
         let is_complete = |job: &Value| {
-            let conditions = job["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions.iter().any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
+            let conditions = job["status"]["conditions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            conditions
+                .iter()
+                .any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
         };
-        self.eventually(name, || self.server.peek("jobs.batch", "default", name).is_some_and(|job| is_complete(&job))).await;
+        self.eventually(name, || {
+            self.server
+                .peek("jobs.batch", "default", name)
+                .is_some_and(|job| is_complete(&job))
+        })
+        .await;
     }
 
     fn forbid(&self, narrow: impl FnOnce(Rule) -> Rule) {
-        self.server.faults().add(narrow(Rule::new(Effect::reply(403).message("that is forbidden for jane")).user_agent("swaplet/")));
+        self.server.faults().add(narrow(
+            Rule::new(Effect::reply(403).message("that is forbidden for jane"))
+                .user_agent("swaplet/"),
+        ));
     }
 
     /// What swaplet wrote.
     fn writes(&self) -> Vec<Recorded> {
-        let ours = self.server.recorded().into_iter().filter(|request| request.user_agent.starts_with("swaplet/"));
-        ours.filter(|request| !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch)).collect()
+        let ours = self
+            .server
+            .recorded()
+            .into_iter()
+            .filter(|request| request.user_agent.starts_with("swaplet/"));
+        ours.filter(|request| !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch))
+            .collect()
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -106,7 +173,13 @@ impl Cluster {
 
     fn command(&self, subcommand: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
-        command.arg(subcommand).args(arguments).arg("--kubeconfig").arg(self.kubeconfig()).env_remove("RUST_LOG").kill_on_drop(true);
+        command
+            .arg(subcommand)
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .env_remove("RUST_LOG")
+            .kill_on_drop(true);
         command
     }
 
@@ -125,7 +198,11 @@ struct Ran {
 impl Ran {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
     /// Asserts the exit code.
@@ -138,14 +215,26 @@ impl Ran {
     /// The line of the table about a pod of this Job.
     #[track_caller]
     fn line(&self, job: &str) -> &str {
-        let is_about = |line: &&str| line.split_whitespace().nth(1).is_some_and(|pod| pod.starts_with(&format!("{job}-")));
-        self.out.lines().find(is_about).unwrap_or_else(|| panic!("{job}: {}{}", self.out, self.err))
+        let is_about = |line: &&str| {
+            line.split_whitespace()
+                .nth(1)
+                .is_some_and(|pod| pod.starts_with(&format!("{job}-")))
+        };
+        self.out
+            .lines()
+            .find(is_about)
+            .unwrap_or_else(|| panic!("{job}: {}{}", self.out, self.err))
     }
 }
 
 fn main_has_ended(pod: &Value) -> bool {
-    let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
-    statuses.iter().any(|status| status["name"] == "main" && !status["state"]["terminated"].is_null())
+    let statuses = pod["status"]["containerStatuses"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    statuses
+        .iter()
+        .any(|status| status["name"] == "main" && !status["state"]["terminated"].is_null())
 }
 
 /// A Job whose sidecar runs for ever and exits with 143 when it is stopped.
@@ -178,25 +267,61 @@ fn job_of_three() -> Value {
 async fn a_dry_run_lists_what_is_stuck_and_writes_nothing() {
     let mut running = job("running", "Never");
     running["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["run=forever"]);
-    let cluster = Cluster::with_stuck(&[job("report", "Never"), job_of_three(), job_with_own_program("own")]).await;
+    let cluster = Cluster::with_stuck(&[
+        job("report", "Never"),
+        job_of_three(),
+        job_with_own_program("own"),
+    ])
+    .await;
     cluster.create(&running).await;
-    let ran = cluster.rescue(&["--dry-run", "-A", "--exit-image", EXIT, "--finish", "never"]).await.exits(0);
+    let ran = cluster
+        .rescue(&["--dry-run", "-A", "--exit-image", EXIT, "--finish", "never"])
+        .await
+        .exits(0);
     assert!(ran.out.starts_with("NAMESPACE   POD"), "{}", ran.out);
     assert!(
-        ran.line("report").contains(" log ") && ran.line("report").contains("SidecarSwapped   changes the image of log"),
+        ran.line("report").contains(" log ")
+            && ran
+                .line("report")
+                .contains("SidecarSwapped   changes the image of log"),
         "{}",
         ran.out
     );
-    assert!(ran.line("own").contains("NeedsImage") && ran.line("own").contains("/opt/own/server"), "{}", ran.out);
-    let of_three: Vec<_> = ran.out.lines().filter(|line| line.contains("pack-")).collect();
-    let waits = of_three.iter().filter(|line| line.contains("HeadroomWait")).count();
+    assert!(
+        ran.line("own").contains("NeedsImage") && ran.line("own").contains("/opt/own/server"),
+        "{}",
+        ran.out
+    );
+    let of_three: Vec<_> = ran
+        .out
+        .lines()
+        .filter(|line| line.contains("pack-"))
+        .collect();
+    let waits = of_three
+        .iter()
+        .filter(|line| line.contains("HeadroomWait"))
+        .count();
     assert!(of_three.len() == 3 && waits == 2, "{}", ran.out);
     assert!(!ran.out.contains("running-"), "{}", ran.out);
     // Without any exit image, and for programs.
-    let ran = cluster.rescue(&["--dry-run", "-n", "default", "-o", "json"]).await.exits(0);
+    let ran = cluster
+        .rescue(&["--dry-run", "-n", "default", "-o", "json"])
+        .await
+        .exits(0);
     let json: Value = serde_json::from_str(&ran.out).unwrap();
-    assert!(ran.err.contains("note: no --exit-image is given"), "{}", ran.err);
-    assert!(json["pods"].as_array().unwrap().iter().all(|pod| pod["sidecars"] == json!(["log"])), "{json}");
+    assert!(
+        ran.err.contains("note: no --exit-image is given"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        json["pods"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|pod| pod["sidecars"] == json!(["log"])),
+        "{json}"
+    );
     assert_eq!(cluster.writes().len(), 0);
 }
 
@@ -206,14 +331,36 @@ async fn stuck_jobs_complete() {
     let ran = cluster.rescue(WITH_EXIT_IMAGE).await.exits(0);
     for name in ["report", "pack"] {
         cluster.job_completes(name).await;
-        assert!(ran.line(name).contains("Succeeded") && ran.line(name).contains("exit image exit code 0"), "{}", ran.out);
+        assert!(
+            ran.line(name).contains("Succeeded")
+                && ran.line(name).contains("exit image exit code 0"),
+            "{}",
+            ran.out
+        );
     }
-    assert!(ran.err.contains("4 of 4 pods have ended") && ran.err.contains("0 of 4 left"), "{}", ran.err);
-    let failed = cluster.server.peek("jobs.batch", "default", "pack").unwrap()["status"]["failed"].as_u64().unwrap_or_default();
+    assert!(
+        ran.err.contains("4 of 4 pods have ended") && ran.err.contains("0 of 4 left"),
+        "{}",
+        ran.err
+    );
+    let failed = cluster
+        .server
+        .peek("jobs.batch", "default", "pack")
+        .unwrap()["status"]["failed"]
+        .as_u64()
+        .unwrap_or_default();
     assert_eq!(failed, 0);
     // The next one has nothing to do.
     let ran = cluster.rescue(WITH_EXIT_IMAGE).await.exits(0);
-    assert!(ran.out.is_empty() && ran.err.contains("No pod of namespace default waits for its sidecars."), "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out.is_empty()
+            && ran
+                .err
+                .contains("No pod of namespace default waits for its sidecars."),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 /// No waiting for what only a hand from outside can change.
@@ -221,20 +368,41 @@ async fn stuck_jobs_complete() {
 async fn what_cannot_be_ended_is_left_with_its_reason() {
     let cluster = Cluster::with_stuck(&[job("report", "Never"), job_with_own_program("own")]).await;
     let start = Instant::now();
-    let ran = cluster.rescue(&["--exit-image", EXIT, "--finish", "never"]).await.exits(1);
+    let ran = cluster
+        .rescue(&["--exit-image", EXIT, "--finish", "never"])
+        .await
+        .exits(1);
     assert!(start.elapsed() < Duration::from_secs(60), "{}", ran.err);
     assert!(ran.line("report").contains("Succeeded"), "{}", ran.out);
-    assert!(ran.line("own").contains("NeedsImage") && ran.line("own").contains("--path /opt/own/server"), "{}", ran.out);
+    assert!(
+        ran.line("own").contains("NeedsImage")
+            && ran.line("own").contains("--path /opt/own/server"),
+        "{}",
+        ran.out
+    );
     assert_eq!(cluster.images("own"), ["log:1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finish_needs_no_exit_image() {
     let cluster = Cluster::with_stuck(&[job("report", "Never"), job_with_own_program("own")]).await;
-    let ran = cluster.rescue(&["--prefer", "finish", "-o", "json"]).await.exits(0);
+    let ran = cluster
+        .rescue(&["--prefer", "finish", "-o", "json"])
+        .await
+        .exits(0);
     let json: Value = serde_json::from_str(&ran.out).unwrap();
-    assert!(json["pods"].as_array().unwrap().iter().all(|pod| pod["ended"] == true && pod["result"]["reason"] == "Succeeded"), "{json}");
-    assert_eq!([cluster.images("report"), cluster.images("own")].concat(), ["log:1", "log:1"]);
+    assert!(
+        json["pods"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|pod| pod["ended"] == true && pod["result"]["reason"] == "Succeeded"),
+        "{json}"
+    );
+    assert_eq!(
+        [cluster.images("report"), cluster.images("own")].concat(),
+        ["log:1", "log:1"]
+    );
     cluster.job_completes("report").await;
     cluster.job_completes("own").await;
 }
@@ -243,19 +411,34 @@ async fn finish_needs_no_exit_image() {
 async fn pods_that_become_stuck_later_are_left_alone() {
     let mut slow = job("slow", "Never");
     slow["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 6.into();
-    slow["spec"]["template"]["spec"]["containers"][1]["args"] = json!(["run=forever", "term=ignore"]);
+    slow["spec"]["template"]["spec"]["containers"][1]["args"] =
+        json!(["run=forever", "term=ignore"]);
     let cluster = Cluster::with_stuck(&[slow]).await;
     let mut child = start(&cluster, WITH_EXIT_IMAGE).await;
     cluster.create(&job("later", "Never")).await;
     assert!(child.wait().await.unwrap().success());
     assert!(cluster.pods().iter().all(main_has_ended));
-    assert_eq!((cluster.images("slow"), cluster.images("later")), (vec![EXIT.to_owned()], vec!["log:1".to_owned()]));
-    assert_eq!(cluster.writes().iter().filter(|write| write.resource == "pods").count(), 1);
+    assert_eq!(
+        (cluster.images("slow"), cluster.images("later")),
+        (vec![EXIT.to_owned()], vec!["log:1".to_owned()])
+    );
+    assert_eq!(
+        cluster
+            .writes()
+            .iter()
+            .filter(|write| write.resource == "pods")
+            .count(),
+        1
+    );
 }
 
 /// Starts it, and waits until it has swapped something.
 async fn start(cluster: &Cluster, arguments: &[&str]) -> Child {
-    let mut child = cluster.command("rescue", arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = cluster
+        .command("rescue", arguments)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     while let Some(line) = lines.next_line().await.unwrap() {
         if line.contains("SidecarSwapped") {
@@ -271,18 +454,46 @@ async fn start(cluster: &Cluster, arguments: &[&str]) -> Child {
 async fn it_can_be_interrupted_and_gives_up_in_time() {
     let mut slow = job("slow", "Never");
     slow["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 20.into();
-    slow["spec"]["template"]["spec"]["containers"][1]["args"] = json!(["run=forever", "term=ignore"]);
+    slow["spec"]["template"]["spec"]["containers"][1]["args"] =
+        json!(["run=forever", "term=ignore"]);
     let cluster = Cluster::with_stuck(&[slow]).await;
     let child = start(&cluster, WITH_EXIT_IMAGE).await;
     let id = child.id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .await
+            .unwrap()
+            .success()
+    );
     let code = child.wait_with_output().await.unwrap().status.code();
     assert_eq!(code, Some(1));
-    let ran = cluster.rescue(&["--exit-image", EXIT, "--timeout", "2"]).await.exits(1);
-    assert!(ran.err.contains("giving up after 2 s") && ran.err.contains("0 of 1 pods have ended"), "{}", ran.err);
+    let ran = cluster
+        .rescue(&["--exit-image", EXIT, "--timeout", "2"])
+        .await
+        .exits(1);
+    assert!(
+        ran.err.contains("giving up after 2 s") && ran.err.contains("0 of 1 pods have ended"),
+        "{}",
+        ran.err
+    );
     assert!(ran.line("slow").contains("SwapPending"), "{}", ran.out);
-    assert!(ran.err.contains("swaplet has written Events about some of these pods"), "{}", ran.err);
-    assert_eq!(cluster.writes().iter().filter(|write| write.resource == "pods").count(), 1, "the second goes on where the first was");
+    assert!(
+        ran.err
+            .contains("swaplet has written Events about some of these pods"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(
+        cluster
+            .writes()
+            .iter()
+            .filter(|write| write.resource == "pods")
+            .count(),
+        1,
+        "the second goes on where the first was"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,17 +502,39 @@ async fn a_missing_right_is_said_and_costs_no_more_than_it_must() {
     for resource in ["nodes", "configmaps", "events"] {
         cluster.forbid(|rule| rule.resource(resource));
     }
-    let ran = cluster.rescue(&["--dry-run", "--exit-image", EXIT]).await.exits(0);
-    for words in ["note: nodes cannot be read (that is forbidden for jane)", "ConfigMaps cannot be read", "Events cannot be read"] {
+    let ran = cluster
+        .rescue(&["--dry-run", "--exit-image", EXIT])
+        .await
+        .exits(0);
+    for words in [
+        "note: nodes cannot be read (that is forbidden for jane)",
+        "ConfigMaps cannot be read",
+        "Events cannot be read",
+    ] {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
-    assert!(ran.line("report").contains("PhaseWritten"), "a node that nobody sees may be a virtual one: {}", ran.out);
+    assert!(
+        ran.line("report").contains("PhaseWritten"),
+        "a node that nobody sees may be a virtual one: {}",
+        ran.out
+    );
     cluster.forbid(|rule| rule.resource("pods").verb(Verb::Patch));
     let ran = cluster.rescue(WITH_EXIT_IMAGE).await.exits(1);
-    assert!(ran.line("report").contains("WriteDenied") && ran.line("report").contains("forbidden for jane"), "{}", ran.out);
+    assert!(
+        ran.line("report").contains("WriteDenied")
+            && ran.line("report").contains("forbidden for jane"),
+        "{}",
+        ran.out
+    );
     cluster.forbid(|rule| rule.resource("pods").verb(Verb::List));
     let ran = cluster.rescue(&["-A", "--exit-image", EXIT]).await.exits(2);
-    assert!(ran.err.contains("cannot list the pods of all namespaces: that is forbidden for jane; -n NAMESPACE needs"), "{}", ran.err);
+    assert!(
+        ran.err.contains(
+            "cannot list the pods of all namespaces: that is forbidden for jane; -n NAMESPACE needs"
+        ),
+        "{}",
+        ran.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -309,7 +542,10 @@ async fn wrong_usage_is_exit_code_2() {
     let cluster = Cluster::start().await;
     for (arguments, words) in [
         (&[][..], "swaplet exit-image push IMAGE"),
-        (&["--prefer", "finish", "--finish", "never"], "exclude each other"),
+        (
+            &["--prefer", "finish", "--finish", "never"],
+            "exclude each other",
+        ),
         (&["-A", "-n", "batch"], "cannot be used with"),
         (&["--timeout", "0"], "0 is not in"),
     ] {

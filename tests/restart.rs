@@ -1,6 +1,11 @@
-//! `swaplet restart` and the plugin of kubectl, through the real binary, at the embedded API server.
+//! `swaplet restart` and the plugin of kubectl, through the real binary, at the embedded API
+//! server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a step of a test that fails is a panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a step of a test that fails is a panic"
+)]
 
 mod daemon;
 mod nodes;

@@ -1,4 +1,5 @@
-//! The mock node at the embedded API server, in virtual time: a Job becomes a pod, the pod runs, its sidecar is swapped, the Job is done.
+//! The mock node at the embedded API server, in virtual time: a Job becomes a pod, the pod runs,
+//! its sidecar is swapped, the Job is done.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
@@ -27,7 +28,8 @@ use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::{
-    Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
+    Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile,
+    ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
 };
 use swaplet_testbed::{ApiServer, Clock, job_controller, scheduler};
 
@@ -45,16 +47,29 @@ impl Cluster {
         let node = VirtualNode::new(server.client_as("node"), clock, options);
         tokio::spawn(node.clone().run());
         tokio::spawn(scheduler::run(server.client_as("scheduler"), clock));
-        tokio::spawn(job_controller::run(server.client_as("job-controller"), clock));
-        Self { server, client, node }
+        tokio::spawn(job_controller::run(
+            server.client_as("job-controller"),
+            clock,
+        ));
+        Self {
+            server,
+            client,
+            node,
+        }
     }
 
     async fn create_job(&self, policy: &str, side: &str) {
         let template = json!({"spec": {"restartPolicy": policy, "terminationGracePeriodSeconds": 4,
             "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}],
             "containers": [{"name": "main", "image": "work:1", "args": ["run=2s"]}, {"name": "side", "image": "work:1", "args": [side]}]}});
-        let job: Job = serde_json::from_value(json!({"metadata": {"name": "job"}, "spec": {"template": template}})).unwrap();
-        Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &job).await.unwrap();
+        let job: Job = serde_json::from_value(
+            json!({"metadata": {"name": "job"}, "spec": {"template": template}}),
+        )
+        .unwrap();
+        Api::default_namespaced(self.client.clone())
+            .create(&PostParams::default(), &job)
+            .await
+            .unwrap();
     }
 
     /// The pod, when this holds for it.
@@ -73,12 +88,19 @@ impl Cluster {
     }
 
     async fn swap_when_main_is_done(&self) -> Pod {
-        let (pod, _) = self.pod_when("main ends", |seen| seen.container("main").is_some_and(|main| main.exit_code == Some(0))).await;
+        let (pod, _) = self
+            .pod_when("main ends", |seen| {
+                seen.container("main")
+                    .is_some_and(|main| main.exit_code == Some(0))
+            })
+            .await;
         let path = "/spec/containers/1/image";
         let patch = json!([{"op": "test", "path": path, "value": "work:1"}, {"op": "replace", "path": path, "value": "exit:1"}]);
         let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
-        pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap()
+        pods.patch(&pod.name_any(), &PatchParams::default(), &patch)
+            .await
+            .unwrap()
     }
 
     async fn events(&self) -> Vec<String> {
@@ -90,14 +112,22 @@ impl Cluster {
     fn job_condition(&self) -> Option<String> {
         let job = self.server.peek("jobs.batch", "default", "job")?;
         let conditions = job["status"]["conditions"].as_array()?.clone();
-        conditions.into_iter().rev().find(|one| one["status"] == "True").and_then(|one| one["type"].as_str().map(str::to_owned))
+        conditions
+            .into_iter()
+            .rev()
+            .find(|one| one["status"] == "True")
+            .and_then(|one| one["type"].as_str().map(str::to_owned))
     }
 
     /// How a Job with one sidecar ends if the sidecar is swapped.
     async fn swap(&self, policy: &str) -> Seen {
         self.create_job(policy, "term=143").await;
         self.swap_when_main_is_done().await;
-        let (_, seen) = self.pod_when("a final phase", |seen| matches!(seen.phase.as_str(), "Succeeded" | "Failed")).await;
+        let (_, seen) = self
+            .pod_when("a final phase", |seen| {
+                matches!(seen.phase.as_str(), "Succeeded" | "Failed")
+            })
+            .await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         seen
     }
@@ -114,8 +144,16 @@ async fn a_job_ends_on_a_kubelet_and_on_a_provider_that_updates() {
             let cluster = node(profile);
             let seen = cluster.swap(policy).await;
             let side = seen.container("side").unwrap();
-            assert_eq!((seen.phase.as_str(), side.exit_code, side.restarts), ("Succeeded", Some(0), restarts), "{policy} {profile:?}");
-            assert_eq!(cluster.job_condition().as_deref(), Some("Complete"), "{policy} {profile:?}");
+            assert_eq!(
+                (seen.phase.as_str(), side.exit_code, side.restarts),
+                ("Succeeded", Some(0), restarts),
+                "{policy} {profile:?}"
+            );
+            assert_eq!(
+                cluster.job_condition().as_deref(),
+                Some("Complete"),
+                "{policy} {profile:?}"
+            );
         }
     }
 }
@@ -125,8 +163,18 @@ async fn the_events_are_those_of_a_kubelet() {
     let cluster = node(Profile::kubelet());
     cluster.swap("Never").await;
     let events = cluster.events().await;
-    for reason in ["Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing"] {
-        assert!(events.iter().any(|event| event == reason), "{reason}: {events:?}");
+    for reason in [
+        "Scheduled",
+        "Pulling",
+        "Pulled",
+        "Created",
+        "Started",
+        "Killing",
+    ] {
+        assert!(
+            events.iter().any(|event| event == reason),
+            "{reason}: {events:?}"
+        );
     }
 }
 
@@ -136,12 +184,24 @@ async fn an_inert_provider_changes_nothing_and_keeps_a_written_phase() {
     cluster.create_job("OnFailure", "term=143").await;
     let pod = cluster.swap_when_main_is_done().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let (_, seen) = cluster.pod_when("still running", |seen| seen.phase == "Running").await;
-    assert_eq!(seen.container("side").unwrap().to_string(), "running work:1 rc0");
-    assert!(cluster.events().await.contains(&"ProviderUpdateSuccess".to_owned()));
+    let (_, seen) = cluster
+        .pod_when("still running", |seen| seen.phase == "Running")
+        .await;
+    assert_eq!(
+        seen.container("side").unwrap().to_string(),
+        "running work:1 rc0"
+    );
+    assert!(
+        cluster
+            .events()
+            .await
+            .contains(&"ProviderUpdateSuccess".to_owned())
+    );
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     let phase = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-    pods.patch_status(&pod.name_any(), &PatchParams::default(), &phase).await.unwrap();
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &phase)
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(cluster.job_condition().as_deref(), Some("Complete"));
 }
@@ -151,21 +211,38 @@ async fn a_provider_that_rejects_fails_a_never_pod() {
     let cluster = node(Profile::rejects());
     cluster.create_job("Never", "term=143").await;
     cluster.swap_when_main_is_done().await;
-    let (_, seen) = cluster.pod_when("fails", |seen| seen.phase == "Failed").await;
+    let (_, seen) = cluster
+        .pod_when("fails", |seen| seen.phase == "Failed")
+        .await;
     assert_eq!(seen.reason, "ProviderFailed");
-    assert!(cluster.events().await.contains(&"ProviderUpdateFailed".to_owned()));
+    assert!(
+        cluster
+            .events()
+            .await
+            .contains(&"ProviderUpdateFailed".to_owned())
+    );
 
     let cluster = node(Profile::rejects());
     cluster.create_job("OnFailure", "term=143").await;
     cluster.swap_when_main_is_done().await;
-    cluster.pod_when("is pending", |seen| (seen.phase.as_str(), seen.reason.as_str()) == ("Pending", "ProviderFailed")).await;
+    cluster
+        .pod_when("is pending", |seen| {
+            (seen.phase.as_str(), seen.reason.as_str()) == ("Pending", "ProviderFailed")
+        })
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_judges_the_gap_fails_a_never_pod_and_one_that_is_polled_is_slow() {
-    let cluster = node(Profile::Virtual(ProviderOptions { gap: Gap::Judged, ..ProviderOptions::default() }));
+    let cluster = node(Profile::Virtual(ProviderOptions {
+        gap: Gap::Judged,
+        ..ProviderOptions::default()
+    }));
     assert_eq!(cluster.swap("Never").await.phase, "Failed");
-    let cluster = node(Profile::Virtual(ProviderOptions { status: StatusMode::Poll, ..ProviderOptions::default() }));
+    let cluster = node(Profile::Virtual(ProviderOptions {
+        status: StatusMode::Poll,
+        ..ProviderOptions::default()
+    }));
     assert_eq!(cluster.swap("Never").await.phase, "Succeeded");
 }
 
@@ -173,18 +250,30 @@ async fn a_provider_that_judges_the_gap_fails_a_never_pod_and_one_that_is_polled
 async fn a_phase_and_a_nudge_end_a_pod_on_a_kubelet() {
     let cluster = node(Profile::kubelet());
     cluster.create_job("OnFailure", "term=143").await;
-    let (pod, _) = cluster.pod_when("main ends", |seen| seen.container("main").is_some_and(|main| main.exit_code == Some(0))).await;
+    let (pod, _) = cluster
+        .pod_when("main ends", |seen| {
+            seen.container("main")
+                .is_some_and(|main| main.exit_code == Some(0))
+        })
+        .await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
     let trace = tokio::spawn(trace(pods.clone()));
     tokio::time::sleep(Duration::from_millis(10)).await;
     let phase = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-    pods.patch_status(&pod.name_any(), &PatchParams::default(), &phase).await.unwrap();
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &phase)
+        .await
+        .unwrap();
     let nudge = Patch::Merge(json!({"metadata": {"annotations": {"nudge": "1"}}}));
-    pods.patch(&pod.name_any(), &PatchParams::default(), &nudge).await.unwrap();
+    pods.patch(&pod.name_any(), &PatchParams::default(), &nudge)
+        .await
+        .unwrap();
     let trace = trace.await.unwrap();
     assert_eq!(trace.phases(), ["Running", "Succeeded"]);
-    assert_eq!(trace.states("side"), ["running work:1 rc0", "terminated(143) work:1 rc0"]);
+    assert_eq!(
+        trace.states("side"),
+        ["running work:1 rc0", "terminated(143) work:1 rc0"]
+    );
     assert_eq!(cluster.job_condition().as_deref(), Some("Complete"));
 }
 
@@ -205,17 +294,29 @@ async fn trace(pods: Api<Pod>) -> Trace {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_goes_when_its_containers_have_stopped() {
-    for (profile, seconds) in [(Profile::kubelet(), 2.0..4.2), (Profile::updates(), 3.9..4.5)] {
+    for (profile, seconds) in [
+        (Profile::kubelet(), 2.0..4.2),
+        (Profile::updates(), 3.9..4.5),
+    ] {
         let cluster = node(profile);
         let clock = cluster.server.clock();
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "virtual", "terminationGracePeriodSeconds": 4,
             "containers": [{"name": "main", "image": "work:1", "args": ["term-after=2s"]}]}});
         pod["metadata"]["namespace"] = json!("default");
         let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
-        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-        cluster.pod_when("runs", |seen| seen.phase == "Running").await;
+        pods.create(
+            &PostParams::default(),
+            &serde_json::from_value(pod).unwrap(),
+        )
+        .await
+        .unwrap();
+        cluster
+            .pod_when("runs", |seen| seen.phase == "Running")
+            .await;
         let start = clock.now();
-        pods.delete("p", &kube::api::DeleteParams::default()).await.unwrap();
+        pods.delete("p", &kube::api::DeleteParams::default())
+            .await
+            .unwrap();
         while cluster.server.peek("pods", "default", "p").is_some() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -226,7 +327,10 @@ async fn a_deleted_pod_goes_when_its_containers_have_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn last_state_is_kept_by_a_kubelet_1_36_only() {
-    for (version, kept) in [(KubeletVersion::V1_34, None), (KubeletVersion::V1_36, Some(143))] {
+    for (version, kept) in [
+        (KubeletVersion::V1_34, None),
+        (KubeletVersion::V1_36, Some(143)),
+    ] {
         let cluster = node(Profile::Kubelet(KubeletOptions::of(version)));
         let seen = cluster.swap("Never").await;
         assert_eq!(seen.container("side").unwrap().last_exit_code, kept);
@@ -241,13 +345,24 @@ async fn the_node_registers_renews_its_lease_and_goes() {
         let nodes: Api<Node> = Api::all(cluster.client.clone());
         let node = nodes.get("virtual").await.unwrap();
         let is_virtual = profile.is_virtual();
-        assert_eq!(node.labels().get("type").map(String::as_str), is_virtual.then_some("virtual-kubelet"));
         assert_eq!(
-            node.spec.unwrap().taints.unwrap_or_default().iter().any(|taint| taint.key == "virtual-kubelet.io/provider"),
+            node.labels().get("type").map(String::as_str),
+            is_virtual.then_some("virtual-kubelet")
+        );
+        assert_eq!(
+            node.spec
+                .unwrap()
+                .taints
+                .unwrap_or_default()
+                .iter()
+                .any(|taint| taint.key == "virtual-kubelet.io/provider"),
             is_virtual
         );
         let renewed = |cluster: &Cluster| {
-            cluster.server.peek("leases.coordination.k8s.io", "kube-node-lease", "virtual").map(|lease| lease["spec"]["renewTime"].clone())
+            cluster
+                .server
+                .peek("leases.coordination.k8s.io", "kube-node-lease", "virtual")
+                .map(|lease| lease["spec"]["renewTime"].clone())
         };
         let first = renewed(&cluster).unwrap();
         tokio::time::sleep(Duration::from_secs(11)).await;
@@ -257,13 +372,19 @@ async fn the_node_registers_renews_its_lease_and_goes() {
     }
 }
 
-/// Nothing happens to a pod that nobody touches: a quiet node writes nothing but its lease and its own status.
+/// Nothing happens to a pod that nobody touches: a quiet node writes nothing but its lease and its
+/// own status.
 #[tokio::test(start_paused = true)]
 async fn a_quiet_node_is_silent() {
     for profile in [Profile::kubelet(), Profile::updates()] {
         let cluster = node(profile);
         cluster.create_job("Never", "term=143").await;
-        cluster.pod_when("main ends", |seen| seen.container("main").is_some_and(|main| main.exit_code == Some(0))).await;
+        cluster
+            .pod_when("main ends", |seen| {
+                seen.container("main")
+                    .is_some_and(|main| main.exit_code == Some(0))
+            })
+            .await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         let before = pod_version(&cluster);
         tokio::time::sleep(Duration::from_secs(600)).await;
@@ -281,12 +402,29 @@ async fn a_kubelet_that_dies_during_a_swap_fails_a_never_pod() {
     let template = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "virtual", "restartPolicy": "Never", "containers": [
         {"name": "main", "image": "work:1", "args": ["run=2s"]}, {"name": "side", "image": "work:1", "args": ["term-after=1s"]}]}});
     let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
-    pods.create(&PostParams::default(), &serde_json::from_value(template).unwrap()).await.unwrap();
+    pods.create(
+        &PostParams::default(),
+        &serde_json::from_value(template).unwrap(),
+    )
+    .await
+    .unwrap();
     cluster.swap_when_main_is_done().await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    cluster.node.disturb(Disturbance::KubeletRestart(Duration::from_secs(3)));
-    let (_, seen) = cluster.pod_when("ends", |seen| matches!(seen.phase.as_str(), "Succeeded" | "Failed")).await;
-    assert_eq!((seen.phase.as_str(), seen.container("side").unwrap().exit_code), ("Failed", Some(143)));
+    cluster
+        .node
+        .disturb(Disturbance::KubeletRestart(Duration::from_secs(3)));
+    let (_, seen) = cluster
+        .pod_when("ends", |seen| {
+            matches!(seen.phase.as_str(), "Succeeded" | "Failed")
+        })
+        .await;
+    assert_eq!(
+        (
+            seen.phase.as_str(),
+            seen.container("side").unwrap().exit_code
+        ),
+        ("Failed", Some(143))
+    );
 }
 
 impl Cluster {
@@ -295,8 +433,14 @@ impl Cluster {
         let settings = Settings {
             namespaces: Namespaces::default(),
             rules: Rules {
-                exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
-                allowed: AllowedMethods { finish: true, ..AllowedMethods::default() },
+                exit_images: ExitImages::new(
+                    Some(ImageReference::parse("exit:1").unwrap()),
+                    Vec::new(),
+                ),
+                allowed: AllowedMethods {
+                    finish: true,
+                    ..AllowedMethods::default()
+                },
                 node_table: NodeTable::built_in(),
                 coexist: Coexist::Own,
             },
@@ -313,7 +457,13 @@ impl Cluster {
         };
         let client = self.server.client_as("swaplet");
         let metrics = Metrics::register(&mut Registry::default());
-        tokio::spawn(controller::run::run(client, settings, metrics, Health::default(), std::future::pending()));
+        tokio::spawn(controller::run::run(
+            client,
+            settings,
+            metrics,
+            Health::default(),
+            std::future::pending(),
+        ));
     }
 
     /// A Job of so many pods with a marked sidecar, called after its policy.
@@ -323,8 +473,14 @@ impl Cluster {
             {"name": "main", "image": "work:1", "args": ["run=2s"]},
             {"name": "side", "image": "work:1", "args": ["term=143"], "env": mark}]}});
         let spec = json!({"parallelism": pods, "completions": pods, "template": template});
-        let job: Job = serde_json::from_value(json!({"metadata": {"name": policy.to_lowercase()}, "spec": spec})).unwrap();
-        Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &job).await.unwrap();
+        let job: Job = serde_json::from_value(
+            json!({"metadata": {"name": policy.to_lowercase()}, "spec": spec}),
+        )
+        .unwrap();
+        Api::default_namespaced(self.client.clone())
+            .create(&PostParams::default(), &job)
+            .await
+            .unwrap();
     }
 
     /// How many pods of a Job have succeeded, and how many have failed.
@@ -336,27 +492,54 @@ impl Cluster {
 
     /// How many pods had their images changed by the controller, each by one patch.
     fn swaps(&self) -> usize {
-        let ours = |write: &Recorded| write.verb == Verb::Patch && write.resource == "pods" && write.user_agent.starts_with("swaplet");
-        let swapped: Vec<_> = self.server.recorded().into_iter().filter(|write| ours(write) && write.body.is_array()).collect();
+        let ours = |write: &Recorded| {
+            write.verb == Verb::Patch
+                && write.resource == "pods"
+                && write.user_agent.starts_with("swaplet")
+        };
+        let swapped: Vec<_> = self
+            .server
+            .recorded()
+            .into_iter()
+            .filter(|write| ours(write) && write.body.is_array())
+            .collect();
         let pods: BTreeSet<_> = swapped.iter().map(|write| &write.name).collect();
         assert_eq!(pods.len(), swapped.len(), "one swap per pod");
         pods.len()
     }
 }
 
-/// Every provider that can be played, and a kubelet: whatever little a status tells, no pod whose main exited with 0 fails, a provider that
-/// can use swaps gets them, and one that cannot gets one.
+/// Every provider that can be played, and a kubelet: whatever little a status tells, no pod whose
+/// main exited with 0 fails, a provider that can use swaps gets them, and one that cannot gets one.
 #[tokio::test(start_paused = true)]
 async fn the_controller_ends_jobs_on_every_node() {
     let mut profiles = vec![(Profile::kubelet(), 5)];
-    for (on_update, swaps) in [(OnUpdate::Replaces, 3), (OnUpdate::Nothing, 1), (OnUpdate::Fails, 1)] {
+    for (on_update, swaps) in [
+        (OnUpdate::Replaces, 3),
+        (OnUpdate::Nothing, 1),
+        (OnUpdate::Fails, 1),
+    ] {
         for status in [StatusMode::Notify, StatusMode::Poll] {
             // Where nothing is replaced, these change nothing.
-            let gaps: &[Gap] = if swaps == 3 { &[Gap::Hidden, Gap::Reported, Gap::Judged] } else { &[Gap::Hidden] };
+            let gaps: &[Gap] = if swaps == 3 {
+                &[Gap::Hidden, Gap::Reported, Gap::Judged]
+            } else {
+                &[Gap::Hidden]
+            };
             for &gap in gaps {
                 for tells in [false, true] {
-                    let options = ProviderOptions { on_update, status, gap, ..ProviderOptions::default() };
-                    let told = ProviderOptions { new_container_ids: tells, counts_restarts: tells, reports_image_id: tells, ..options };
+                    let options = ProviderOptions {
+                        on_update,
+                        status,
+                        gap,
+                        ..ProviderOptions::default()
+                    };
+                    let told = ProviderOptions {
+                        new_container_ids: tells,
+                        counts_restarts: tells,
+                        reports_image_id: tells,
+                        ..options
+                    };
                     profiles.push((Profile::Virtual(told), swaps));
                 }
             }
@@ -368,6 +551,14 @@ async fn the_controller_ends_jobs_on_every_node() {
         cluster.create_marked_job("Never", 2).await;
         cluster.create_marked_job("OnFailure", 3).await;
         tokio::time::sleep(Duration::from_secs(200)).await;
-        assert_eq!((cluster.counts("never"), cluster.counts("onfailure"), cluster.swaps()), ((2, 0), (3, 0), swaps), "{profile:?}");
+        assert_eq!(
+            (
+                cluster.counts("never"),
+                cluster.counts("onfailure"),
+                cluster.swaps()
+            ),
+            ((2, 0), (3, 0), swaps),
+            "{profile:?}"
+        );
     }
 }

@@ -1,7 +1,10 @@
-//! The controller of a case: a process of its own, or swaplet as an operator has it, which is two replicas that Helm has installed.
+//! The controller of a case: a process of its own, or swaplet as an operator has it, which is two
+//! replicas that Helm has installed.
 //!
-//! Where `SWAPLET_E2E_INSTALLED` names a file, it is installed, with the flags of the case as values of the chart: by a release of its own, or
-//! by one that cases with the same flags share (`shared.rs`). The few cases that need a process all the same say [`Why`], and are written into that file.
+//! Where `SWAPLET_E2E_INSTALLED` names a file, it is installed, with the flags of the case as
+//! values of the chart: by a release of its own, or by one that cases with the same flags share
+//! (`shared.rs`). The few cases that need a process all the same say [`Why`], and are written into
+//! that file.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -27,7 +30,8 @@ pub enum Why {
     Signalled,
     /// It speaks to the registry of this cluster, which cannot be reached from pods.
     Registry,
-    /// It lacks a right that the chart gives, or has a flag that the leash of the chart would follow.
+    /// It lacks a right that the chart gives, or has a flag that the leash of the chart would
+    /// follow.
     NotByTheChart,
 }
 
@@ -75,7 +79,8 @@ impl Controller {
         Process::start_with(world, arguments).await
     }
 
-    /// It is killed by SIGKILL, and another one takes over: the next process, or the replica that stood by.
+    /// It is killed by SIGKILL, and another one takes over: the next process, or the replica that
+    /// stood by.
     pub async fn killed(self, world: &World, arguments: &[&str]) -> Self {
         match self {
             Self::Process(process) => {
@@ -95,6 +100,11 @@ pub fn assert_no_installation(why: Why) {
     let Some(file) = installed() else { return };
     let case = std::thread::current().name().unwrap_or_default().to_owned();
     // One write per line: other cases write at the same time.
-    let mut file = OpenOptions::new().append(true).create(true).open(file).unwrap();
-    file.write_all(format!("{case}: {why}\n").as_bytes()).unwrap();
+    let mut file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)
+        .unwrap();
+    file.write_all(format!("{case}: {why}\n").as_bytes())
+        .unwrap();
 }

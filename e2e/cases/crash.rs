@@ -12,8 +12,17 @@ use crate::pods::{EXITS_143, STOPS_SLOWLY, container, main_ok, pod, sidecar, spe
 use crate::world::{World, eventually};
 
 fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| status.name == "main" && status.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+    let mut statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    statuses.any(|status| {
+        status.name == "main"
+            && status
+                .state
+                .as_ref()
+                .is_some_and(|state| state.terminated.is_some())
+    })
 }
 
 #[tokio::test]
@@ -21,8 +30,18 @@ async fn the_controller_starts_after_the_mains_have_ended() {
     let world = World::new("late").await;
     for policy in ["Never", "OnFailure"] {
         let name = policy.to_lowercase();
-        world.create_pod(pod(&name, spec(policy, vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
-        world.pod_is(&name, "done but for its sidecar", main_has_ended).await;
+        world
+            .create_pod(pod(
+                &name,
+                spec(
+                    policy,
+                    vec![main_ok(&world), sidecar(&world, "log", EXITS_143)],
+                ),
+            ))
+            .await;
+        world
+            .pod_is(&name, "done but for its sidecar", main_has_ended)
+            .await;
     }
     let _controller = Controller::start(&world).await;
     world.pod_ends("never", "Succeeded").await;
@@ -43,7 +62,12 @@ async fn the_controller_is_killed_between_swap_and_evidence() {
         world.create_pod(pod(&policy.to_lowercase(), spec)).await;
     }
     eventually("two swaps", || async {
-        (written_in(&world.namespace).iter().filter(|write| write.is_applied_swap()).count() == 2).then_some(())
+        (written_in(&world.namespace)
+            .iter()
+            .filter(|write| write.is_applied_swap())
+            .count()
+            == 2)
+            .then_some(())
     })
     .await;
     controller.kill().await;
@@ -52,7 +76,11 @@ async fn the_controller_is_killed_between_swap_and_evidence() {
     world.pod_ends("onfailure", "Succeeded").await;
     let ends = eventually("two ends", || async {
         let events = world.events(2).await;
-        let ends: Vec<_> = events.into_iter().filter(|(_, reason)| reason == "SidecarEnded").map(|(pod, _)| pod).collect();
+        let ends: Vec<_> = events
+            .into_iter()
+            .filter(|(_, reason)| reason == "SidecarEnded")
+            .map(|(pod, _)| pod)
+            .collect();
         (ends.len() == 2).then_some(ends)
     })
     .await;
@@ -67,9 +95,18 @@ async fn no_pod_is_stranded_by_a_controller_that_keeps_dying() {
     let world = World::new("dying").await;
     let names: Vec<_> = (0..8).map(|number| format!("pod-{number}")).collect();
     for (number, name) in names.iter().enumerate() {
-        let policy = if number % 2 == 0 { "Never" } else { "OnFailure" };
+        let policy = if number % 2 == 0 {
+            "Never"
+        } else {
+            "OnFailure"
+        };
         let main = container(&world, "main", &format!("sleep {}", 2 + number));
-        world.create_pod(pod(name, spec(policy, vec![main, sidecar(&world, "log", EXITS_143)]))).await;
+        world
+            .create_pod(pod(
+                name,
+                spec(policy, vec![main, sidecar(&world, "log", EXITS_143)]),
+            ))
+            .await;
     }
     for life in 0..12 {
         let controller = Controller::process(&world, &[], Why::KilledInAMoment).await;
@@ -79,8 +116,13 @@ async fn no_pod_is_stranded_by_a_controller_that_keeps_dying() {
     let _last = Controller::process(&world, &[], Why::KilledInAMoment).await;
     for name in &names {
         let pod = world.pod_ends(name, "Succeeded").await;
-        // Of a write whose sender is killed meanwhile the audit log says 504, applied or not. The generation counts what was applied.
-        assert_eq!(pod.metadata.generation, Some(2), "{name}: its spec was changed once");
+        // Of a write whose sender is killed meanwhile the audit log says 504, applied or not. The
+        // generation counts what was applied.
+        assert_eq!(
+            pod.metadata.generation,
+            Some(2),
+            "{name}: its spec was changed once"
+        );
     }
     assert_nothing_but_swaps(&world.namespace);
     world.done().await;
@@ -91,18 +133,40 @@ async fn no_pod_is_stranded_by_a_controller_that_keeps_dying() {
 async fn a_pod_of_the_same_name_is_another_pod() {
     let world = World::new("same-name").await;
     let _controller = Controller::start(&world).await;
-    let containers = |seconds: u32| vec![container(&world, "main", &format!("sleep {seconds}")), sidecar(&world, "log", STOPS_SLOWLY)];
-    world.create_pod(pod("again", spec("Never", containers(1)))).await;
-    world.pod_is("again", "done but for its sidecar", main_has_ended).await;
-    let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    let containers = |seconds: u32| {
+        vec![
+            container(&world, "main", &format!("sleep {seconds}")),
+            sidecar(&world, "log", STOPS_SLOWLY),
+        ]
+    };
+    world
+        .create_pod(pod("again", spec("Never", containers(1))))
+        .await;
+    world
+        .pod_is("again", "done but for its sidecar", main_has_ended)
+        .await;
+    let at_once = DeleteParams {
+        grace_period_seconds: Some(0),
+        ..DeleteParams::default()
+    };
     world.api::<Pod>().delete("again", &at_once).await.unwrap();
-    let second = world.create_pod(pod("again", spec("Never", containers(8)))).await;
+    let second = world
+        .create_pod(pod("again", spec("Never", containers(8))))
+        .await;
     let uid = second.metadata.uid.unwrap();
-    let ended = world.pod_is("again", "done but for its sidecar", main_has_ended).await;
+    let ended = world
+        .pod_is("again", "done but for its sidecar", main_has_ended)
+        .await;
     assert_eq!(ended.metadata.uid.as_ref(), Some(&uid));
     world.pod_ends("again", "Succeeded").await;
-    let swaps: Vec<_> = written_in(&world.namespace).into_iter().filter(crate::audit::Written::is_applied_swap).collect();
-    let of_the_second: Vec<_> = swaps.iter().filter(|write| write.body[0]["value"] == uid.as_str()).collect();
+    let swaps: Vec<_> = written_in(&world.namespace)
+        .into_iter()
+        .filter(crate::audit::Written::is_applied_swap)
+        .collect();
+    let of_the_second: Vec<_> = swaps
+        .iter()
+        .filter(|write| write.body[0]["value"] == uid.as_str())
+        .collect();
     assert_eq!(of_the_second.len(), 1, "{swaps:#?}");
     world.done().await;
 }

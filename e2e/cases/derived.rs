@@ -1,4 +1,5 @@
-//! Commands that the exit image does not have, on real nodes: said by `swaplet check` before, ended by an image that the controller derives.
+//! Commands that the exit image does not have, on real nodes: said by `swaplet check` before, ended
+//! by an image that the controller derives.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -44,21 +45,48 @@ async fn start(world: &World, repository: &str) -> Process {
 const SWAPS_ONLY: [&str; 2] = ["--finish", "never"];
 
 fn image_of(pod: &Pod, name: &str) -> String {
-    pod.spec.as_ref().unwrap().containers.iter().find(|container| container.name == name).unwrap().image.clone().unwrap()
+    pod.spec
+        .as_ref()
+        .unwrap()
+        .containers
+        .iter()
+        .find(|container| container.name == name)
+        .unwrap()
+        .image
+        .clone()
+        .unwrap()
 }
 
 /// Whether a container waits, and why.
 fn waits(pod: &Pod, name: &str) -> Option<String> {
-    let mut statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.find(|status| status.name == name)?.state.as_ref()?.waiting.as_ref()?.reason.clone()
+    let mut statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    statuses
+        .find(|status| status.name == name)?
+        .state
+        .as_ref()?
+        .waiting
+        .as_ref()?
+        .reason
+        .clone()
 }
 
 async fn check(manifest: &Value) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pod.json");
     std::fs::write(&file, manifest.to_string()).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_swaplet")).args(["check", "-f"]).arg(&file).output().await.unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    let output = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["check", "-f"])
+        .arg(&file)
+        .output()
+        .await
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
 }
 
 #[tokio::test]
@@ -66,10 +94,18 @@ async fn an_unknown_command_is_reported_and_then_ended_by_a_derived_image() {
     let world = World::new("derived").await;
     let repository = repository(&world, &world.namespace);
     let own = own_sidecar(&world).await;
-    let pods = ["Never", "OnFailure"].map(|policy| pod(&policy.to_lowercase(), spec(policy, vec![main_ok(&world), own.clone()])));
+    let pods = ["Never", "OnFailure"].map(|policy| {
+        pod(
+            &policy.to_lowercase(),
+            spec(policy, vec![main_ok(&world), own.clone()]),
+        )
+    });
     for manifest in &pods {
         let (code, table) = check(manifest).await;
-        assert!(code == Some(1) && table.contains("NeedsImage") && table.contains(OWN), "{code:?} {table}");
+        assert!(
+            code == Some(1) && table.contains("NeedsImage") && table.contains(OWN),
+            "{code:?} {table}"
+        );
     }
     let _controller = start(&world, &repository).await;
     for manifest in pods {
@@ -77,9 +113,21 @@ async fn an_unknown_command_is_reported_and_then_ended_by_a_derived_image() {
     }
     for name in ["never", "onfailure"] {
         let ended = world.pod_ends(name, "Succeeded").await;
-        assert!(image_of(&ended, "own").starts_with(&format!("{repository}@sha256:")), "{}", image_of(&ended, "own"));
+        assert!(
+            image_of(&ended, "own").starts_with(&format!("{repository}@sha256:")),
+            "{}",
+            image_of(&ended, "own")
+        );
     }
-    assert_eq!(world.events(4).await.iter().filter(|(_, reason)| reason != "SidecarEnded" && reason != "SidecarSwapped").count(), 0);
+    assert_eq!(
+        world
+            .events(4)
+            .await
+            .iter()
+            .filter(|(_, reason)| reason != "SidecarEnded" && reason != "SidecarSwapped")
+            .count(),
+        0
+    );
     assert_swapped_once(&world.namespace, &["never", "onfailure"]);
     world.done().await;
 }
@@ -90,10 +138,21 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
     let world = World::new("needs-image").await;
     let _controller = Controller::start_with(&world, &SWAPS_ONLY).await;
     let own = own_sidecar(&world).await;
-    world.create_pod(pod("needs", spec("OnFailure", vec![main_ok(&world), own.clone()]))).await;
-    assert_eq!(world.events(1).await, [("needs".to_owned(), "NeedsImage".to_owned())]);
+    world
+        .create_pod(pod(
+            "needs",
+            spec("OnFailure", vec![main_ok(&world), own.clone()]),
+        ))
+        .await;
+    assert_eq!(
+        world.events(1).await,
+        [("needs".to_owned(), "NeedsImage".to_owned())]
+    );
     let pod = world.pod_is("needs", "there", |_| true).await;
-    assert_eq!((phase_of(&pod), image_of(&pod, "own")), ("Running", own["image"].as_str().unwrap().to_owned()));
+    assert_eq!(
+        (phase_of(&pod), image_of(&pod, "own")),
+        ("Running", own["image"].as_str().unwrap().to_owned())
+    );
     assert_swapped_once(&world.namespace, &[]);
     world.done().await;
 }
@@ -103,7 +162,12 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
 async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     let world = World::new("on-volume").await;
     let repository = repository(&world, "volume");
-    let _controller = Controller::process(&world, &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat(), Why::Registry).await;
+    let _controller = Controller::process(
+        &world,
+        &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat(),
+        Why::Registry,
+    )
+    .await;
     let mounts = json!([{"name": "work", "mountPath": "/work"}]);
     let mut copies = container(&world, "copies", "/bin/busybox cp /bin/busybox /work/sleep");
     let mut tool = sidecar(&world, "tool", "600");
@@ -121,29 +185,58 @@ async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     assert_eq!(world.events(2).await, expected);
     for name in ["never", "onfailure"] {
         let pod = world.pod_is(name, "there", |_| true).await;
-        assert_eq!((phase_of(&pod), image_of(&pod, "tool")), ("Running", world.images.work.clone()));
+        assert_eq!(
+            (phase_of(&pod), image_of(&pod, "tool")),
+            ("Running", world.images.work.clone())
+        );
     }
-    let pods = written_in(&world.namespace).into_iter().filter(|write| write.resource == "pods").count();
+    let pods = written_in(&world.namespace)
+        .into_iter()
+        .filter(|write| write.resource == "pods")
+        .count();
     assert_eq!(pods, 0);
     world.done().await;
 }
 
-/// Somebody has written an exit image that does not have the command: the node starts it again and again.
+/// Somebody has written an exit image that does not have the command: the node starts it again and
+/// again.
 #[tokio::test]
 async fn a_pod_that_is_stuck_on_a_wrong_exit_image_is_swapped_once() {
     let world = World::new("stuck").await;
     let repository = repository(&world, &world.namespace);
     let own = own_sidecar(&world).await;
-    world.create_pod(pod("stuck", spec("OnFailure", vec![main_ok(&world), own]))).await;
+    world
+        .create_pod(pod("stuck", spec("OnFailure", vec![main_ok(&world), own])))
+        .await;
     let main_is_done = |pod: &Pod| {
-        let mut statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-        statuses.any(|status| status.name == "main" && status.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+        let mut statuses = pod
+            .status
+            .iter()
+            .flat_map(|status| status.container_statuses.iter().flatten());
+        statuses.any(|status| {
+            status.name == "main"
+                && status
+                    .state
+                    .as_ref()
+                    .is_some_and(|state| state.terminated.is_some())
+        })
     };
-    world.pod_is("stuck", "done but for its sidecar", main_is_done).await;
-    let patch = json!([{"op": "replace", "path": "/spec/containers/1/image", "value": world.images.exit}]);
+    world
+        .pod_is("stuck", "done but for its sidecar", main_is_done)
+        .await;
+    let patch =
+        json!([{"op": "replace", "path": "/spec/containers/1/image", "value": world.images.exit}]);
     let patch: Patch<Pod> = Patch::Json(serde_json::from_value(patch).unwrap());
-    world.api::<Pod>().patch("stuck", &PatchParams::default(), &patch).await.unwrap();
-    let stuck = world.pod_is("stuck", "stuck", |pod| waits(pod, "own").is_some_and(|reason| reason != "ContainerCreating")).await;
+    world
+        .api::<Pod>()
+        .patch("stuck", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    let stuck = world
+        .pod_is("stuck", "stuck", |pod| {
+            waits(pod, "own").is_some_and(|reason| reason != "ContainerCreating")
+        })
+        .await;
     println!("stuck: {:?}", waits(&stuck, "own"));
     let _controller = start(&world, &repository).await;
     let ended = world.pod_ends("stuck", "Succeeded").await;

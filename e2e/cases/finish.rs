@@ -1,5 +1,6 @@
-//! The phase of pods is written on a real kubelet, under load: no pod whose main containers succeeded may end Failed. The kubelet writes the status
-//! too, so there are two sides to show: that the naive write loses that race, and that ours does not.
+//! The phase of pods is written on a real kubelet, under load: no pod whose main containers
+//! succeeded may end Failed. The kubelet writes the status too, so there are two sides to show:
+//! that the naive write loses that race, and that ours does not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,8 @@ use crate::world::{World, eventually, phase_of};
 const HALF: usize = 8;
 /// Batches of 16 pods: 64 of them.
 const BATCHES: usize = 4;
-/// The naive write shows the race in the first batch, as a rule; a node without any load may need more.
+/// The naive write shows the race in the first batch, as a rule; a node without any load may need
+/// more.
 const NAIVE_BATCHES: usize = 8;
 
 /// The phases that each pod of a namespace has gone through.
@@ -37,7 +39,10 @@ impl Phases {
         let phases = Self::default();
         let (record, api) = (phases.clone(), world.api::<Pod>());
         let task = tokio::spawn(async move {
-            let mut pods = watcher(api, Config::default()).default_backoff().applied_objects().boxed();
+            let mut pods = watcher(api, Config::default())
+                .default_backoff()
+                .applied_objects()
+                .boxed();
             while let Some(pod) = pods.next().await {
                 if let Ok(pod) = pod {
                     record.see(&pod);
@@ -58,15 +63,27 @@ impl Phases {
     /// How many pods had a final phase taken back, and how many have been Failed.
     fn tally(&self) -> (usize, usize) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken_back = |seen: &&Vec<String>| seen.windows(2).any(|two| two[0] == "Succeeded" && two[1] != "Succeeded");
+        let taken_back = |seen: &&Vec<String>| {
+            seen.windows(2)
+                .any(|two| two[0] == "Succeeded" && two[1] != "Succeeded")
+        };
         let failed = |seen: &&Vec<String>| seen.iter().any(|phase| phase == "Failed");
-        (all.values().filter(taken_back).count(), all.values().filter(failed).count())
+        (
+            all.values().filter(taken_back).count(),
+            all.values().filter(failed).count(),
+        )
     }
 }
 
 /// A Job of pods that all run at once; one failure fails it.
 fn batch_job(world: &World, name: &str, policy: &str) -> Value {
-    let mut spec = spec(policy, vec![container(world, "main", "sleep 1"), sidecar(world, "log", EXITS_143)]);
+    let mut spec = spec(
+        policy,
+        vec![
+            container(world, "main", "sleep 1"),
+            sidecar(world, "log", EXITS_143),
+        ],
+    );
     spec["nodeName"] = crate::world::variable("SWAPLET_E2E_NODE").into();
     let mut job = job(name, spec);
     job["spec"]["backoffLimit"] = 0.into();
@@ -87,8 +104,17 @@ async fn mains_are_done(world: &World, job: &str) {
 }
 
 fn main_has_ended(pod: &Pod) -> bool {
-    let mut statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    statuses.any(|status| status.name == "main" && status.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+    let mut statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    statuses.any(|status| {
+        status.name == "main"
+            && status
+                .state
+                .as_ref()
+                .is_some_and(|state| state.terminated.is_some())
+    })
 }
 
 /// Two Jobs at a time, and the next two start while the pods of the last two are finished.
@@ -97,8 +123,14 @@ async fn no_pod_ends_failed(case: &str, batches: usize) {
     let _controller = Controller::start_with(&world, &["--prefer", "finish"]).await;
     let (phases, recorder) = Phases::record(&world);
     let start = Instant::now();
-    let jobs: Vec<_> =
-        (0..batches).map(|batch| [("Never", format!("never-{batch}")), ("OnFailure", format!("onfailure-{batch}"))]).collect();
+    let jobs: Vec<_> = (0..batches)
+        .map(|batch| {
+            [
+                ("Never", format!("never-{batch}")),
+                ("OnFailure", format!("onfailure-{batch}")),
+            ]
+        })
+        .collect();
     for batch in &jobs {
         for (policy, name) in batch {
             world.create_job(batch_job(&world, name, policy)).await;
@@ -110,14 +142,33 @@ async fn no_pod_ends_failed(case: &str, batches: usize) {
     for (_, name) in jobs.iter().flatten() {
         world.job_ends(name, "Complete").await;
         let status = world.api::<Job>().get(name).await.unwrap().status.unwrap();
-        assert_eq!((status.succeeded, status.failed.unwrap_or_default()), (Some(i32::try_from(HALF).unwrap()), 0), "{name}");
+        assert_eq!(
+            (status.succeeded, status.failed.unwrap_or_default()),
+            (Some(i32::try_from(HALF).unwrap()), 0),
+            "{name}"
+        );
     }
     let (taken_back, failed) = phases.tally();
-    let written = written_in(&world.namespace).iter().filter(|write| write.is_applied_finish()).count();
+    let written = written_in(&world.namespace)
+        .iter()
+        .filter(|write| write.is_applied_finish())
+        .count();
     let pods = batches * HALF * 2;
-    println!("finish: {pods} pods, {written} writes, {taken_back} taken back, {failed} Failed, {} s", start.elapsed().as_secs());
-    assert_eq!(failed, 0, "pods whose main containers succeeded ended Failed");
-    assert!(world.pods().await.iter().all(|pod| phase_of(pod) == "Succeeded"));
+    println!(
+        "finish: {pods} pods, {written} writes, {taken_back} taken back, {failed} Failed, {} s",
+        start.elapsed().as_secs()
+    );
+    assert_eq!(
+        failed, 0,
+        "pods whose main containers succeeded ended Failed"
+    );
+    assert!(
+        world
+            .pods()
+            .await
+            .iter()
+            .all(|pod| phase_of(pod) == "Succeeded")
+    );
     recorder.abort();
     world.done().await;
 }
@@ -128,24 +179,69 @@ async fn no_pod_whose_mains_succeeded_ends_failed_by_the_phase() {
 }
 
 fn status_of<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
-    pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap().iter().find(|status| status.name == name).unwrap()
+    pod.status
+        .as_ref()
+        .unwrap()
+        .container_statuses
+        .as_ref()
+        .unwrap()
+        .iter()
+        .find(|status| status.name == name)
+        .unwrap()
 }
 
-/// OpenKruise's order: the normal sidecar is swapped, then the phase ends the one whose exit code is ignored, as it is.
+/// OpenKruise's order: the normal sidecar is swapped, then the phase ends the one whose exit code
+/// is ignored, as it is.
 #[tokio::test]
 async fn a_sidecar_whose_exit_code_is_ignored_is_ended_by_the_phase_after_the_others() {
     let world = World::new("finish-ignore").await;
     let _controller = Controller::start(&world).await;
     let mut proxy = sidecar(&world, "proxy", EXITS_143);
-    proxy["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "True"}));
-    world.create_pod(pod("both", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143), proxy]))).await;
-    let ended = |pod: &Pod| phase_of(pod) == "Succeeded" && status_of(pod, "proxy").state.as_ref().is_some_and(|s| s.terminated.is_some());
+    proxy["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": IGNORE_EXIT_CODE, "value": "True"}));
+    world
+        .create_pod(pod(
+            "both",
+            spec(
+                "Never",
+                vec![main_ok(&world), sidecar(&world, "log", EXITS_143), proxy],
+            ),
+        ))
+        .await;
+    let ended = |pod: &Pod| {
+        phase_of(pod) == "Succeeded"
+            && status_of(pod, "proxy")
+                .state
+                .as_ref()
+                .is_some_and(|s| s.terminated.is_some())
+    };
     let pod = world.pod_is("both", "ended", ended).await;
     let proxy = status_of(&pod, "proxy");
-    assert_eq!(proxy.state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 143);
-    assert_eq!((proxy.restart_count, proxy.image.contains("/e2e/work")), (0, true), "{proxy:?}");
+    assert_eq!(
+        proxy
+            .state
+            .as_ref()
+            .unwrap()
+            .terminated
+            .as_ref()
+            .unwrap()
+            .exit_code,
+        143
+    );
+    assert_eq!(
+        (proxy.restart_count, proxy.image.contains("/e2e/work")),
+        (0, true),
+        "{proxy:?}"
+    );
     assert_eq!(status_of(&pod, "log").restart_count, 1);
-    let reasons: Vec<_> = world.events(3).await.into_iter().map(|(_, reason)| reason).collect();
+    let reasons: Vec<_> = world
+        .events(3)
+        .await
+        .into_iter()
+        .map(|(_, reason)| reason)
+        .collect();
     assert_eq!(reasons, ["PhaseWritten", "SidecarEnded", "SidecarSwapped"]);
     world.done().await;
 }
@@ -158,14 +254,22 @@ async fn a_sidecar_whose_image_cannot_be_pulled_is_ended_by_the_phase() {
     for policy in ["Never", "OnFailure"] {
         let mut log = sidecar(&world, "log", EXITS_143);
         log["image"] = json!(world.images.missing);
-        world.create_pod(pod(&policy.to_lowercase(), spec(policy, vec![main_ok(&world), log]))).await;
+        world
+            .create_pod(pod(
+                &policy.to_lowercase(),
+                spec(policy, vec![main_ok(&world), log]),
+            ))
+            .await;
     }
     for name in ["never", "onfailure"] {
         world.pod_ends(name, "Succeeded").await;
     }
     // Long enough for two comparisons of the kubelet.
     tokio::time::sleep(std::time::Duration::from_secs(25)).await;
-    assert_eq!(world.pods().await.iter().map(phase_of).collect::<Vec<_>>(), ["Succeeded", "Succeeded"]);
+    assert_eq!(
+        world.pods().await.iter().map(phase_of).collect::<Vec<_>>(),
+        ["Succeeded", "Succeeded"]
+    );
     world.done().await;
 }
 
@@ -181,13 +285,23 @@ async fn the_naive_write_of_the_phase_is_taken_back() {
         batches += 1;
         tally = phases.tally();
     }
-    println!("naive: {} pods, {} taken back, {} Failed", batches * HALF * 2, tally.0, tally.1);
-    assert_ne!(tally, (0, 0), "{batches} batches without a sign of the race: the other case proves nothing");
+    println!(
+        "naive: {} pods, {} taken back, {} Failed",
+        batches * HALF * 2,
+        tally.0,
+        tally.1
+    );
+    assert_ne!(
+        tally,
+        (0, 0),
+        "{batches} batches without a sign of the race: the other case proves nothing"
+    );
     recorder.abort();
     world.done().await;
 }
 
-/// The main containers end one after another, so that some end just before the kubelet compares statuses, which it does every 10 s.
+/// The main containers end one after another, so that some end just before the kubelet compares
+/// statuses, which it does every 10 s.
 async fn naive_batch(world: &World, batch: usize) {
     let mut names = Vec::new();
     for nth in 0..2 * HALF {
@@ -201,21 +315,43 @@ async fn naive_batch(world: &World, batch: usize) {
     }
     futures::future::join_all(names.iter().map(|name| finish_naively(world, name))).await;
     let ended = |pod: &Pod| {
-        let mut statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-        matches!(phase_of(pod), "Succeeded" | "Failed") && statuses.all(|s| s.state.as_ref().is_some_and(|s| s.terminated.is_some()))
+        let mut statuses = pod
+            .status
+            .iter()
+            .flat_map(|status| status.container_statuses.iter().flatten());
+        matches!(phase_of(pod), "Succeeded" | "Failed")
+            && statuses.all(|s| s.state.as_ref().is_some_and(|s| s.terminated.is_some()))
     };
     for name in &names {
         world.pod_is(name, "ended for good", ended).await;
-        let _ = world.api::<Pod>().delete(name, &DeleteParams::default().grace_period(0)).await;
+        let _ = world
+            .api::<Pod>()
+            .delete(name, &DeleteParams::default().grace_period(0))
+            .await;
     }
 }
 
-/// As in `docs/measured.md`, "The phase against the kubelet's own writes": the status, and at once the nudge as a write of its own.
+/// As in `docs/measured.md`, "The phase against the kubelet's own writes": the status, and at once
+/// the nudge as a write of its own.
 async fn finish_naively(world: &World, name: &str) {
-    world.pod_is(name, "done but for its sidecar", main_has_ended).await;
+    world
+        .pod_is(name, "done but for its sidecar", main_has_ended)
+        .await;
     let (pods, params) = (world.api::<Pod>(), PatchParams::default());
-    pods.patch_status(name, &params, &Patch::Merge(json!({"status": {"phase": "Succeeded"}}))).await.unwrap();
-    pods.patch(name, &params, &Patch::Merge(json!({"metadata": {"annotations": {"nudge": "1"}}}))).await.unwrap();
+    pods.patch_status(
+        name,
+        &params,
+        &Patch::Merge(json!({"status": {"phase": "Succeeded"}})),
+    )
+    .await
+    .unwrap();
+    pods.patch(
+        name,
+        &params,
+        &Patch::Merge(json!({"metadata": {"annotations": {"nudge": "1"}}})),
+    )
+    .await
+    .unwrap();
 }
 
 mod long {

@@ -1,5 +1,5 @@
-//! Image caches of a provider on a real API server: the CRD has the form of Alibaba's, and the provider is played by the case, which writes the
-//! status.
+//! Image caches of a provider on a real API server: the CRD has the form of Alibaba's, and the
+//! provider is played by the case, which writes the status.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -34,14 +34,26 @@ pub async fn crd_is_there() {
     let file = folder.path().join("crd.json");
     std::fs::write(&file, crd().to_string()).unwrap();
     apply(&file).await;
-    kubectl(&["wait", "--for=condition=Established", "crd/imagecaches.eci.alibabacloud.com", "--timeout=30s"]).await;
+    kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/imagecaches.eci.alibabacloud.com",
+        "--timeout=30s",
+    ])
+    .await;
 }
 
 /// A node of ECI by its taint, without anybody who runs it.
 async fn create_node(world: &World) {
     let taint = json!({"key": "virtual-kubelet.io/provider", "value": "alibabacloud", "effect": "NoSchedule"});
     let node = json!({"metadata": {"name": world.namespace}, "spec": {"taints": [taint]}});
-    Api::<Node>::all(world.client.clone()).create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    Api::<Node>::all(world.client.clone())
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(node).unwrap(),
+        )
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,33 +64,78 @@ async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_
     create_node(&jobs.world).await;
     let account = format!("--serviceaccount={namespace}:swaplet");
     let binding = format!("{namespace}-image-caches");
-    kubectl(&["create", "clusterrolebinding", &binding, "--clusterrole", &binding, &account]).await;
+    kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &binding,
+        "--clusterrole",
+        &binding,
+        &account,
+    ])
+    .await;
     let caches: Api<DynamicObject> = Api::all_with(jobs.world.client.clone(), &resource());
-    let arguments = ["--warm", "--park-image", &jobs.world.images.park, "--warm-image-caches", "--warm-image-cache-days", "3"];
+    let arguments = [
+        "--warm",
+        "--park-image",
+        &jobs.world.images.park,
+        "--warm-image-caches",
+        "--warm-image-cache-days",
+        "3",
+    ];
     let _controller = Controller::start_with(&jobs.world, &arguments).await;
     // No other case wants this image, so the cache is of this one.
     let image = format!("registry.example/{namespace}:v1");
-    let spec = json!({"images": [image], "selector": {"names": [namespace]}, "completionPolicy": {}});
-    jobs.create(JobKind::ImageListPullJob, "cached", &spec).await.unwrap();
+    let spec =
+        json!({"images": [image], "selector": {"names": [namespace]}, "completionPolicy": {}});
+    jobs.create(JobKind::ImageListPullJob, "cached", &spec)
+        .await
+        .unwrap();
     let made = eventually("the image cache", || async {
-        let all = caches.list(&ListParams::default().labels("swaplet.io/image-cache=true")).await.unwrap();
-        all.items.into_iter().find(|cache| cache.data["spec"]["images"].as_array().unwrap().contains(&json!(image)))
+        let all = caches
+            .list(&ListParams::default().labels("swaplet.io/image-cache=true"))
+            .await
+            .unwrap();
+        all.items.into_iter().find(|cache| {
+            cache.data["spec"]["images"]
+                .as_array()
+                .unwrap()
+                .contains(&json!(image))
+        })
     })
     .await;
     let name = made.metadata.name.unwrap();
     let spec = &made.data["spec"];
-    assert_eq!((&spec["images"], &spec["retentionDays"]), (&json!([jobs.world.images.exit, image]), &json!(3)));
+    assert_eq!(
+        (&spec["images"], &spec["retentionDays"]),
+        (&json!([jobs.world.images.exit, image]), &json!(3))
+    );
     let says = async |phase: &str| {
         let status = Patch::Merge(json!({"status": {"phase": phase, "progress": "50%"}}));
-        caches.patch_status(&name, &PatchParams::default(), &status).await.unwrap();
+        caches
+            .patch_status(&name, &PatchParams::default(), &status)
+            .await
+            .unwrap();
     };
     says("Creating").await;
-    let status = || async { jobs.api(JobKind::ImageListPullJob).get("cached").await.unwrap().data["status"].clone() };
+    let status = || async {
+        jobs.api(JobKind::ImageListPullJob)
+            .get("cached")
+            .await
+            .unwrap()
+            .data["status"]
+            .clone()
+    };
     let waits = format!("1 node(s) wait for an image cache: ImageCache {name} is Creating 50%");
     eventually("the job to tell of the cache", || async {
         let status = status().await;
-        assert!(status["completionTime"].is_null() && status["succeeded"] != 1, "{status}");
-        status["message"].as_str().is_some_and(|message| message.contains(&waits)).then_some(())
+        assert!(
+            status["completionTime"].is_null() && status["succeeded"] != 1,
+            "{status}"
+        );
+        status["message"]
+            .as_str()
+            .is_some_and(|message| message.contains(&waits))
+            .then_some(())
     })
     .await;
     says("Ready").await;
@@ -87,8 +144,15 @@ async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_
         status["completionTime"].is_string().then_some(status)
     })
     .await;
-    assert_eq!((&done["succeeded"], &done["skipped"], &done["message"]), (&json!(1), &json!(0), &json!("job has completed")), "{done}");
-    caches.delete(&name, &DeleteParams::default()).await.unwrap();
+    assert_eq!(
+        (&done["succeeded"], &done["skipped"], &done["message"]),
+        (&json!(1), &json!(0), &json!("job has completed")),
+        "{done}"
+    );
+    caches
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
     kubectl(&["delete", "clusterrolebinding", &binding]).await;
     kubectl(&["delete", "node", &namespace]).await;
     jobs.done().await;

@@ -39,8 +39,16 @@ impl Images {
 }
 
 async fn swaplet(arguments: &[&str]) {
-    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_swaplet")).args(arguments).output().await.unwrap();
-    assert!(output.status.success(), "swaplet {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "swaplet {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Pushes the image with the shell. Under each name it is another image, with an id of its own.
@@ -57,10 +65,26 @@ pub async fn push_work_as(registry: &str, reference: &str, word: &str) {
 
 /// Pushes an image of one layer.
 pub async fn push_image(registry: &str, reference: &str, layer: Vec<u8>, config: String) {
-    let client = Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() });
-    let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
+    let client = Client::new(ClientConfig {
+        protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]),
+        ..ClientConfig::default()
+    });
+    let layers = [ImageLayer::new(
+        layer,
+        IMAGE_LAYER_MEDIA_TYPE.to_owned(),
+        None,
+    )];
     let config = Config::oci_v1(config, None);
-    client.push(&reference.parse::<Reference>().unwrap(), &layers, config, &RegistryAuth::Anonymous, None).await.unwrap();
+    client
+        .push(
+            &reference.parse::<Reference>().unwrap(),
+            &layers,
+            config,
+            &RegistryAuth::Anonymous,
+            None,
+        )
+        .await
+        .unwrap();
 }
 
 pub fn work_config(layer: &[u8], reference: &str) -> String {
@@ -73,11 +97,19 @@ pub fn work_config(layer: &[u8], reference: &str) -> String {
 }
 
 pub fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    format!(
+        "sha256:{}",
+        Sha256::digest(bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    )
 }
 
 pub fn work_layer() -> Vec<u8> {
-    let program = std::fs::read(BUSYBOX).unwrap_or_else(|error| panic!("{BUSYBOX}: {error}; install the Debian package busybox-static"));
+    let program = std::fs::read(BUSYBOX).unwrap_or_else(|error| {
+        panic!("{BUSYBOX}: {error}; install the Debian package busybox-static")
+    });
     let mut archive = tar::Builder::new(Vec::new());
     let mut append = |path: &str, kind: tar::EntryType, data: &[u8], target: Option<&str>| {
         let mut header = tar::Header::new_ustar();
@@ -93,7 +125,12 @@ pub fn work_layer() -> Vec<u8> {
     append("tmp/", tar::EntryType::Directory, &[], None);
     append("bin/busybox", tar::EntryType::Regular, &program, None);
     for applet in APPLETS {
-        append(&format!("bin/{applet}"), tar::EntryType::Link, &[], Some("bin/busybox"));
+        append(
+            &format!("bin/{applet}"),
+            tar::EntryType::Link,
+            &[],
+            Some("bin/busybox"),
+        );
     }
     archive.into_inner().unwrap()
 }

@@ -1,4 +1,5 @@
-//! Images that are on the node and in no registry: imported into the node's containerd, as on machines without a registry.
+//! Images that are on the node and in no registry: imported into the node's containerd, as on
+//! machines without a registry.
 
 use oci_distribution::manifest::{IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use serde_json::json;
@@ -6,12 +7,14 @@ use serde_json::json;
 use crate::images::{digest, work_config, work_layer};
 use crate::world::variable;
 
-/// Brings the image with the shell to the node under a name that no registry has; the digest of its configuration, which is its other name.
+/// Brings the image with the shell to the node under a name that no registry has; the digest of its
+/// configuration, which is its other name.
 pub async fn import_work(reference: &str) -> String {
     import_work_with(&[], reference).await
 }
 
-/// As `kind load` does it with containerd 1: the node knows the image also by a digest of a repository that is called after the day.
+/// As `kind load` does it with containerd 1: the node knows the image also by a digest of a
+/// repository that is called after the day.
 pub async fn kind_load_work(reference: &str) {
     import_work_with(&["--local", "--digests"], reference).await;
 }
@@ -34,7 +37,10 @@ async fn import_work_with(options: &[&str], reference: &str) -> String {
     let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
     let blob = |bytes: &[u8]| format!("blobs/{}", digest(bytes).replace(':', "/"));
     for (path, bytes) in [
-        ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.as_slice()),
+        (
+            "oci-layout".to_owned(),
+            br#"{"imageLayoutVersion":"1.0.0"}"#.as_slice(),
+        ),
         ("index.json".to_owned(), index.as_bytes()),
         (blob(config.as_bytes()), config.as_bytes()),
         (blob(manifest.as_bytes()), manifest.as_bytes()),
@@ -46,7 +52,13 @@ async fn import_work_with(options: &[&str], reference: &str) -> String {
         archive.append_data(&mut header, path, bytes).unwrap();
     }
     archive.finish().unwrap();
-    ctr(&[&["images", "import"][..], options, &[file.to_str().unwrap()]].concat()).await;
+    ctr(&[
+        &["images", "import"][..],
+        options,
+        &[file.to_str().unwrap()],
+    ]
+    .concat())
+    .await;
     digest(config.as_bytes())
 }
 
@@ -54,7 +66,16 @@ async fn import_work_with(options: &[&str], reference: &str) -> String {
 pub async fn ctr(arguments: &[&str]) -> String {
     let program = variable("SWAPLET_E2E_CTR");
     let mut words = program.split_whitespace();
-    let output = tokio::process::Command::new(words.next().unwrap()).args(words).args(arguments).output().await.unwrap();
-    assert!(output.status.success(), "ctr {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = tokio::process::Command::new(words.next().unwrap())
+        .args(words)
+        .args(arguments)
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "ctr {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }

@@ -1,4 +1,5 @@
-//! swaplet as an operator has it: its own image, installed by Helm, two replicas in pods with restricted rights.
+//! swaplet as an operator has it: its own image, installed by Helm, two replicas in pods with
+//! restricted rights.
 
 mod chart;
 mod config;
@@ -29,14 +30,24 @@ impl World {
     async fn stream_of_jobs(&self, name: &str, count: u32) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for number in 0..count {
-            // However slow the machine is: a node takes so many pods and no more, and refuses others for good.
+            // However slow the machine is: a node takes so many pods and no more, and refuses
+            // others for good.
             if let Some(earlier) = number.checked_sub(MOST_AT_ONCE) {
-                self.job_ends(&names[usize::try_from(earlier).unwrap()], "Complete").await;
+                self.job_ends(&names[usize::try_from(earlier).unwrap()], "Complete")
+                    .await;
             }
-            let policy = if number % 2 == 0 { "Never" } else { "OnFailure" };
+            let policy = if number % 2 == 0 {
+                "Never"
+            } else {
+                "OnFailure"
+            };
             let main = container(self, "main", &format!("sleep {}", 1 + number % 3));
             let name = format!("{name}-{number}");
-            self.create_job(job(&name, spec(policy, vec![main, sidecar(self, "log", EXITS_143)]))).await;
+            self.create_job(job(
+                &name,
+                spec(policy, vec![main, sidecar(self, "log", EXITS_143)]),
+            ))
+            .await;
             names.push(name);
             sleep(Duration::from_millis(700)).await;
         }
@@ -50,17 +61,26 @@ impl World {
     }
 }
 
-/// The pods of Jobs whose images the installation has changed, each as often as that was done, sorted.
+/// The pods of Jobs whose images the installation has changed, each as often as that was done,
+/// sorted.
 fn swapped_by(installation: &Installation, world: &World) -> Vec<String> {
     let written = written_by(&installation.account(), Some(&world.namespace));
-    let mut swapped: Vec<_> = written.into_iter().filter(Written::is_applied_swap).map(|write| write.pod).collect();
+    let mut swapped: Vec<_> = written
+        .into_iter()
+        .filter(Written::is_applied_swap)
+        .map(|write| write.pod)
+        .collect();
     swapped.sort_unstable();
     swapped
 }
 
 /// The pods of Jobs, sorted.
 async fn pods_of_jobs(world: &World) -> Vec<String> {
-    let pods = world.pods().await.into_iter().filter(|pod| pod.metadata.owner_references.is_some());
+    let pods = world
+        .pods()
+        .await
+        .into_iter()
+        .filter(|pod| pod.metadata.owner_references.is_some());
     let mut names: Vec<_> = pods.filter_map(|pod| pod.metadata.name).collect();
     names.sort_unstable();
     names
@@ -72,7 +92,10 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
     let installation = Installation::new(&world).await;
     installation.helm("install", &[]).await;
 
-    let (mut jobs, leader) = (world.stream_of_jobs("first", 2).await, installation.leader().await);
+    let (mut jobs, leader) = (
+        world.stream_of_jobs("first", 2).await,
+        installation.leader().await,
+    );
     world.all_complete(&jobs).await;
 
     // Jobs come and end while nobody leads.
@@ -83,7 +106,10 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
     jobs.extend(more);
     world.all_complete(&jobs).await;
 
-    let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", 10), installation.helm("upgrade", &["--set", "log.format=text"]));
+    let (more, ()) = tokio::join!(
+        world.stream_of_jobs("upgraded", 10),
+        installation.helm("upgrade", &["--set", "log.format=text"])
+    );
     jobs.extend(more);
     world.all_complete(&jobs).await;
 
@@ -93,7 +119,11 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
     installation.helm("install", &[]).await;
     world.all_complete(&jobs).await;
 
-    assert_eq!(swapped_by(&installation, &world), pods_of_jobs(&world).await, "one change of an image per pod");
+    assert_eq!(
+        swapped_by(&installation, &world),
+        pods_of_jobs(&world).await,
+        "one change of an image per pod"
+    );
     installation.uninstall().await;
     installation.done().await;
     world.done().await;
@@ -122,11 +152,19 @@ impl Load {
         let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", self.upgraded), upgrade);
         jobs.extend(more);
         world.all_complete(&jobs).await;
-        // The API server counts the changes of a spec, also one whose answer nobody has waited for: a pod begins with 1.
-        let pods = world.pods().await.into_iter().filter(|pod| pod.metadata.owner_references.is_some());
-        let changed: Vec<_> = pods.map(|pod| (pod.metadata.generation, pod.metadata.name)).collect();
+        // The API server counts the changes of a spec, also one whose answer nobody has waited for:
+        // a pod begins with 1.
+        let pods = world
+            .pods()
+            .await
+            .into_iter()
+            .filter(|pod| pod.metadata.owner_references.is_some());
+        let changed: Vec<_> = pods
+            .map(|pod| (pod.metadata.generation, pod.metadata.name))
+            .collect();
         assert!(
-            changed.len() >= jobs.len() && changed.iter().all(|(generation, _)| *generation == Some(2)),
+            changed.len() >= jobs.len()
+                && changed.iter().all(|(generation, _)| *generation == Some(2)),
             "one change of an image per pod: {changed:?}"
         );
         installation.uninstall().await;
@@ -139,17 +177,31 @@ impl Load {
 async fn two_dead_leaders_and_an_upgrade_fail_no_job() {
     let world = World::new("install-deaths").await;
     let installation = Installation::new(&world).await;
-    Load { killed: 32, deaths: 2, upgraded: 8 }.fails_no_job(world, installation).await;
+    Load {
+        killed: 32,
+        deaths: 2,
+        upgraded: 8,
+    }
+    .fails_no_job(world, installation)
+    .await;
 }
 
 /// For so long nothing happens.
 async fn only_the_lease_is_written_for(idle: Duration, case: &str) {
     let world = World::new(case).await;
     let installation = Installation::new(&world).await;
-    let all = format!("{},restart.enabled=true,predownload.enabled=true", jobs_by(&world));
+    let all = format!(
+        "{},restart.enabled=true,predownload.enabled=true",
+        jobs_by(&world)
+    );
     installation.helm("install", &["--set", &all]).await;
     // Pods of which it knows: one that runs, and one that it has ended.
-    world.create_pod(crate::pods::pod("runs", spec("Always", vec![container(&world, "app", EXITS_143)]))).await;
+    world
+        .create_pod(crate::pods::pod(
+            "runs",
+            spec("Always", vec![container(&world, "app", EXITS_143)]),
+        ))
+        .await;
     let jobs = world.stream_of_jobs("ended", 1).await;
     world.all_complete(&jobs).await;
     installation.pull(&world).await;
@@ -160,19 +212,25 @@ async fn only_the_lease_is_written_for(idle: Duration, case: &str) {
         let (leader, since, start) = (installation.leader().await, time_of_day(), Instant::now());
         while start.elapsed() < idle {
             sleep(Duration::from_secs(5)).await;
-            // Whom a busy machine has kept from its Lease for too long gives way to another one, which begins with lists.
+            // Whom a busy machine has kept from its Lease for too long gives way to another one,
+            // which begins with lists.
             if installation.leader().await != leader {
                 continue 'of_one_leader;
             }
         }
         break asked_by(&installation.account(), since);
     };
-    let (of_lease, other): (Vec<_>, Vec<_>) = asked.iter().partition(|(_, resource)| resource == "leases");
-    // Which resources of OpenKruise's group there are is asked now and then, and is of no resource itself; and after a watch that told nothing
-    // it is asked for the version of the server.
-    let is_of_watches =
-        |(verb, resource): &(String, String)| ["watch", "version"].contains(&&**verb) || verb == "get" && resource.is_empty();
-    assert!(!of_lease.is_empty() && other.into_iter().all(is_of_watches), "{asked:?}");
+    let (of_lease, other): (Vec<_>, Vec<_>) =
+        asked.iter().partition(|(_, resource)| resource == "leases");
+    // Which resources of OpenKruise's group there are is asked now and then, and is of no resource
+    // itself; and after a watch that told nothing it is asked for the version of the server.
+    let is_of_watches = |(verb, resource): &(String, String)| {
+        ["watch", "version"].contains(&&**verb) || verb == "get" && resource.is_empty()
+    };
+    assert!(
+        !of_lease.is_empty() && other.into_iter().all(is_of_watches),
+        "{asked:?}"
+    );
     installation.uninstall().await;
     installation.done().await;
     world.done().await;
@@ -188,21 +246,47 @@ async fn an_idle_installation_writes_its_lease_and_nothing_else() {
 async fn an_installation_restarts_containers_and_warms_images() {
     let world = World::new("install-more").await;
     let installation = Installation::new(&world).await;
-    installation.helm("install", &["--set", "terminate.enabled=false,restart.enabled=true", "--set", &jobs_by(&world)]).await;
+    installation
+        .helm(
+            "install",
+            &[
+                "--set",
+                "terminate.enabled=false,restart.enabled=true",
+                "--set",
+                &jobs_by(&world),
+            ],
+        )
+        .await;
     installation.lease_waits_for_no_other_request(&world).await;
 
     // It ends no sidecars.
     let jobs = world.stream_of_jobs("not-ended", 1).await;
-    world.create_pod(crate::pods::pod("p", spec("Always", vec![container(&world, "app", EXITS_143)]))).await;
-    let before = world.pod_is("p", "running", |pod| installation::container_id(pod).is_some()).await;
+    world
+        .create_pod(crate::pods::pod(
+            "p",
+            spec("Always", vec![container(&world, "app", EXITS_143)]),
+        ))
+        .await;
+    let before = world
+        .pod_is("p", "running", |pod| {
+            installation::container_id(pod).is_some()
+        })
+        .await;
     installation.restart("p", &world).await;
     world
-        .pod_is("p", "restarted", |pod| installation::container_id(pod).is_some_and(|id| Some(id) != installation::container_id(&before)))
+        .pod_is("p", "restarted", |pod| {
+            installation::container_id(pod)
+                .is_some_and(|id| Some(id) != installation::container_id(&before))
+        })
         .await;
 
     installation.warm(&world).await;
     installation.pull(&world).await;
-    assert_eq!(swapped_by(&installation, &world), ["p"], "away from its image by another spelling, once");
+    assert_eq!(
+        swapped_by(&installation, &world),
+        ["p"],
+        "away from its image by another spelling, once"
+    );
     assert_eq!(jobs.len(), 1);
     installation.uninstall().await;
     installation.done().await;
@@ -211,30 +295,54 @@ async fn an_installation_restarts_containers_and_warms_images() {
 
 /// Values with which jobs are worked for.
 fn jobs_by(world: &World) -> String {
-    format!("warm.enabled=true,warm.jobs.enabled=true,parkImage={}", world.images.park)
+    format!(
+        "warm.enabled=true,warm.jobs.enabled=true,parkImage={}",
+        world.images.park
+    )
 }
 
-/// The leash lets a container be parked and brought back, by the controller and by the Job that Helm runs at the end.
+/// The leash lets a container be parked and brought back, by the controller and by the Job that
+/// Helm runs at the end.
 #[tokio::test]
 async fn what_is_parked_when_an_installation_goes_comes_back() {
     let mut restart = Restarts::new("install-parked").await;
     let app = without_a_name(&restart, "install-parked").await;
     let before = restart.run_pod_with("Never", app).await;
     let installation = Installation::new(&restart.world).await;
-    installation.helm("install", &["--set", &format!("restart.enabled=true,parkImage={}", restart.world.images.park)]).await;
+    installation
+        .helm(
+            "install",
+            &[
+                "--set",
+                &format!(
+                    "restart.enabled=true,parkImage={}",
+                    restart.world.images.park
+                ),
+            ],
+        )
+        .await;
     restart.request("by-the-installation", &forced()).await;
     assert_eq!(restart.completed("by-the-installation").await, succeeded());
     was_parked_once(&restart, &before).await;
 
-    // Its controller is gone, and another one parks the container and dies. That has another account, which the leash of the installation
-    // would keep from writing which image the container had.
+    // Its controller is gone, and another one parks the container and dies. That has another
+    // account, which the leash of the installation would keep from writing which image the
+    // container had.
     installation.stop().await;
-    installation.lets_others_park(&before, &restart.world.images.park).await;
+    installation
+        .lets_others_park(&before, &restart.world.images.park)
+        .await;
     let witness = Witness::of(&mut restart.world).await;
     park_and_die(&restart, &witness, "halfway", &before).await;
     installation.uninstall().await;
-    let after = restart.world.pod_is("p", "as it was", |pod| image(pod) == image(&before)).await;
-    assert!(!after.labels().contains_key("swaplet.io/parked") && !after.annotations().contains_key("swaplet.io/parked"));
+    let after = restart
+        .world
+        .pod_is("p", "as it was", |pod| image(pod) == image(&before))
+        .await;
+    assert!(
+        !after.labels().contains_key("swaplet.io/parked")
+            && !after.annotations().contains_key("swaplet.io/parked")
+    );
     installation.done().await;
     restart.world.done().await;
 }
@@ -247,7 +355,13 @@ mod long {
     async fn ten_dead_leaders_and_an_upgrade_fail_none_of_hundreds_of_jobs() {
         let world = World::new("install-load").await;
         let installation = Installation::new(&world).await.everywhere();
-        Load { killed: 300, deaths: 10, upgraded: 60 }.fails_no_job(world, installation).await;
+        Load {
+            killed: 300,
+            deaths: 10,
+            upgraded: 60,
+        }
+        .fails_no_job(world, installation)
+        .await;
     }
 
     /// A dozen watches are renewed meanwhile.

@@ -1,4 +1,5 @@
-//! Two processes, of which one works: it is stopped for a while as a machine stops, killed, and ended.
+//! Two processes, of which one works: it is stopped for a while as a machine stops, killed, and
+//! ended.
 
 use std::time::Duration;
 
@@ -14,14 +15,19 @@ use crate::world::{World, eventually};
 impl World {
     async fn holder(&self) -> String {
         let lease = self.api::<Lease>().get_opt("swaplet").await.unwrap();
-        lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+        lease
+            .and_then(|lease| lease.spec?.holder_identity)
+            .unwrap_or_default()
     }
 
     /// How long it takes until this process leads.
     async fn until_leads(&self, name: &str) -> Duration {
         let start = Instant::now();
         let prefix = format!("{name}_");
-        eventually(&format!("{name} leads"), || async { self.holder().await.starts_with(&prefix).then_some(()) }).await;
+        eventually(&format!("{name} leads"), || async {
+            self.holder().await.starts_with(&prefix).then_some(())
+        })
+        .await;
         start.elapsed()
     }
 
@@ -29,10 +35,18 @@ impl World {
     async fn create_pods(&self, name: &str, seconds: std::ops::Range<u32>) -> Vec<String> {
         let mut names = Vec::new();
         for seconds in seconds {
-            let policy = if seconds % 2 == 0 { "Never" } else { "OnFailure" };
+            let policy = if seconds % 2 == 0 {
+                "Never"
+            } else {
+                "OnFailure"
+            };
             let name = format!("{name}-{seconds}");
             let main = container(self, "main", &format!("sleep {seconds}"));
-            self.create_pod(pod(&name, spec(policy, vec![main, sidecar(self, "log", EXITS_143)]))).await;
+            self.create_pod(pod(
+                &name,
+                spec(policy, vec![main, sidecar(self, "log", EXITS_143)]),
+            ))
+            .await;
             names.push(name);
         }
         names
@@ -65,7 +79,11 @@ async fn a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on
     let more = world.create_pods("beside", 4..8).await;
     a.signal("CONT").await;
     world.all_succeed(&more).await;
-    assert!(world.holder().await.starts_with("b_"), "{}", world.holder().await);
+    assert!(
+        world.holder().await.starts_with("b_"),
+        "{}",
+        world.holder().await
+    );
     names.extend(more);
 
     let more = world.create_pods("killed", 2..5).await;
@@ -88,6 +106,10 @@ async fn a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on
     names.sort();
     assert_eq!(swapped_in(&world.namespace), names, "each once");
     c.stop().await;
-    assert_eq!(world.holder().await, "", "whoever is stopped gives the Lease up");
+    assert_eq!(
+        world.holder().await,
+        "",
+        "whoever is stopped gives the Lease up"
+    );
     world.done().await;
 }

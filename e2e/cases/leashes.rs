@@ -1,5 +1,6 @@
-//! The leash (`deploy/leash.yaml`, `deploy/leash-parked.yaml`) for the ServiceAccounts of all cases, and against everybody else in their
-//! namespaces: what it denies that somebody needs fails a case.
+//! The leash (`deploy/leash.yaml`, `deploy/leash-parked.yaml`) for the ServiceAccounts of all
+//! cases, and against everybody else in their namespaces: what it denies that somebody needs fails
+//! a case.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -29,7 +30,8 @@ fn hash_of(text: &str) -> String {
     format!("{:x}", hasher.finish())
 }
 
-/// Accounts of cases that bring a leash of their own are not on it: of a node, which is in no namespace, both would tell a denial.
+/// Accounts of cases that bring a leash of their own are not on it: of a node, which is in no
+/// namespace, both would tell a denial.
 fn text() -> String {
     let registry = variable("SWAPLET_E2E_REGISTRY");
     concat!(include_str!("../../deploy/leash.yaml"), "\n---\n", include_str!("../../deploy/leash-parked.yaml"))
@@ -54,18 +56,28 @@ fn text() -> String {
         .replace(r#"["swaplet-warm"]"#, r#"["*"]"#)
 }
 
-/// For the namespaces of the cases only, and under another name for another manifest: two checkouts can use one cluster.
+/// For the namespaces of the cases only, and under another name for another manifest: two checkouts
+/// can use one cluster.
 async fn install() -> String {
     let text = text();
     let hash = hash_of(&text);
     let mut objects: Vec<serde_json::Value> =
-        serde_saphyr::from_multiple(&text.replace("swaplet-leash-", &format!("{}-", name()))).unwrap();
-    for object in objects.iter_mut().filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding") {
-        object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {LABEL: hash}}});
+        serde_saphyr::from_multiple(&text.replace("swaplet-leash-", &format!("{}-", name())))
+            .unwrap();
+    for object in objects
+        .iter_mut()
+        .filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding")
+    {
+        object["spec"]["matchResources"] =
+            json!({"namespaceSelector": {"matchLabels": {LABEL: hash}}});
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("leash.json");
-    std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()).unwrap();
+    std::fs::write(
+        &file,
+        json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string(),
+    )
+    .unwrap();
     apply(&file).await;
     is_on(&hash).await;
     hash
@@ -77,10 +89,25 @@ async fn is_on(hash: &str) {
     kubectl(&["create", "namespace", &namespace]).await;
     kubectl(&["label", "namespace", &namespace, &format!("{LABEL}={hash}")]).await;
     let account = format!("--as=system:serviceaccount:{namespace}:swaplet");
-    let run = ["run", "p", "--image=p:1", "--dry-run=server", "-n", &namespace, &account, "--as-group=system:masters"];
+    let run = [
+        "run",
+        "p",
+        "--image=p:1",
+        "--dry-run=server",
+        "-n",
+        &namespace,
+        &account,
+        "--as-group=system:masters",
+    ];
     eventually("the leash to be on", || async {
-        let output = Command::new("kubectl").args(run).output().await.expect("kubectl");
-        String::from_utf8_lossy(&output.stderr).contains("swaplet makes and deletes warmer pods only").then_some(())
+        let output = Command::new("kubectl")
+            .args(run)
+            .output()
+            .await
+            .expect("kubectl");
+        String::from_utf8_lossy(&output.stderr)
+            .contains("swaplet makes and deletes warmer pods only")
+            .then_some(())
     })
     .await;
     kubectl(&["delete", "namespace", &namespace, "--wait=false"]).await;

@@ -3,18 +3,27 @@
 //! Needs a cluster and these variables, which `e2e/cluster env` and `e2e/kind env` print:
 //!
 //! * `KUBECONFIG`: an administrator of the cluster
-//! * `SWAPLET_E2E_REGISTRY`: a plain-HTTP registry, `host:port`, reachable from here and from the node
-//! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of writes
-//! * `SWAPLET_E2E_CTR`: containerd's `ctr` with the arguments for the node's images, for images that no registry has
+//! * `SWAPLET_E2E_REGISTRY`: a plain-HTTP registry, `host:port`, reachable from here and from the
+//!   node
+//! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of
+//!   writes
+//! * `SWAPLET_E2E_CTR`: containerd's `ctr` with the arguments for the node's images, for images
+//!   that no registry has
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!
-//! Each case has a namespace of its own, so all of them run at once. The controller is installed by Helm where `SWAPLET_E2E_INSTALLED` is
-//! set (`controller.rs`), and cases with the same flags share an installation (`shared.rs`). Otherwise it is the real binary, with a
-//! ServiceAccount that has the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others, and is on the
-//! leash of `deploy/leash.yaml` and `deploy/leash-parked.yaml`.
+//! Each case has a namespace of its own, so all of them run at once. The controller is installed by
+//! Helm where `SWAPLET_E2E_INSTALLED` is set (`controller.rs`), and cases with the same flags share
+//! an installation (`shared.rs`). Otherwise it is the real binary, with a ServiceAccount that has
+//! the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no
+//! others, and is on the leash of `deploy/leash.yaml` and `deploy/leash-parked.yaml`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed case"
+)]
 
 mod audit;
 mod commands;

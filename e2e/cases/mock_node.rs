@@ -22,34 +22,67 @@ fn start(world: &World, profile: &str) -> Child {
 
 fn start_with(world: &World, profile: &str, arguments: &[&str]) -> Child {
     // Of another package: cargo puts it beside the program.
-    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_swaplet")).with_file_name("swaplet-demo"));
-    command.args(["mock-node", "--profile", profile, "--name", &world.namespace, "--kubeconfig", &variable("KUBECONFIG")]);
-    command.args(["--taint", "only=this-case:NoSchedule"]).args(arguments);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
+    let mut command =
+        Command::new(Path::new(env!("CARGO_BIN_EXE_swaplet")).with_file_name("swaplet-demo"));
+    command.args([
+        "mock-node",
+        "--profile",
+        profile,
+        "--name",
+        &world.namespace,
+        "--kubeconfig",
+        &variable("KUBECONFIG"),
+    ]);
+    command
+        .args(["--taint", "only=this-case:NoSchedule"])
+        .args(arguments);
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
 }
 
 async fn stop(process: &mut Child) {
-    let stopped = Command::new("kill").arg(process.id().unwrap().to_string()).status().await.unwrap();
+    let stopped = Command::new("kill")
+        .arg(process.id().unwrap().to_string())
+        .status()
+        .await
+        .unwrap();
     assert!(stopped.success() && process.wait().await.unwrap().success());
 }
 
-/// The real scheduler, the real Job controller and the real swaplet get on with it; on SIGTERM it takes its Node away.
+/// The real scheduler, the real Job controller and the real swaplet get on with it; on SIGTERM it
+/// takes its Node away.
 async fn job_completes_on(profile: &str) {
     let world = World::new(&format!("mock-{profile}")).await;
     let mut process = start(&world, profile);
     let nodes: Api<Node> = Api::all(world.client.clone());
-    eventually("the node", || async { nodes.get_opt(&world.namespace).await.unwrap() }).await;
+    eventually("the node", || async {
+        nodes.get_opt(&world.namespace).await.unwrap()
+    })
+    .await;
     let _controller = Controller::start(&world).await;
-    let containers = vec![container(&world, "main", "run=2s exit=0"), sidecar(&world, "log", "run=forever term=143")];
+    let containers = vec![
+        container(&world, "main", "run=2s exit=0"),
+        sidecar(&world, "log", "run=forever term=143"),
+    ];
     let mut spec = spec("OnFailure", containers);
     spec["nodeSelector"] = json!({"kubernetes.io/hostname": world.namespace});
     spec["tolerations"] = json!([{"key": "only", "operator": "Exists"}]);
     world.create_job(job("job", spec)).await;
     world.job_ends("job", "Complete").await;
     let pods = world.pods().await;
-    assert_swapped_once(&world.namespace, &[pods[0].metadata.name.as_deref().unwrap()]);
+    assert_swapped_once(
+        &world.namespace,
+        &[pods[0].metadata.name.as_deref().unwrap()],
+    );
     stop(&mut process).await;
-    assert!(nodes.get_opt(&world.namespace).await.unwrap().is_none(), "the Node is still there");
+    assert!(
+        nodes.get_opt(&world.namespace).await.unwrap().is_none(),
+        "the Node is still there"
+    );
     world.done().await;
 }
 
@@ -63,7 +96,8 @@ async fn a_job_completes_on_a_mock_node_that_updates() {
     job_completes_on("updates").await;
 }
 
-/// Held while a node has the startup taint: a controller that takes it away does so on every node of the cluster.
+/// Held while a node has the startup taint: a controller that takes it away does so on every node
+/// of the cluster.
 pub static STARTUP_TAINT: Mutex<()> = Mutex::const_new(());
 
 /// On a mock node: a taint on the node of the cluster would be in the way of all other cases.
@@ -72,12 +106,26 @@ async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before
     let _only = STARTUP_TAINT.lock().await;
     let jobs = Jobs::with_pods("startup-taint").await;
     let (node, park) = (&jobs.world.namespace, &jobs.world.images.park);
-    let mut process = start_with(&jobs.world, "kubelet", &["--taint", "swaplet.io/warming=new:NoSchedule"]);
+    let mut process = start_with(
+        &jobs.world,
+        "kubelet",
+        &["--taint", "swaplet.io/warming=new:NoSchedule"],
+    );
     let nodes: Api<Node> = Api::all(jobs.world.client.clone());
     eventually("the node", || async { nodes.get_opt(node).await.unwrap() }).await;
     let keys = || async {
-        let taints = nodes.get(node).await.unwrap().spec.and_then(|spec| spec.taints).unwrap_or_default();
-        taints.into_iter().map(|taint| taint.key).filter(|key| !key.starts_with("node.kubernetes.io/")).collect::<Vec<_>>()
+        let taints = nodes
+            .get(node)
+            .await
+            .unwrap()
+            .spec
+            .and_then(|spec| spec.taints)
+            .unwrap_or_default();
+        taints
+            .into_iter()
+            .map(|taint| taint.key)
+            .filter(|key| !key.starts_with("node.kubernetes.io/"))
+            .collect::<Vec<_>>()
     };
     assert_eq!(keys().await, ["only", "swaplet.io/warming"]);
     let kind = JobKind::ImagePullJob;
@@ -86,17 +134,52 @@ async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before
     });
     jobs.create(kind, "j", &spec).await.unwrap();
     let status = || async { jobs.api(kind).get("j").await.unwrap().data["status"].clone() };
-    let (role, account) = (format!("{node}-startup-taint"), format!("--serviceaccount={node}:swaplet"));
-    kubectl(&["create", "clusterrolebinding", &role, "--clusterrole", &role, &account]).await;
+    let (role, account) = (
+        format!("{node}-startup-taint"),
+        format!("--serviceaccount={node}:swaplet"),
+    );
+    kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &role,
+        "--clusterrole",
+        &role,
+        &account,
+    ])
+    .await;
     // Of tenants' jobs only those of listed namespaces keep pods away.
-    let taint = ["--warm-startup-taint", "--warm-startup-taint-timeout", "86400", "--warm-startup-taint-namespace", node];
+    let taint = [
+        "--warm-startup-taint",
+        "--warm-startup-taint-timeout",
+        "86400",
+        "--warm-startup-taint-namespace",
+        node,
+    ];
     let arguments = [&["--warm", "--park-image", park][..], &taint].concat();
     let _controller = Controller::start_with(&jobs.world, &arguments).await;
-    eventually("the job to be paused", || async { status().await["message"].as_str()?.contains("paused").then_some(()) }).await;
-    assert_eq!(keys().await, ["only", "swaplet.io/warming"], "it waits for the job");
-    jobs.edit(kind, "j", &json!({"parallelism": 1})).await.unwrap();
-    eventually("the taint to be taken away", || async { (keys().await == ["only"]).then_some(()) }).await;
-    eventually("the job to tell of it", || async { (status().await["succeeded"] == 1).then_some(()) }).await;
+    eventually("the job to be paused", || async {
+        status().await["message"]
+            .as_str()?
+            .contains("paused")
+            .then_some(())
+    })
+    .await;
+    assert_eq!(
+        keys().await,
+        ["only", "swaplet.io/warming"],
+        "it waits for the job"
+    );
+    jobs.edit(kind, "j", &json!({"parallelism": 1}))
+        .await
+        .unwrap();
+    eventually("the taint to be taken away", || async {
+        (keys().await == ["only"]).then_some(())
+    })
+    .await;
+    eventually("the job to tell of it", || async {
+        (status().await["succeeded"] == 1).then_some(())
+    })
+    .await;
     kubectl(&["delete", "clusterrolebinding", &role]).await;
     stop(&mut process).await;
     jobs.done().await;

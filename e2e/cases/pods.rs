@@ -6,7 +6,8 @@ use crate::world::World;
 
 pub const MARK: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 
-// Nothing is started again and again while they wait: a dozen shells that did so would take a tenth of a core.
+// Nothing is started again and again while they wait: a dozen shells that did so would take a tenth
+// of a core.
 
 /// A log collector that stops at once on SIGTERM, with exit code 0.
 pub const EXITS_0: &str = "trap 'exit 0' TERM; sleep 3600 & wait";
@@ -17,7 +18,8 @@ pub const IGNORES_TERM: &str = "trap '' TERM; sleep 3600 & wait";
 /// One that takes its time.
 pub const STOPS_SLOWLY: &str = "trap 'sleep 4; exit 143' TERM; sleep 3600 & wait";
 
-/// A container that runs a script. Most have no command, so that the exit image's own entrypoint runs after the swap.
+/// A container that runs a script. Most have no command, so that the exit image's own entrypoint
+/// runs after the swap.
 pub fn container(world: &World, name: &str, script: &str) -> Value {
     json!({"name": name, "image": world.images.work, "args": [script]})
 }

@@ -1,4 +1,5 @@
-//! Pre-download on a real cluster, with a real Deployment and the rights of `deploy/predownload.yaml`.
+//! Pre-download on a real cluster, with a real Deployment and the rights of
+//! `deploy/predownload.yaml`.
 
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -16,10 +17,24 @@ async fn grant(world: &World) -> String {
     let role = format!("{}-predownload", world.namespace);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("predownload.yaml");
-    std::fs::write(&file, include_str!("../../deploy/predownload.yaml").replace("swaplet-predownload", &role)).unwrap();
+    std::fs::write(
+        &file,
+        include_str!("../../deploy/predownload.yaml").replace("swaplet-predownload", &role),
+    )
+    .unwrap();
     kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
     let account = format!("--serviceaccount={}:swaplet", world.namespace);
-    kubectl(&["create", "rolebinding", "predownload", "-n", &world.namespace, "--clusterrole", &role, &account]).await;
+    kubectl(&[
+        "create",
+        "rolebinding",
+        "predownload",
+        "-n",
+        &world.namespace,
+        "--clusterrole",
+        &role,
+        &account,
+    ])
+    .await;
     role
 }
 
@@ -44,7 +59,11 @@ async fn apply(world: &World, image: &str, paused: bool) {
 }
 
 async fn jobs(world: &World) -> Vec<DynamicObject> {
-    let jobs: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), &world.namespace, &JobKind::ImagePullJob.resource());
+    let jobs: Api<DynamicObject> = Api::namespaced_with(
+        world.client.clone(),
+        &world.namespace,
+        &JobKind::ImagePullJob.resource(),
+    );
     jobs.list(&ListParams::default()).await.unwrap().items
 }
 
@@ -53,28 +72,56 @@ async fn a_deployment_gets_a_job_for_its_new_image_until_its_last_old_pod_is_rep
     crds_are_there().await;
     let world = World::new("predownload").await;
     let role = grant(&world).await;
-    let new = format!("{}/e2e/predownload:{}", variable("SWAPLET_E2E_REGISTRY"), std::process::id());
+    let new = format!(
+        "{}/e2e/predownload:{}",
+        variable("SWAPLET_E2E_REGISTRY"),
+        std::process::id()
+    );
     push_work(&variable("SWAPLET_E2E_REGISTRY"), &new).await;
     apply(&world, &world.images.work, false).await;
     let _controller = Controller::start_with(&world, &["--predownload"]).await;
-    eventually("two pods", || async { (world.pods().await.len() == 2).then_some(()) }).await;
+    eventually("two pods", || async {
+        (world.pods().await.len() == 2).then_some(())
+    })
+    .await;
     assert!(jobs(&world).await.is_empty(), "nothing has changed");
 
     // Paused, so that all images are there before the first pod is replaced.
     apply(&world, &new, true).await;
     let job = eventually("a job", || async { jobs(&world).await.pop() }).await;
     let spec = &job.data["spec"];
-    assert_eq!((&spec["image"], &spec["parallelism"]), (&json!(new), &json!(3)));
+    assert_eq!(
+        (&spec["image"], &spec["parallelism"]),
+        (&json!(new), &json!(3))
+    );
     assert_eq!(spec["podSelector"], json!({"matchLabels": {"app": "web"}}));
     assert_eq!(job.metadata.owner_references.unwrap()[0].kind, "Deployment");
 
-    let told = ListParams::default().fields("involvedObject.kind=Deployment,involvedObject.name=web,reason=CreatedImagePullJob");
-    eventually("an Event on the Deployment", || async { world.api::<Event>().list(&told).await.unwrap().items.pop() }).await;
+    let told = ListParams::default().fields(
+        "involvedObject.kind=Deployment,involvedObject.name=web,reason=CreatedImagePullJob",
+    );
+    eventually("an Event on the Deployment", || async {
+        world.api::<Event>().list(&told).await.unwrap().items.pop()
+    })
+    .await;
 
     apply(&world, &new, false).await;
-    eventually("the job to be deleted", || async { jobs(&world).await.is_empty().then_some(()) }).await;
-    let images: Vec<_> = world.pods().await.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect();
-    assert!(images.iter().all(|pod| pod.spec.as_ref().unwrap().containers[0].image.as_ref() == Some(&new)), "{images:?}");
+    eventually("the job to be deleted", || async {
+        jobs(&world).await.is_empty().then_some(())
+    })
+    .await;
+    let images: Vec<_> = world
+        .pods()
+        .await
+        .into_iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .collect();
+    assert!(
+        images
+            .iter()
+            .all(|pod| pod.spec.as_ref().unwrap().containers[0].image.as_ref() == Some(&new)),
+        "{images:?}"
+    );
     kubectl(&["delete", "clusterrole", &role]).await;
     world.done().await;
 }

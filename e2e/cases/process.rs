@@ -1,4 +1,5 @@
-//! The controller as a process of its own: the real binary, outside of the cluster, with the rights and the leash of an installation.
+//! The controller as a process of its own: the real binary, outside of the cluster, with the rights
+//! and the leash of an installation.
 
 use std::process::Stdio;
 
@@ -19,7 +20,17 @@ impl Process {
 
     /// One of several; `name` is what its pod would be called.
     pub async fn competing(world: &World, name: &str) -> Self {
-        Self::spawn(world, &["--state-namespace", &world.namespace, "--leader-elect", "--coexist=own"], name).await
+        Self::spawn(
+            world,
+            &[
+                "--state-namespace",
+                &world.namespace,
+                "--leader-elect",
+                "--coexist=own",
+            ],
+            name,
+        )
+        .await
     }
 
     /// As it is started without a word about OpenKruise.
@@ -29,7 +40,14 @@ impl Process {
 
     async fn spawn(world: &World, arguments: &[&str], name: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
-            .args(["run", "--namespace", &world.namespace, "--exit-image", &world.images.exit, "--kubeconfig"])
+            .args([
+                "run",
+                "--namespace",
+                &world.namespace,
+                "--exit-image",
+                &world.images.exit,
+                "--kubeconfig",
+            ])
             .arg(&world.kubeconfig)
             .args(arguments)
             .env("RUST_LOG", "info,kube=warn")
@@ -40,7 +58,11 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = timeout(PATIENCE, lines.next_line()).await.expect("a first line").unwrap().unwrap_or_default();
+        let first = timeout(PATIENCE, lines.next_line())
+            .await
+            .expect("a first line")
+            .unwrap()
+            .unwrap_or_default();
         assert!(first.contains("watching pods"), "{first}");
         let process = format!("{}/{name}", world.namespace);
         tokio::spawn(async move {
@@ -54,7 +76,14 @@ impl Process {
     /// Sends it this signal, by its name without `SIG`.
     pub async fn signal(&self, signal: &str) {
         let process = self.0.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &process]).status().await.unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-s", signal, &process])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
     }
 
     /// SIGTERM: it finishes what is under way.

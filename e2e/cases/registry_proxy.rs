@@ -1,5 +1,5 @@
-//! A proxy in front of the registry of the cluster, which does what registries do on bad days, to one case and to nobody else. It listens
-//! on loopback, where containerd speaks plain HTTP.
+//! A proxy in front of the registry of the cluster, which does what registries do on bad days, to
+//! one case and to nobody else. It listens on loopback, where containerd speaks plain HTTP.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -57,7 +57,11 @@ impl RegistryProxy {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        Self { address, server: tokio::spawn(serve(listener, Arc::clone(&shared))), shared }
+        Self {
+            address,
+            server: tokio::spawn(serve(listener, Arc::clone(&shared))),
+            shared,
+        }
     }
 
     /// Host and port.
@@ -111,7 +115,9 @@ async fn converse(stream: TcpStream, shared: Arc<Shared>) {
         async move { Ok::<_, Infallible>(shared.answer(request).await) }
     });
     // containerd tries TLS first, which is no HTTP.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 impl Shared {
@@ -123,7 +129,9 @@ impl Shared {
             Manner::Answer(status) => empty(status),
             Manner::Login(user, password) if !is_from(request.headers(), user, password) => {
                 let mut answer = empty(StatusCode::UNAUTHORIZED);
-                answer.headers_mut().insert(WWW_AUTHENTICATE, "Basic realm=\"e2e\"".parse().unwrap());
+                answer
+                    .headers_mut()
+                    .insert(WWW_AUTHENTICATE, "Basic realm=\"e2e\"".parse().unwrap());
                 answer
             }
             Manner::Login(..) => self.pass_on(request).await,
@@ -135,10 +143,20 @@ impl Shared {
     async fn pass_on(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let url = format!("http://{}{}", self.registry, request.uri());
         let mut headers = request.headers().clone();
-        [HOST, CONNECTION, AUTHORIZATION].iter().for_each(|name| drop(headers.remove(name)));
-        let answer = self.client.request(request.method().clone(), url).headers(headers).send().await.unwrap();
+        [HOST, CONNECTION, AUTHORIZATION]
+            .iter()
+            .for_each(|name| drop(headers.remove(name)));
+        let answer = self
+            .client
+            .request(request.method().clone(), url)
+            .headers(headers)
+            .send()
+            .await
+            .unwrap();
         let (status, mut headers) = (answer.status(), answer.headers().clone());
-        [CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(headers.remove(name)));
+        [CONNECTION, TRANSFER_ENCODING]
+            .iter()
+            .for_each(|name| drop(headers.remove(name)));
         let mut passed = Response::new(Full::new(answer.bytes().await.unwrap()));
         *passed.status_mut() = status;
         *passed.headers_mut() = headers;
@@ -148,7 +166,9 @@ impl Shared {
 
 fn is_from(headers: &HeaderMap, user: &str, password: &str) -> bool {
     let expected = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-    headers.get(AUTHORIZATION).is_some_and(|given| *given == *expected)
+    headers
+        .get(AUTHORIZATION)
+        .is_some_and(|given| *given == *expected)
 }
 
 fn empty(status: StatusCode) -> Response<Full<Bytes>> {

@@ -1,4 +1,5 @@
-//! `swaplet restart` with a user's rights: real Deployments, budgets and containers, and nothing of swaplet installed.
+//! `swaplet restart` with a user's rights: real Deployments, budgets and containers, and nothing of
+//! swaplet installed.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -19,17 +20,28 @@ struct Ran {
     err: String,
 }
 
-/// `swaplet restart` as the account of the case, which has the rights of `deploy/rbac.yaml` and these.
+/// `swaplet restart` as the account of the case, which has the rights of `deploy/rbac.yaml` and
+/// these.
 async fn restart(world: &World, arguments: &[&str]) -> Ran {
     let output = Command::new(env!("CARGO_BIN_EXE_swaplet"))
-        .args(["restart", "--direct", "-n", &world.namespace, "--kubeconfig"])
+        .args([
+            "restart",
+            "--direct",
+            "-n",
+            &world.namespace,
+            "--kubeconfig",
+        ])
         .arg(&world.kubeconfig)
         .args(arguments)
         .output()
         .await
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let ran = Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) };
+    let ran = Ran {
+        code: output.status.code(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    };
     println!("{}{}", ran.err, ran.out);
     ran
 }
@@ -59,24 +71,58 @@ where
         + serde::Serialize
         + serde::de::DeserializeOwned,
 {
-    world.api::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    world
+        .api::<K>()
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(object).unwrap(),
+        )
+        .await
+        .unwrap();
 }
 
 fn containers(world: &World) -> Vec<Value> {
-    ["app", "log"].map(|name| container(world, name, EXITS_0)).to_vec()
+    ["app", "log"]
+        .map(|name| container(world, name, EXITS_0))
+        .to_vec()
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.is_some_and(|conditions| conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"))
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
 }
 
 fn status<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
-    pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap().iter().find(|status| status.name == name).unwrap()
+    pod.status
+        .as_ref()
+        .unwrap()
+        .container_statuses
+        .as_ref()
+        .unwrap()
+        .iter()
+        .find(|status| status.name == name)
+        .unwrap()
 }
 
 fn started(pod: &Pod, name: &str) -> Timestamp {
-    status(pod, name).state.as_ref().unwrap().running.as_ref().unwrap().started_at.as_ref().unwrap().0
+    status(pod, name)
+        .state
+        .as_ref()
+        .unwrap()
+        .running
+        .as_ref()
+        .unwrap()
+        .started_at
+        .as_ref()
+        .unwrap()
+        .0
 }
 
 #[tokio::test]
@@ -85,18 +131,44 @@ async fn one_container_is_restarted_under_every_policy_with_the_rights_of_a_user
     may_look_at_workloads(&world).await;
     for policy in ["Always", "OnFailure", "Never"] {
         let name = policy.to_lowercase();
-        world.create_pod(pod(&name, spec(policy, containers(&world)))).await;
+        world
+            .create_pod(pod(&name, spec(policy, containers(&world))))
+            .await;
         let before = world.pod_is(&name, "ready", is_ready).await;
         let ran = restart(&world, &[&name, "-c", "app"]).await;
         assert_eq!(ran.code, Some(0));
         let after = world.api::<Pod>().get(&name).await.unwrap();
-        assert_eq!((status(&after, "app").restart_count, status(&after, "log").restart_count), (1, 0), "{policy}");
-        assert_eq!((&before.metadata.uid, started(&before, "log")), (&after.metadata.uid, started(&after, "log")), "{policy}");
-        assert!(started(&after, "app") > started(&before, "app") && is_ready(&after), "{policy}");
-        assert!(ran.out.contains("Succeeded") && ran.err.contains("@sha256:"), "{policy}");
+        assert_eq!(
+            (
+                status(&after, "app").restart_count,
+                status(&after, "log").restart_count
+            ),
+            (1, 0),
+            "{policy}"
+        );
+        assert_eq!(
+            (&before.metadata.uid, started(&before, "log")),
+            (&after.metadata.uid, started(&after, "log")),
+            "{policy}"
+        );
+        assert!(
+            started(&after, "app") > started(&before, "app") && is_ready(&after),
+            "{policy}"
+        );
+        assert!(
+            ran.out.contains("Succeeded") && ran.err.contains("@sha256:"),
+            "{policy}"
+        );
     }
-    let ours: Vec<_> = written_in(&world.namespace).into_iter().map(|write| write.resource).collect();
-    assert_eq!(ours, ["pods", "pods", "pods"], "one patch per restart, and nothing else");
+    let ours: Vec<_> = written_in(&world.namespace)
+        .into_iter()
+        .map(|write| write.resource)
+        .collect();
+    assert_eq!(
+        ours,
+        ["pods", "pods", "pods"],
+        "one patch per restart, and nothing else"
+    );
     world.done().await;
 }
 
@@ -107,25 +179,44 @@ async fn a_deployment_is_restarted_pod_by_pod_as_its_budget_allows() {
     let labels = json!({"app": "web"});
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": labels}}});
     create::<PodDisruptionBudget>(&world, budget).await;
-    let template = json!({"metadata": {"labels": labels}, "spec": spec("Always", containers(&world))});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": spec("Always", containers(&world))});
     let web = json!({"metadata": {"name": "web"}, "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}});
     create::<Deployment>(&world, web).await;
     eventually("the budget to allow one disruption", || async {
         let budget = world.api::<PodDisruptionBudget>().get("web").await.unwrap();
-        budget.status.filter(|status| status.disruptions_allowed == 1 && status.current_healthy == 3)
+        budget
+            .status
+            .filter(|status| status.disruptions_allowed == 1 && status.current_healthy == 3)
     })
     .await;
     // More than the budget allows.
-    let ran = restart(&world, &["deploy/web", "-c", "app", "--max-unavailable", "100%"]).await;
+    let ran = restart(
+        &world,
+        &["deploy/web", "-c", "app", "--max-unavailable", "100%"],
+    )
+    .await;
     assert_eq!(ran.code, Some(0));
     let pods: Api<Pod> = world.api();
     let mut starts = Vec::new();
     for pod in pods.list(&Default::default()).await.unwrap() {
-        assert_eq!((status(&pod, "app").restart_count, status(&pod, "log").restart_count), (1, 0));
+        assert_eq!(
+            (
+                status(&pod, "app").restart_count,
+                status(&pod, "log").restart_count
+            ),
+            (1, 0)
+        );
         starts.push(started(&pod, "app"));
     }
     starts.sort();
-    assert!(starts.len() == 3 && starts.windows(2).all(|pair| pair[0] < pair[1]), "one after another: {starts:?}");
-    assert!(ran.err.contains("PodDisruptionBudget web allows no disruption"));
+    assert!(
+        starts.len() == 3 && starts.windows(2).all(|pair| pair[0] < pair[1]),
+        "one after another: {starts:?}"
+    );
+    assert!(
+        ran.err
+            .contains("PodDisruptionBudget web allows no disruption")
+    );
     world.done().await;
 }

@@ -1,4 +1,5 @@
-//! A container is restarted when its configuration changes, on a real kubelet, and finds the new one.
+//! A container is restarted when its configuration changes, on a real kubelet, and finds the new
+//! one.
 
 use std::process::Output;
 use std::time::Duration;
@@ -21,7 +22,8 @@ use crate::world::{eventually, kubectl};
 /// Each start leaves a line on the volume: what the environment and the file say.
 const TELLS: &str = "echo \"$COLOR $(cat /etc/files/text)\" >> /shared/starts; trap 'exit 143' TERM; sleep 3600 & wait";
 
-/// Instead of the default of two minutes; more than the 5 seconds after which containers are restarted that mount nothing of a change.
+/// Instead of the default of two minutes; more than the 5 seconds after which containers are
+/// restarted that mount nothing of a change.
 const DELAY: Duration = Duration::from_secs(20);
 
 struct Configured(Restarts);
@@ -29,7 +31,13 @@ struct Configured(Restarts);
 impl Configured {
     async fn set(&self, name: &str, data: Value) {
         let maps: Api<ConfigMap> = self.0.world.api();
-        maps.patch(name, &PatchParams::default(), &Patch::Merge(json!({"data": data}))).await.unwrap();
+        maps.patch(
+            name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"data": data})),
+        )
+        .await
+        .unwrap();
     }
 
     async fn create<K>(&self, object: Value)
@@ -40,7 +48,15 @@ impl Configured {
             + serde::Serialize
             + serde::de::DeserializeOwned,
     {
-        self.0.world.api::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        self.0
+            .world
+            .api::<K>()
+            .create(
+                &PostParams::default(),
+                &serde_json::from_value(object).unwrap(),
+            )
+            .await
+            .unwrap();
     }
 
     async fn pod(&self) -> Pod {
@@ -54,15 +70,39 @@ impl Configured {
         let mut pod = pod("p", spec);
         pod["metadata"]["annotations"] = json!({"swaplet.io/restart-on": "app=configmap/settings,configmap/files,secret-metadata/tls"});
         self.0.world.create_pod(pod).await;
-        self.0.world.pod_is("p", "running", |pod| started(pod, "app").is_some() && started(pod, "log").is_some()).await
+        self.0
+            .world
+            .pod_is("p", "running", |pod| {
+                started(pod, "app").is_some() && started(pod, "log").is_some()
+            })
+            .await
     }
 
-    /// A kubelet brings new files when it looks at the pod, which is once a minute, or when the pod changes.
+    /// A kubelet brings new files when it looks at the pod, which is once a minute, or when the pod
+    /// changes.
     async fn file_is(&self, text: &str) {
         eventually("the new file to be there", || async {
-            let annotated = Patch::Merge(json!({"metadata": {"annotations": {"looked-at": time_of_day().to_string()}}}));
-            self.0.world.api::<Pod>().patch("p", &PatchParams::default(), &annotated).await.unwrap();
-            let found = kubectl(&["exec", "-n", &self.0.world.namespace, "p", "-c", "app", "--", "cat", "/etc/files/text"]).await;
+            let annotated = Patch::Merge(
+                json!({"metadata": {"annotations": {"looked-at": time_of_day().to_string()}}}),
+            );
+            self.0
+                .world
+                .api::<Pod>()
+                .patch("p", &PatchParams::default(), &annotated)
+                .await
+                .unwrap();
+            let found = kubectl(&[
+                "exec",
+                "-n",
+                &self.0.world.namespace,
+                "p",
+                "-c",
+                "app",
+                "--",
+                "cat",
+                "/etc/files/text",
+            ])
+            .await;
             (found == text).then_some(())
         })
         .await;
@@ -73,7 +113,10 @@ impl Configured {
         let maps: Api<ConfigMap> = self.0.world.api();
         eventually(&format!("{object} to be recorded"), || async {
             let records = maps.get_opt("swaplet-restart-on").await.unwrap()?.data?;
-            records.values().any(|record| record.contains(&format!("\"{object}\":"))).then_some(())
+            records
+                .values()
+                .any(|record| record.contains(&format!("\"{object}\":")))
+                .then_some(())
         })
         .await;
     }
@@ -82,7 +125,9 @@ impl Configured {
     async fn is_restarted(&self, times: i32) -> Pod {
         eventually(&format!("{times} restarts"), || async {
             let requests = self.0.requests.list(&ListParams::default()).await.unwrap();
-            let completed = requests.iter().all(|request| request.data["status"]["phase"] == "Completed");
+            let completed = requests
+                .iter()
+                .all(|request| request.data["status"]["phase"] == "Completed");
             let pod = self.0.world.api::<Pod>().get("p").await.unwrap();
             (completed && restarts(&pod, "app") == times).then_some(pod)
         })
@@ -92,11 +137,24 @@ impl Configured {
     /// The names of the requests that are there.
     async fn requests(&self) -> Vec<String> {
         let requests = self.0.requests.list(&ListParams::default()).await.unwrap();
-        requests.into_iter().map(|request| request.name_any()).collect()
+        requests
+            .into_iter()
+            .map(|request| request.name_any())
+            .collect()
     }
 
     async fn starts(&self) -> String {
-        let exec = ["exec", "-n", &self.0.world.namespace, "p", "-c", "log", "--", "cat", "/shared/starts"];
+        let exec = [
+            "exec",
+            "-n",
+            &self.0.world.namespace,
+            "p",
+            "-c",
+            "log",
+            "--",
+            "cat",
+            "/shared/starts",
+        ];
         let Output { stdout, .. } = Command::new("kubectl").args(exec).output().await.unwrap();
         String::from_utf8(stdout).unwrap()
     }
@@ -109,12 +167,22 @@ async fn environment_files_and_secret_of_a_container() {
     let witness = Witness::of(&mut restart.world).await;
     let case = Configured(restart);
     let namespace = case.0.world.namespace.clone();
-    case.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "red"}})).await;
-    case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}})).await;
-    case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}})).await;
+    case.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "red"}}))
+        .await;
+    case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}}))
+        .await;
+    case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}}))
+        .await;
     let before = case.pod().await;
     let delay = DELAY.as_secs().to_string();
-    let arguments = ["--restart", "--restart-on-config", "--restart-on-config-delay", &delay, "--state-namespace", &namespace];
+    let arguments = [
+        "--restart",
+        "--restart-on-config",
+        "--restart-on-config-delay",
+        &delay,
+        "--state-namespace",
+        &namespace,
+    ];
     let controller = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
 
     // Without the right to Secrets this is said, and the rest goes on.
@@ -127,35 +195,81 @@ async fn environment_files_and_secret_of_a_container() {
 
     // An edit of metadata is no change; what is done meanwhile takes longer than a restart would.
     let annotated = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
-    case.0.world.api::<ConfigMap>().patch("settings", &PatchParams::default(), &annotated).await.unwrap();
+    case.0
+        .world
+        .api::<ConfigMap>()
+        .patch("settings", &PatchParams::default(), &annotated)
+        .await
+        .unwrap();
 
-    // The next life knows what this one has seen. Files are waited for, so that the new ones are found.
+    // The next life knows what this one has seen. Files are waited for, so that the new ones are
+    // found.
     controller.kill().await;
     case.set("files", json!({"text": "two"})).await;
     let changed = Instant::now();
     case.file_is("two").await;
     let _next = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
-    // The request before is deleted once its pod has another, so two of them are seen for a moment only.
-    eventually("a second request", || async { case.requests().await.iter().any(|name| !first.contains(name)).then_some(()) }).await;
-    assert!(changed.elapsed() >= DELAY - Duration::from_secs(1), "{:?}", changed.elapsed());
+    // The request before is deleted once its pod has another, so two of them are seen for a moment
+    // only.
+    eventually("a second request", || async {
+        case.requests()
+            .await
+            .iter()
+            .any(|name| !first.contains(name))
+            .then_some(())
+    })
+    .await;
+    assert!(
+        changed.elapsed() >= DELAY - Duration::from_secs(1),
+        "{:?}",
+        changed.elapsed()
+    );
     case.is_restarted(2).await;
     assert_eq!(case.starts().await, "red one\nblue one\nblue two\n");
 
     case.0.world.grant("swaplet-restart-on-secrets").await;
     case.assert_recorded("secret-metadata/tls").await;
     let secret = Patch::Merge(json!({"stringData": {"key": "two"}}));
-    case.0.world.api::<Secret>().patch("tls", &PatchParams::default(), &secret).await.unwrap();
+    case.0
+        .world
+        .api::<Secret>()
+        .patch("tls", &PatchParams::default(), &secret)
+        .await
+        .unwrap();
     let after = case.is_restarted(3).await;
-    assert_eq!((restarts(&after, "log"), before.uid(), started(&before, "log")), (0, after.uid(), started(&after, "log")));
+    assert_eq!(
+        (
+            restarts(&after, "log"),
+            before.uid(),
+            started(&before, "log")
+        ),
+        (0, after.uid(), started(&after, "log"))
+    );
 
     // Values of Secrets were never asked for.
     let forms = witness.forms("secrets");
     assert!(
-        !forms.is_empty() && forms.iter().all(|form| form.split(',').all(|form| form.contains("as=PartialObjectMetadata"))),
+        !forms.is_empty()
+            && forms.iter().all(|form| form
+                .split(',')
+                .all(|form| form.contains("as=PartialObjectMetadata"))),
         "{forms:?}"
     );
-    assert!(witness.forms("configmaps").iter().any(|form| !form.contains("as=PartialObjectMetadata")), "the witness sees the difference");
+    assert!(
+        witness
+            .forms("configmaps")
+            .iter()
+            .any(|form| !form.contains("as=PartialObjectMetadata")),
+        "the witness sees the difference"
+    );
     let written = written_in(&namespace);
-    assert_eq!(written.iter().filter(|write| write.resource == "pods" && write.code == 200).count(), 3, "{written:#?}");
+    assert_eq!(
+        written
+            .iter()
+            .filter(|write| write.resource == "pods" && write.code == 200)
+            .count(),
+        3,
+        "{written:#?}"
+    );
     case.0.world.done().await;
 }

@@ -1,5 +1,6 @@
-//! A container ends with its own image, or is never touched: images that the node has under other names than the pod, or the registry under
-//! none any more, on a real kubelet and with the leash. Before, each of these requests broke its container for good.
+//! A container ends with its own image, or is never touched: images that the node has under other
+//! names than the pod, or the registry under none any more, on a real kubelet and with the leash.
+//! Before, each of these requests broke its container for good.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -13,8 +14,19 @@ use crate::restart_parking::image;
 use crate::world::{eventually, variable};
 
 fn image_id(pod: &Pod) -> String {
-    let statuses = pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap();
-    statuses.iter().find(|status| status.name == "app").unwrap().image_id.clone()
+    let statuses = pod
+        .status
+        .as_ref()
+        .unwrap()
+        .container_statuses
+        .as_ref()
+        .unwrap();
+    statuses
+        .iter()
+        .find(|status| status.name == "app")
+        .unwrap()
+        .image_id
+        .clone()
 }
 
 fn app(restart: &Restarts, image: &str, script: &str) -> Value {
@@ -43,12 +55,21 @@ async fn d1a_an_image_of_kind_load_is_restarted() {
     let restart = Restarts::new("d1a").await;
     let name = kind_loaded("d1a").await;
     let _controller = restart.controller().await;
-    let before = restart.run_pod_with("Always", app(&restart, &name, EXITS_143)).await;
-    assert!(image_id(&before).starts_with("docker.io/library/import-"), "{}", image_id(&before));
+    let before = restart
+        .run_pod_with("Always", app(&restart, &name, EXITS_143))
+        .await;
+    assert!(
+        image_id(&before).starts_with("docker.io/library/import-"),
+        "{}",
+        image_id(&before)
+    );
     restart.request("r", &asked(false)).await;
     assert_eq!(restart.completed("r").await, succeeded());
     let after = now(&restart).await;
-    assert_eq!((image(&after), restarts(&after, "app")), (&*format!("docker.io/library/{name}"), 1));
+    assert_eq!(
+        (image(&after), restarts(&after, "app")),
+        (&*format!("docker.io/library/{name}"), 1)
+    );
     assert_eq!(image_id(&after), image_id(&before));
     restart.world.done().await;
 }
@@ -61,22 +82,39 @@ async fn d1b_an_image_with_a_second_tag_is_not_touched() {
     push_work(&registry, &pulled).await;
     let puller = spec("Always", vec![app(&restart, &pulled, EXITS_143)]);
     restart.world.create_pod(pod("puller", puller)).await;
-    restart.world.pod_is("puller", "running", |pod| started(pod, "app").is_some()).await;
+    restart
+        .world
+        .pod_is("puller", "running", |pod| started(pod, "app").is_some())
+        .await;
     let second = format!("local.test/d1b:{}", std::process::id());
     ctr(&["images", "tag", &pulled, &second]).await;
     let mut app = app(&restart, &second, EXITS_143);
     app["imagePullPolicy"] = json!("Never");
     let _controller = restart.controller().await;
     let before = restart.run_pod_with("Always", app).await;
-    assert!(image_id(&before).starts_with(&format!("{registry}/e2e/d1b@")), "{}", image_id(&before));
+    assert!(
+        image_id(&before).starts_with(&format!("{registry}/e2e/d1b@")),
+        "{}",
+        image_id(&before)
+    );
     for force in [false, true] {
         let request = format!("force-{force}");
         restart.request(&request, &asked(force)).await;
         let refused = restart.completed(&request).await[0]["message"].to_string();
-        assert!(refused.contains("the node reports its image as") && refused.contains(&second), "{refused}");
+        assert!(
+            refused.contains("the node reports its image as") && refused.contains(&second),
+            "{refused}"
+        );
     }
     let after = now(&restart).await;
-    assert_eq!((image(&after), after.metadata.generation, restarts(&after, "app")), (second.as_str(), before.metadata.generation, 0));
+    assert_eq!(
+        (
+            image(&after),
+            after.metadata.generation,
+            restarts(&after, "app")
+        ),
+        (second.as_str(), before.metadata.generation, 0)
+    );
     assert_eq!(started(&before, "app"), started(&after, "app"));
     restart.world.done().await;
 }
@@ -96,12 +134,23 @@ async fn d1c_a_tag_that_has_moved_is_started_as_it_is_now() {
     push_work_as(&registry, &tag, "two").await;
     let digest = image_id(&before).split_once('@').unwrap().1.to_owned();
     let manifest = format!("http://{registry}/v2/{repository}/manifests/{digest}");
-    reqwest::Client::new().delete(manifest).send().await.unwrap().error_for_status().unwrap();
+    reqwest::Client::new()
+        .delete(manifest)
+        .send()
+        .await
+        .unwrap()
+        .error_for_status()
+        .unwrap();
     restart.request("r", &asked(false)).await;
     let failed = restart.completed("r").await[0]["message"].to_string();
     assert!(failed.contains("taken back"), "{failed}");
-    let is_back = |pod: &Pod| image(pod) == tag && started(pod, "app").is_some() && !image_id(pod).ends_with(&digest);
-    restart.world.pod_is("p", "running what the tag names now", is_back).await;
+    let is_back = |pod: &Pod| {
+        image(pod) == tag && started(pod, "app").is_some() && !image_id(pod).ends_with(&digest)
+    };
+    restart
+        .world
+        .pod_is("p", "running what the tag names now", is_back)
+        .await;
     restart.world.done().await;
 }
 
@@ -112,21 +161,46 @@ async fn d1d_the_main_of_a_job_does_its_work_to_the_end() {
     let _controller = restart.controller().await;
     // It takes SIGTERM for the end of its work.
     let works = app(&restart, &name, "trap 'exit 0' TERM; sleep 12 & wait");
-    restart.world.create_job(job("nightly", spec("OnFailure", vec![works]))).await;
+    restart
+        .world
+        .create_job(job("nightly", spec("OnFailure", vec![works])))
+        .await;
     let running = eventually("the pod of the Job to run", || async {
-        restart.world.pods().await.into_iter().find(|pod| started(pod, "app").is_some())
+        restart
+            .world
+            .pods()
+            .await
+            .into_iter()
+            .find(|pod| started(pod, "app").is_some())
     })
     .await;
     let mut asked = asked(false);
     asked["podName"] = json!(running.name_any());
     restart.request("r", &asked).await;
     let refused = restart.completed("r").await[0]["message"].to_string();
-    assert!(refused.contains("main container of Job nightly") && refused.contains("end of its work"), "{refused}");
+    assert!(
+        refused.contains("main container of Job nightly") && refused.contains("end of its work"),
+        "{refused}"
+    );
     restart.world.job_ends("nightly", "Complete").await;
     let ended = restart.world.pods().await.remove(0);
-    let status = &ended.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0];
+    let status = &ended
+        .status
+        .as_ref()
+        .unwrap()
+        .container_statuses
+        .as_ref()
+        .unwrap()[0];
     let end = status.state.as_ref().unwrap().terminated.as_ref().unwrap();
-    let worked = end.finished_at.as_ref().unwrap().0.duration_since(end.started_at.as_ref().unwrap().0);
-    assert!(worked.as_secs() >= 11 && status.restart_count == 0, "{worked:?}");
+    let worked = end
+        .finished_at
+        .as_ref()
+        .unwrap()
+        .0
+        .duration_since(end.started_at.as_ref().unwrap().0);
+    assert!(
+        worked.as_secs() >= 11 && status.restart_count == 0,
+        "{worked:?}"
+    );
     restart.world.done().await;
 }

@@ -1,5 +1,6 @@
-//! What OpenKruise's own end-to-end tests of `ContainerRecreateRequest` ask for (`containerrecreate.go`), on a real kubelet without its
-//! daemon. Where a daemonless restart differs, the case says how.
+//! What OpenKruise's own end-to-end tests of `ContainerRecreateRequest` ask for
+//! (`containerrecreate.go`), on a real kubelet without its daemon. Where a daemonless restart
+//! differs, the case says how.
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::jiff::Timestamp;
@@ -15,10 +16,15 @@ use crate::world::{eventually, kubectl};
 /// How long a hook takes.
 const HOOK: i64 = 5;
 
-/// A running pod `p` of `app` and `sidecar`; `lifecycle` is that of `app`, whose hooks may write to the volume.
+/// A running pod `p` of `app` and `sidecar`; `lifecycle` is that of `app`, whose hooks may write to
+/// the volume.
 async fn run_pod(case: &Restarts, lifecycle: Value, gated: bool) -> Pod {
-    let mut containers = ["app", "sidecar"].map(|name| container(&case.world, name, EXITS_143)).to_vec();
-    containers.iter_mut().for_each(|container| container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]));
+    let mut containers = ["app", "sidecar"]
+        .map(|name| container(&case.world, name, EXITS_143))
+        .to_vec();
+    containers.iter_mut().for_each(|container| {
+        container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}])
+    });
     containers[0]["lifecycle"] = lifecycle;
     let mut spec = spec("Always", containers);
     spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
@@ -28,7 +34,11 @@ async fn run_pod(case: &Restarts, lifecycle: Value, gated: bool) -> Pod {
         spec["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
     }
     case.world.create_pod(pod("p", spec)).await;
-    case.world.pod_is("p", "running", |pod| started(pod, "app").is_some() && started(pod, "sidecar").is_some()).await
+    case.world
+        .pod_is("p", "running", |pod| {
+            started(pod, "app").is_some() && started(pod, "sidecar").is_some()
+        })
+        .await
 }
 
 fn hook(name: &str) -> Value {
@@ -43,11 +53,33 @@ fn hook_until_go() -> Value {
 
 /// `app` runs until its hook has ended.
 async fn go(case: &Restarts) {
-    kubectl(&["exec", "-n", &case.world.namespace, "p", "-c", "app", "--", "touch", "/shared/go"]).await;
+    kubectl(&[
+        "exec",
+        "-n",
+        &case.world.namespace,
+        "p",
+        "-c",
+        "app",
+        "--",
+        "touch",
+        "/shared/go",
+    ])
+    .await;
 }
 
 async fn hooks(case: &Restarts) -> String {
-    kubectl(&["exec", "-n", &case.world.namespace, "p", "-c", "sidecar", "--", "cat", "/shared/hooks"]).await
+    kubectl(&[
+        "exec",
+        "-n",
+        &case.world.namespace,
+        "p",
+        "-c",
+        "sidecar",
+        "--",
+        "cat",
+        "/shared/hooks",
+    ])
+    .await
 }
 
 fn both(strategy: Value) -> Value {
@@ -55,7 +87,10 @@ fn both(strategy: Value) -> Value {
 }
 
 fn all(phase: &str) -> Value {
-    ["app", "sidecar"].iter().map(|name| json!({"name": name, "phase": phase, "isKilled": true})).collect()
+    ["app", "sidecar"]
+        .iter()
+        .map(|name| json!({"name": name, "phase": phase, "isKilled": true}))
+        .collect()
 }
 
 async fn see(case: &Restarts) -> Pod {
@@ -64,8 +99,17 @@ async fn see(case: &Restarts) -> Pod {
 
 /// When the last container of this name ended, by the kubelet's clock.
 fn finished(pod: &Pod, name: &str) -> Timestamp {
-    let last = status(pod, name).and_then(|status| status.last_state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
-    last.unwrap_or_else(|| panic!("no end of {name}: {pod:#?}")).0
+    let last = status(pod, name).and_then(|status| {
+        status
+            .last_state
+            .as_ref()?
+            .terminated
+            .as_ref()?
+            .finished_at
+            .as_ref()
+    });
+    last.unwrap_or_else(|| panic!("no end of {name}: {pod:#?}"))
+        .0
 }
 
 fn seconds(from: Timestamp, to: Timestamp) -> i64 {
@@ -80,29 +124,54 @@ async fn crr_e1_one_container_with_a_minimum_time_and_a_time_to_live() {
     let strategy = json!({"minStartedSeconds": 5});
     let mut versions = case.versions("r").await;
     case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": strategy, "ttlSecondsAfterFinished": 3})).await;
-    let request = versions.next_that_is("taken up", |request| request.labels().contains_key("crr.apps.kruise.io/pod-uid")).await;
+    let request = versions
+        .next_that_is("taken up", |request| {
+            request.labels().contains_key("crr.apps.kruise.io/pod-uid")
+        })
+        .await;
     let node = before.spec.as_ref().unwrap().node_name.clone().unwrap();
     let labels = json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/node-name": node,
         "crr.apps.kruise.io/pod-uid": before.uid().unwrap()});
     assert_eq!(json!(request.labels()), labels);
     let spec = &request.data["spec"];
-    assert_eq!(spec["strategy"], json!({"failurePolicy": "Fail", "minStartedSeconds": 5, "terminationGracePeriodSeconds": 300}));
-    let context = json!({"containerID": status(&before, "app").unwrap().container_id, "restartCount": 0});
-    assert_eq!(spec["containers"], json!([{"name": "app", "statusContext": context}]));
+    assert_eq!(
+        spec["strategy"],
+        json!({"failurePolicy": "Fail", "minStartedSeconds": 5, "terminationGracePeriodSeconds": 300})
+    );
+    let context =
+        json!({"containerID": status(&before, "app").unwrap().container_id, "restartCount": 0});
+    assert_eq!(
+        spec["containers"],
+        json!([{"name": "app", "statusContext": context}])
+    );
     let is_over = |request: &DynamicObject| {
-        request.data["status"]["phase"] == "Completed" && !request.labels().contains_key("crr.apps.kruise.io/active")
+        request.data["status"]["phase"] == "Completed"
+            && !request.labels().contains_key("crr.apps.kruise.io/active")
     };
-    let over = versions.next_that_is("completed and released", is_over).await;
-    assert_eq!(over.data["status"]["containerRecreateStates"], json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
+    let over = versions
+        .next_that_is("completed and released", is_over)
+        .await;
+    assert_eq!(
+        over.data["status"]["containerRecreateStates"],
+        json!([{"name": "app", "phase": "Succeeded", "isKilled": true}])
+    );
     let after = see(&case).await;
-    assert_eq!((restarts(&after, "app"), restarts(&after, "sidecar")), (1, 0));
-    let completed: Timestamp = over.data["status"]["completionTime"].as_str().unwrap().parse().unwrap();
+    assert_eq!(
+        (restarts(&after, "app"), restarts(&after, "sidecar")),
+        (1, 0)
+    );
+    let completed: Timestamp = over.data["status"]["completionTime"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(seconds(started(&after, "app").unwrap(), completed) > 4);
     versions.deleted().await;
     case.world.done().await;
 }
 
-/// The pod after the restart of both containers, with a postStart hook of `app`, and how many writes that took.
+/// The pod after the restart of both containers, with a postStart hook of `app`, and how many
+/// writes that took.
 async fn restart_both(case: &str, strategy: Value) -> (Pod, usize) {
     let case = Restarts::new(case).await;
     let _controller = case.controller().await;
@@ -110,9 +179,15 @@ async fn restart_both(case: &str, strategy: Value) -> (Pod, usize) {
     case.request("r", &both(strategy)).await;
     assert_eq!(case.completed("r").await, all("Succeeded"));
     let after = see(&case).await;
-    assert_eq!((restarts(&after, "app"), restarts(&after, "sidecar")), (1, 1));
+    assert_eq!(
+        (restarts(&after, "app"), restarts(&after, "sidecar")),
+        (1, 1)
+    );
     assert_eq!(hooks(&case).await, "postStart\npostStart\n");
-    let writes = written_in(&case.world.namespace).iter().filter(|write| write.is_applied_swap()).count();
+    let writes = written_in(&case.world.namespace)
+        .iter()
+        .filter(|write| write.is_applied_swap())
+        .count();
     case.world.done().await;
     (after, writes)
 }
@@ -121,13 +196,19 @@ async fn restart_both(case: &str, strategy: Value) -> (Pod, usize) {
 async fn do_not_wait(case: &str, strategy: Value) {
     let (after, writes) = restart_both(case, strategy).await;
     assert_eq!(writes, 1);
-    assert!(finished(&after, "sidecar") <= started(&after, "app").unwrap(), "as if it had waited: {after:#?}");
+    assert!(
+        finished(&after, "sidecar") <= started(&after, "app").unwrap(),
+        "as if it had waited: {after:#?}"
+    );
 }
 
 async fn second_waits(case: &str, strategy: Value) {
     let (after, writes) = restart_both(case, strategy).await;
     assert_eq!(writes, 2);
-    assert!(seconds(finished(&after, "app"), finished(&after, "sidecar")) >= HOOK, "{after:#?}");
+    assert!(
+        seconds(finished(&after, "app"), finished(&after, "sidecar")) >= HOOK,
+        "{after:#?}"
+    );
 }
 
 #[tokio::test]
@@ -146,18 +227,29 @@ async fn crr_e3_the_pre_stop_hook_runs_to_its_end() {
     let after = see(&case).await;
     assert_eq!(hooks(&case).await, "preStop\n");
     let request = case.requests.get("r").await.unwrap();
-    assert_eq!(request.data["spec"]["containers"][0]["preStop"], hook("preStop")["preStop"], "as OpenKruise's webhook copies it");
+    assert_eq!(
+        request.data["spec"]["containers"][0]["preStop"],
+        hook("preStop")["preStop"],
+        "as OpenKruise's webhook copies it"
+    );
     let created = request.creation_timestamp().unwrap().0;
     assert!(seconds(created, finished(&after, "app")) >= HOOK);
     case.world.done().await;
 }
 
 fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
-    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
+    pod.status
+        .as_ref()?
+        .conditions
+        .as_ref()?
+        .iter()
+        .find(|condition| condition.type_ == kind)
 }
 
 fn gate(pod: &Pod) -> (&str, &str) {
-    condition(pod, "KruisePodReady").map_or(("", ""), |gate| (&gate.status, gate.message.as_deref().unwrap_or_default()))
+    condition(pod, "KruisePodReady").map_or(("", ""), |gate| {
+        (&gate.status, gate.message.as_deref().unwrap_or_default())
+    })
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -168,7 +260,11 @@ fn is_ready(pod: &Pod) -> bool {
 async fn say(case: &Restarts, status: &str, message: &str) {
     let conditions = json!([{"type": "KruisePodReady", "status": status, "message": message}]);
     let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
-    case.world.api::<Pod>().patch_status("p", &PatchParams::default(), &patch).await.unwrap();
+    case.world
+        .api::<Pod>()
+        .patch_status("p", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
 }
 
 /// Unlike with the daemon, another grace period than the pod's is not kept, and that is said.
@@ -181,23 +277,52 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     say(&case, "True", "").await;
     case.world.pod_is("p", "ready", is_ready).await;
 
-    case.request("r", &both(json!({"unreadyGracePeriodSeconds": 3, "terminationGracePeriodSeconds": 3}))).await;
-    let ours = |request: &str| format!(r#"{{"userAgent":"ContainerRecreateRequest","key":"{}/{request}"}}"#, case.world.namespace);
+    case.request(
+        "r",
+        &both(json!({"unreadyGracePeriodSeconds": 3, "terminationGracePeriodSeconds": 3})),
+    )
+    .await;
+    let ours = |request: &str| {
+        format!(
+            r#"{{"userAgent":"ContainerRecreateRequest","key":"{}/{request}"}}"#,
+            case.world.namespace
+        )
+    };
     let alone = format!("[{}]", ours("r"));
-    let kept = case.world.pod_is("p", "kept not ready", |pod| gate(pod) == ("False", &*alone)).await;
-    assert_eq!((is_ready(&kept), restarts(&kept, "app")), (false, 0), "before anything is stopped");
+    let kept = case
+        .world
+        .pod_is("p", "kept not ready", |pod| gate(pod) == ("False", &*alone))
+        .await;
+    assert_eq!(
+        (is_ready(&kept), restarts(&kept, "app")),
+        (false, 0),
+        "before anything is stopped"
+    );
     say(&case, "False", &format!("[{},{OTHER}]", ours("r"))).await;
     go(&case).await;
     assert_eq!(case.completed("r").await, all("Succeeded"));
     let others = format!("[{OTHER}]");
-    let left = case.world.pod_is("p", "kept not ready by another alone", |pod| gate(pod) == ("False", &*others)).await;
+    let left = case
+        .world
+        .pod_is("p", "kept not ready by another alone", |pod| {
+            gate(pod) == ("False", &*others)
+        })
+        .await;
     assert!(!is_ready(&left));
     let request = case.requests.get("r").await.unwrap();
     let message = request.data["status"]["message"].as_str().unwrap();
-    assert!(message.contains("terminationGracePeriodSeconds 3 is not honoured"), "{message}");
-    let since: Timestamp = request.annotations()["crr.apps.kruise.io/unready-acquired"].parse().unwrap();
+    assert!(
+        message.contains("terminationGracePeriodSeconds 3 is not honoured"),
+        "{message}"
+    );
+    let since: Timestamp = request.annotations()["crr.apps.kruise.io/unready-acquired"]
+        .parse()
+        .unwrap();
     let hook: i64 = hooks(&case).await.trim().parse().unwrap();
-    assert!(hook >= since.as_second() + 3, "first the time, then the hook");
+    assert!(
+        hook >= since.as_second() + 3,
+        "first the time, then the hook"
+    );
 
     // Nobody else keeps it so.
     say(&case, "True", "[]").await;
@@ -205,28 +330,52 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     case.request("again", &json!({"podName": "p", "containers": [{"name": "sidecar"}], "strategy": {"unreadyGracePeriodSeconds": 0}}))
         .await;
     assert_eq!(case.completed("again").await[0]["phase"], "Succeeded");
-    case.world.pod_is("p", "ready again", |pod| gate(pod) == ("True", "[]") && is_ready(pod)).await;
-    eventually("the request to be let go", || async { case.requests.get("again").await.unwrap().finalizers().is_empty().then_some(()) })
+    case.world
+        .pod_is("p", "ready again", |pod| {
+            gate(pod) == ("True", "[]") && is_ready(pod)
+        })
         .await;
+    eventually("the request to be let go", || async {
+        case.requests
+            .get("again")
+            .await
+            .unwrap()
+            .finalizers()
+            .is_empty()
+            .then_some(())
+    })
+    .await;
     case.world.done().await;
 }
 
 mod long {
     use super::*;
 
-    /// OpenKruise leaves the states at Pending; here they say what has happened. What was begun goes on, as there.
+    /// OpenKruise leaves the states at Pending; here they say what has happened. What was begun
+    /// goes on, as there.
     #[tokio::test]
     async fn crr_e3b_the_deadline_passes_while_the_pre_stop_hook_runs() {
         let case = Restarts::new("crr-e3b").await;
         let _controller = case.controller().await;
         run_pod(&case, hook_until_go(), false).await;
-        case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 20})).await;
+        case.request(
+            "r",
+            &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 20}),
+        )
+        .await;
         let message = "recreating has exceeded the activeDeadlineSeconds";
-        assert_eq!(case.completed("r").await, json!([{"name": "app", "phase": "Failed", "message": message, "isKilled": true}]));
+        assert_eq!(
+            case.completed("r").await,
+            json!([{"name": "app", "phase": "Failed", "message": message, "isKilled": true}])
+        );
         assert_eq!(restarts(&see(&case).await, "app"), 0);
         go(&case).await;
-        let after =
-            case.world.pod_is("p", "restarted all the same", |pod| restarts(pod, "app") == 1 && started(pod, "app").is_some()).await;
+        let after = case
+            .world
+            .pod_is("p", "restarted all the same", |pod| {
+                restarts(pod, "app") == 1 && started(pod, "app").is_some()
+            })
+            .await;
         assert_eq!(restarts(&after, "sidecar"), 0);
         case.world.done().await;
     }
@@ -238,7 +387,11 @@ mod long {
 
     #[tokio::test]
     async fn crr_e4b_by_force_and_ordered_the_second_waits() {
-        second_waits("crr-e4b", json!({"forceRecreate": true, "orderedRecreate": true})).await;
+        second_waits(
+            "crr-e4b",
+            json!({"forceRecreate": true, "orderedRecreate": true}),
+        )
+        .await;
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! Images that have no other spelling, or only one that no registry knows, are restarted on a real kubelet.
+//! Images that have no other spelling, or only one that no registry knows, are restarted on a real
+//! kubelet.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -13,7 +14,11 @@ use crate::world::eventually;
 
 /// A controller that parks.
 async fn parking(restart: &Restarts) -> Controller {
-    Controller::start_with(&restart.world, &["--restart", "--park-image", &restart.world.images.park]).await
+    Controller::start_with(
+        &restart.world,
+        &["--restart", "--park-image", &restart.world.images.park],
+    )
+    .await
 }
 
 /// A name that no registry and no other run has.
@@ -21,12 +26,19 @@ fn name(case: &str) -> String {
     format!("imported.example/{case}:{}", std::process::id())
 }
 
-/// A container whose image has no name but the digest that the spec names already: it was imported, and its name was taken away.
+/// A container whose image has no name but the digest that the spec names already: it was imported,
+/// and its name was taken away.
 pub async fn without_a_name(restart: &Restarts, case: &str) -> Value {
     let digest = import_work(&name(case)).await;
-    eventually("the kubelet's runtime to know the image by its digest", || async {
-        ctr(&["images", "ls", "-q"]).await.contains(&digest).then_some(())
-    })
+    eventually(
+        "the kubelet's runtime to know the image by its digest",
+        || async {
+            ctr(&["images", "ls", "-q"])
+                .await
+                .contains(&digest)
+                .then_some(())
+        },
+    )
     .await;
     ctr(&["images", "rm", "--sync", &name(case)]).await;
     let mut app = container(&restart.world, "app", COUNTS);
@@ -36,7 +48,10 @@ pub async fn without_a_name(restart: &Restarts, case: &str) -> Value {
 }
 
 pub fn image(pod: &Pod) -> &str {
-    pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+    pod.spec.as_ref().unwrap().containers[0]
+        .image
+        .as_deref()
+        .unwrap()
 }
 
 pub fn forced() -> Value {
@@ -46,9 +61,22 @@ pub fn forced() -> Value {
 /// It was started twice, the second time from the park image, and nothing else has changed.
 pub async fn was_parked_once(restart: &Restarts, before: &Pod) {
     let after = restart.world.pod_is("p", "there", |_| true).await;
-    assert_eq!((image(before), restarts(&after, "app"), restarts(&after, "log")), (image(&after), 2, 0));
-    assert_eq!((before.uid(), started(before, "log")), (after.uid(), started(&after, "log")));
-    assert!(!after.labels().contains_key("swaplet.io/parked") && !after.annotations().contains_key("swaplet.io/parked"));
+    assert_eq!(
+        (
+            image(before),
+            restarts(&after, "app"),
+            restarts(&after, "log")
+        ),
+        (image(&after), 2, 0)
+    );
+    assert_eq!(
+        (before.uid(), started(before, "log")),
+        (after.uid(), started(&after, "log"))
+    );
+    assert!(
+        !after.labels().contains_key("swaplet.io/parked")
+            && !after.annotations().contains_key("swaplet.io/parked")
+    );
     assert_eq!(restart.starts().await, "started\nstarted\n");
 }
 
@@ -57,9 +85,17 @@ async fn park_and_back(case: &str, policy: &str) {
     let app = without_a_name(&restart, case).await;
     let before = restart.run_pod_with(policy, app).await;
     let _controller = parking(&restart).await;
-    restart.request("careful", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+    restart
+        .request(
+            "careful",
+            &json!({"podName": "p", "containers": [{"name": "app"}]}),
+        )
+        .await;
     let refused = restart.completed("careful").await[0]["message"].to_string();
-    assert!(refused.contains("park image") && refused.contains("forceRecreate"), "{refused}");
+    assert!(
+        refused.contains("park image") && refused.contains("forceRecreate"),
+        "{refused}"
+    );
     restart.request("r", &forced()).await;
     assert_eq!(restart.completed("r").await, succeeded());
     was_parked_once(&restart, &before).await;
@@ -71,7 +107,8 @@ async fn an_image_without_another_name_is_parked_under_never() {
     park_and_back("park-never", "Never").await;
 }
 
-/// The digest that the node reports is another name of the image. Of its other names the status alone tells, which others may have written.
+/// The digest that the node reports is another name of the image. Of its other names the status
+/// alone tells, which others may have written.
 #[tokio::test]
 async fn an_imported_image_goes_to_its_digest_and_is_parked_from_there() {
     let restart = Restarts::new("restart-imported").await;
@@ -85,7 +122,14 @@ async fn an_imported_image_goes_to_its_digest_and_is_parked_from_there() {
         restart.request(request, spec).await;
         assert_eq!(restart.completed(request).await, succeeded());
         let after = restart.world.pod_is("p", "there", |_| true).await;
-        assert_eq!((image(&after), restarts(&after, "app"), restarts(&after, "log")), (digest.as_str(), count, 0));
+        assert_eq!(
+            (
+                image(&after),
+                restarts(&after, "app"),
+                restarts(&after, "log")
+            ),
+            (digest.as_str(), count, 0)
+        );
     }
     restart.world.done().await;
 }
@@ -96,10 +140,19 @@ async fn killed_at_every_write(case: &str, policy: &str) {
     let before = restart.run_pod_with(policy, app).await;
     restart.request("r", &forced()).await;
     let park_image = restart.world.images.park.clone();
-    let written = restart.lives_of_one_write(&["--restart", "--park-image", &park_image]).await;
+    let written = restart
+        .lives_of_one_write(&["--restart", "--park-image", &park_image])
+        .await;
     assert_eq!(restart.completed("r").await, succeeded());
     was_parked_once(&restart, &before).await;
-    assert_eq!(written.iter().filter(|resource| *resource == "pods/p").count(), 2, "out and back: {written:?}");
+    assert_eq!(
+        written
+            .iter()
+            .filter(|resource| *resource == "pods/p")
+            .count(),
+        2,
+        "out and back: {written:?}"
+    );
     assert!(written.len() >= 7, "{written:?}");
     restart.world.done().await;
 }
@@ -112,8 +165,18 @@ async fn controllers_that_die_at_every_write_park_it_once_under_never() {
 /// A controller that dies when it has parked the container `app`.
 pub async fn park_and_die(restart: &Restarts, witness: &Witness, request: &str, before: &Pod) {
     restart.request(request, &forced()).await;
-    while restart.life_of_one_write(witness, &["--restart", "--park-image", &restart.world.images.park]).await != "pods/p" {}
-    assert_ne!(image(&restart.world.pod_is("p", "there", |_| true).await), image(before));
+    while restart
+        .life_of_one_write(
+            witness,
+            &["--restart", "--park-image", &restart.world.images.park],
+        )
+        .await
+        != "pods/p"
+    {}
+    assert_ne!(
+        image(&restart.world.pod_is("p", "there", |_| true).await),
+        image(before)
+    );
 }
 
 /// Nobody is there who has asked for it any more.
@@ -124,10 +187,19 @@ async fn a_container_whose_request_is_deleted_while_it_is_parked_comes_back() {
     let app = without_a_name(&restart, "park-deleted").await;
     let before = restart.run_pod_with("Never", app).await;
     park_and_die(&restart, &witness, "r", &before).await;
-    restart.requests.delete("r", &Default::default()).await.unwrap();
+    restart
+        .requests
+        .delete("r", &Default::default())
+        .await
+        .unwrap();
     witness.all_writes();
     let _next = parking(&restart).await;
-    restart.world.pod_is("p", "as it was", |pod| image(pod) == image(&before) && restarts(pod, "app") == 2).await;
+    restart
+        .world
+        .pod_is("p", "as it was", |pod| {
+            image(pod) == image(&before) && restarts(pod, "app") == 2
+        })
+        .await;
     was_parked_once(&restart, &before).await;
     restart.world.done().await;
 }

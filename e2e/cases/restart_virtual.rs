@@ -1,4 +1,5 @@
-//! Requests to restart containers of pods on virtual nodes, on the real virtual-kubelet library: proven, or refused with the reason.
+//! Requests to restart containers of pods on virtual nodes, on the real virtual-kubelet library:
+//! proven, or refused with the reason.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
@@ -9,7 +10,8 @@ use crate::pods::{container, pod, spec};
 use crate::restart::{Restarts, started};
 use crate::virtual_kubelet::VirtualNode;
 
-/// A virtual node with running pods of one container `app`, and a controller that keeps what it learns.
+/// A virtual node with running pods of one container `app`, and a controller that keeps what it
+/// learns.
 struct Case {
     restarts: Restarts,
     node: VirtualNode,
@@ -24,15 +26,25 @@ impl Case {
             node.label(&restarts.world, class).await;
         }
         for name in pods {
-            let mut spec = node.place(spec("Always", vec![container(&restarts.world, "app", "run=forever")]));
+            let mut spec = node.place(spec(
+                "Always",
+                vec![container(&restarts.world, "app", "run=forever")],
+            ));
             spec["terminationGracePeriodSeconds"] = 1.into();
             restarts.world.create_pod(pod(name, spec)).await;
         }
         for name in pods {
-            restarts.world.pod_is(name, "running", |pod| started(pod, "app").is_some()).await;
+            restarts
+                .world
+                .pod_is(name, "running", |pod| started(pod, "app").is_some())
+                .await;
         }
         let controller = Controller::start_with(&restarts.world, &arguments(&restarts)).await;
-        Self { restarts, node, controller }
+        Self {
+            restarts,
+            node,
+            controller,
+        }
     }
 
     /// The phase and the message of `app`, once its restart is over.
@@ -50,7 +62,9 @@ impl Case {
 
     /// So many changes of the pod were asked for, and reached the provider.
     fn updates(&self, pod: &str) -> (usize, usize) {
-        let asked = written_in(&self.restarts.world.namespace).into_iter().filter(|write| write.resource == "pods" && write.pod == pod);
+        let asked = written_in(&self.restarts.world.namespace)
+            .into_iter()
+            .filter(|write| write.resource == "pods" && write.pod == pod);
         (asked.count(), self.node.calls("UpdatePod", pod))
     }
 
@@ -64,7 +78,10 @@ fn arguments(restarts: &Restarts) -> [&str; 3] {
 }
 
 fn image(pod: &Pod) -> &str {
-    pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+    pod.spec.as_ref().unwrap().containers[0]
+        .image
+        .as_deref()
+        .unwrap()
 }
 
 /// Its digest makes the alias; the start of another container is the proof, and all there is.
@@ -72,33 +89,85 @@ fn image(pod: &Pod) -> &str {
 async fn a_node_that_updates_and_reports_a_digest() {
     for (name, options) in [
         ("crr-vk-little", &["--image-id", "digest"][..]),
-        ("crr-vk-all", &["--image-id", "digest", "--container-ids", "new", "--restart-count", "counted", "--gap", "reported"]),
+        (
+            "crr-vk-all",
+            &[
+                "--image-id",
+                "digest",
+                "--container-ids",
+                "new",
+                "--restart-count",
+                "counted",
+                "--gap",
+                "reported",
+            ],
+        ),
     ] {
         let case = Case::new(name, options, None, &["p"]).await;
         let before = case.see("p").await;
-        assert_eq!(case.restart("p", None).await, ("Succeeded".to_owned(), String::new()));
+        assert_eq!(
+            case.restart("p", None).await,
+            ("Succeeded".to_owned(), String::new())
+        );
         let after = case.see("p").await;
-        assert!(started(&after, "app") > started(&before, "app"), "{after:#?}");
-        assert_eq!(image(&after).strip_prefix(image(&before)).map(|digest| &digest[..8]), Some("@sha256:"));
+        assert!(
+            started(&after, "app") > started(&before, "app"),
+            "{after:#?}"
+        );
+        assert_eq!(
+            image(&after)
+                .strip_prefix(image(&before))
+                .map(|digest| &digest[..8]),
+            Some("@sha256:")
+        );
         assert_eq!(case.updates("p"), (1, 1));
         case.done().await;
     }
 }
 
-/// One pod finds out. What it shows stands in the request, and its node is left alone from then on, also by the next life.
+/// One pod finds out. What it shows stands in the request, and its node is left alone from then on,
+/// also by the next life.
 #[tokio::test]
 async fn a_node_that_rejects_is_tried_once() {
-    let case = Case::new("crr-vk-rejects", &["--profile", "rejects", "--image-id", "digest"], None, &["p", "q", "r"]).await;
+    let case = Case::new(
+        "crr-vk-rejects",
+        &["--profile", "rejects", "--image-id", "digest"],
+        None,
+        &["p", "q", "r"],
+    )
+    .await;
     let (phase, message) = case.restart("p", None).await;
-    assert!(phase == "Failed" && message.contains("ProviderFailed"), "{message}");
-    assert_eq!(case.node.known(&case.restarts.world, "Rejects").await.0, "VirtualRejects");
+    assert!(
+        phase == "Failed" && message.contains("ProviderFailed"),
+        "{message}"
+    );
+    assert_eq!(
+        case.node.known(&case.restarts.world, "Rejects").await.0,
+        "VirtualRejects"
+    );
     let (phase, message) = case.restart("q", None).await;
-    assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
-    let Case { restarts, node, controller } = case;
-    let controller = controller.killed(&restarts.world, &arguments(&restarts)).await;
-    let case = Case { restarts, node, controller };
+    assert!(
+        phase == "Failed" && message.contains("the node fails on a changed image"),
+        "{message}"
+    );
+    let Case {
+        restarts,
+        node,
+        controller,
+    } = case;
+    let controller = controller
+        .killed(&restarts.world, &arguments(&restarts))
+        .await;
+    let case = Case {
+        restarts,
+        node,
+        controller,
+    };
     let (phase, message) = case.restart("r", None).await;
-    assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
+    assert!(
+        phase == "Failed" && message.contains("the node fails on a changed image"),
+        "{message}"
+    );
     assert_eq!((case.updates("q"), case.updates("r")), ((0, 0), (0, 0)));
     case.done().await;
 }
@@ -111,28 +180,57 @@ mod long {
     async fn a_node_that_updates_and_reports_no_digest() {
         let case = Case::new("crr-vk-nodigest", &["--image-id", "empty"], None, &["p"]).await;
         let (phase, message) = case.restart("p", None).await;
-        assert!(phase == "Failed" && message.contains("the node reports no digest of its image"), "{message}");
+        assert!(
+            phase == "Failed" && message.contains("the node reports no digest of its image"),
+            "{message}"
+        );
         assert_eq!(case.updates("p"), (0, 0));
         case.done().await;
     }
 
     #[tokio::test]
     async fn an_inert_node_ends_the_request_within_its_deadline() {
-        let case = Case::new("crr-vk-inert", &["--profile", "inert", "--image-id", "digest"], None, &["p", "q"]).await;
+        let case = Case::new(
+            "crr-vk-inert",
+            &["--profile", "inert", "--image-id", "digest"],
+            None,
+            &["p", "q"],
+        )
+        .await;
         let before = case.see("p").await;
         let (long, short) = tokio::join!(case.restart("p", Some(150)), case.restart("q", Some(10)));
-        assert!(long.0 == "Failed" && long.1.contains("the node has not restarted it in 61 s"), "{long:?}");
-        assert_eq!(short, ("Failed".to_owned(), "recreating has exceeded the activeDeadlineSeconds".to_owned()));
-        assert_eq!((started(&case.see("p").await, "app"), case.updates("p")), (started(&before, "app"), (1, 1)));
+        assert!(
+            long.0 == "Failed" && long.1.contains("the node has not restarted it in 61 s"),
+            "{long:?}"
+        );
+        assert_eq!(
+            short,
+            (
+                "Failed".to_owned(),
+                "recreating has exceeded the activeDeadlineSeconds".to_owned()
+            )
+        );
+        assert_eq!(
+            (started(&case.see("p").await, "app"), case.updates("p")),
+            (started(&before, "app"), (1, 1))
+        );
         case.done().await;
     }
 
     #[tokio::test]
     async fn a_node_that_says_what_it_cannot_is_not_tried() {
-        for (class, word) in [("VirtualRejects", "the node fails on a changed image"), ("VirtualInert", "the node ignores a changed image")]
-        {
+        for (class, word) in [
+            ("VirtualRejects", "the node fails on a changed image"),
+            ("VirtualInert", "the node ignores a changed image"),
+        ] {
             let name = format!("crr-vk-{}", class.to_lowercase());
-            let case = Case::new(&name, &["--profile", "rejects", "--image-id", "digest"], Some(class), &["p"]).await;
+            let case = Case::new(
+                &name,
+                &["--profile", "rejects", "--image-id", "digest"],
+                Some(class),
+                &["p"],
+            )
+            .await;
             let (phase, message) = case.restart("p", None).await;
             assert!(phase == "Failed" && message.contains(word), "{message}");
             assert_eq!(case.updates("p"), (0, 0));

@@ -1,8 +1,9 @@
-//! Installations that several cases share: those that have the same flags and need nothing of their own. An installation works in a list of
-//! namespaces that must be there when it is installed, so those of all its cases are made by the first one.
+//! Installations that several cases share: those that have the same flags and need nothing of their
+//! own. An installation works in a list of namespaces that must be there when it is installed, so
+//! those of all its cases are made by the first one.
 //!
-//! A case that kills its controller, starts it in a moment that matters, or warms images beside itself has an installation of its own, and so
-//! has each case that is not in the list below.
+//! A case that kills its controller, starts it in a moment that matters, or warms images beside
+//! itself has an installation of its own, and so has each case that is not in the list below.
 
 use std::sync::LazyLock;
 
@@ -29,7 +30,12 @@ struct Set {
 
 impl Set {
     const fn new(name: &'static str, cases: &'static [&'static str]) -> Self {
-        Self { name, cases, namespaces: OnceCell::const_new(), values: OnceCell::const_new() }
+        Self {
+            name,
+            cases,
+            namespaces: OnceCell::const_new(),
+            values: OnceCell::const_new(),
+        }
     }
 }
 
@@ -69,7 +75,16 @@ static SETS: [Set; 5] = [
             "vk-poll",
         ],
     ),
-    Set::new("never-finish", &["headroom-by-hand", "headroom-raise", "needs-image", "vk-inert-no", "vk-rejects-no"]),
+    Set::new(
+        "never-finish",
+        &[
+            "headroom-by-hand",
+            "headroom-raise",
+            "needs-image",
+            "vk-inert-no",
+            "vk-rejects-no",
+        ],
+    ),
     Set::new("prefer-finish", &["finish", "finish-many", "finish-pull"]),
     Set::new(
         "restart",
@@ -98,7 +113,10 @@ static SETS: [Set; 5] = [
             "restart-two",
         ],
     ),
-    Set::new("park", &["park-never", "park-onfailure", "restart-imported"]),
+    Set::new(
+        "park",
+        &["park-never", "park-onfailure", "restart-imported"],
+    ),
 ];
 
 /// The installation of a world whose case shares one.
@@ -106,7 +124,8 @@ pub struct Shared {
     set: &'static Set,
 }
 
-/// The namespaces of worlds that share an installation. Cases of one name in two processes have two worlds.
+/// The namespaces of worlds that share an installation. Cases of one name in two processes have two
+/// worlds.
 static NAMES: LazyLock<Vec<(String, &'static Set)>> = LazyLock::new(|| {
     let of_set = |set: &'static Set| set.cases.iter().map(move |case| (namespace_of(case), set));
     SETS.iter().flat_map(of_set).collect()
@@ -148,7 +167,12 @@ impl Shared {
 
     /// All its namespaces, as a value of the chart.
     pub fn namespaces(&self) -> String {
-        self.set.cases.iter().map(|case| namespace_of(case)).collect::<Vec<_>>().join(",")
+        self.set
+            .cases
+            .iter()
+            .map(|case| namespace_of(case))
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// Installs it where nobody has done so before. All its cases have these values.
@@ -161,6 +185,10 @@ impl Shared {
                 values.to_owned()
             })
             .await;
-        assert_eq!(installed, values, "its case needs an installation of its own: another one has installed that of {}", self.set.name);
+        assert_eq!(
+            installed, values,
+            "its case needs an installation of its own: another one has installed that of {}",
+            self.set.name
+        );
     }
 }

@@ -5,19 +5,35 @@ use serde_json::json;
 
 use crate::audit::{assert_swapped_once, written_in};
 use crate::controller::Controller;
-use crate::pods::{EXITS_0, EXITS_143, IGNORES_TERM, MARK, container, job, main_ok, pod, sidecar, spec};
+use crate::pods::{
+    EXITS_0, EXITS_143, IGNORES_TERM, MARK, container, job, main_ok, pod, sidecar, spec,
+};
 use crate::world::{World, phase_of};
 
 /// A Job with one main and one sidecar completes with one patch, and two Events say so.
 async fn job_completes(case: &str, restart_policy: &str, script: &str) {
     let world = World::new(case).await;
     let _controller = Controller::start(&world).await;
-    world.create_job(job("job", spec(restart_policy, vec![main_ok(&world), sidecar(&world, "log", script)]))).await;
+    world
+        .create_job(job(
+            "job",
+            spec(
+                restart_policy,
+                vec![main_ok(&world), sidecar(&world, "log", script)],
+            ),
+        ))
+        .await;
     world.job_ends("job", "Complete").await;
     let pods = world.pods().await;
     assert_eq!(pods.iter().map(phase_of).collect::<Vec<_>>(), ["Succeeded"]);
     let name = pods[0].name_any();
-    assert_eq!(world.events(2).await, [(name.clone(), "SidecarEnded".to_owned()), (name.clone(), "SidecarSwapped".to_owned())]);
+    assert_eq!(
+        world.events(2).await,
+        [
+            (name.clone(), "SidecarEnded".to_owned()),
+            (name.clone(), "SidecarSwapped".to_owned())
+        ]
+    );
     assert_swapped_once(&world.namespace, &[&name]);
     world.done().await;
 }
@@ -56,23 +72,38 @@ async fn on_failure_with_a_sidecar_that_ignores_sigterm() {
 async fn two_sidecars_end_by_one_patch() {
     let world = World::new("two").await;
     let _controller = Controller::start(&world).await;
-    let containers = vec![sidecar(&world, "log", EXITS_143), main_ok(&world), sidecar(&world, "proxy", EXITS_0)];
-    world.create_pod(pod("two", spec("Never", containers))).await;
+    let containers = vec![
+        sidecar(&world, "log", EXITS_143),
+        main_ok(&world),
+        sidecar(&world, "proxy", EXITS_0),
+    ];
+    world
+        .create_pod(pod("two", spec("Never", containers)))
+        .await;
     world.pod_ends("two", "Succeeded").await;
     world.events(2).await;
     assert_swapped_once(&world.namespace, &["two"]);
     world.done().await;
 }
 
-/// Under Never a failed main is done too: its sidecar is ended, and the pod is Failed, as it would be without a sidecar.
+/// Under Never a failed main is done too: its sidecar is ended, and the pod is Failed, as it would
+/// be without a sidecar.
 #[tokio::test]
 async fn a_failed_main_under_never_ends_the_pod_as_failed() {
     let world = World::new("main-fails").await;
     let _controller = Controller::start(&world).await;
-    let containers = vec![container(&world, "main", "sleep 1; exit 7"), sidecar(&world, "log", EXITS_143)];
-    world.create_pod(pod("fails", spec("Never", containers))).await;
+    let containers = vec![
+        container(&world, "main", "sleep 1; exit 7"),
+        sidecar(&world, "log", EXITS_143),
+    ];
+    world
+        .create_pod(pod("fails", spec("Never", containers)))
+        .await;
     world.pod_ends("fails", "Failed").await;
-    assert_eq!(world.events(2).await[0], ("fails".to_owned(), "SidecarEnded".to_owned()));
+    assert_eq!(
+        world.events(2).await[0],
+        ("fails".to_owned(), "SidecarEnded".to_owned())
+    );
     assert_swapped_once(&world.namespace, &["fails"]);
     world.done().await;
 }
@@ -82,11 +113,16 @@ async fn a_failed_main_under_never_ends_the_pod_as_failed() {
 async fn the_sidecar_lives_through_the_retries_of_its_main() {
     let world = World::new("retries").await;
     let _controller = Controller::start(&world).await;
-    let mut main =
-        container(&world, "main", "test -e /state/2 && exit 0; test -e /state/1 && touch /state/2; touch /state/1; sleep 1; exit 1");
+    let mut main = container(
+        &world,
+        "main",
+        "test -e /state/2 && exit 0; test -e /state/1 && touch /state/2; touch /state/1; sleep 1; exit 1",
+    );
     let mut log = sidecar(&world, "log", EXITS_143);
     // The sidecar tells of its life: a second start would leave a second mark.
-    log["args"] = json!([format!("test -e /state/log && touch /state/log-again; touch /state/log; {EXITS_143}")]);
+    log["args"] = json!([format!(
+        "test -e /state/log && touch /state/log-again; touch /state/log; {EXITS_143}"
+    )]);
     for container in [&mut main, &mut log] {
         container["volumeMounts"] = json!([{"name": "state", "mountPath": "/state"}]);
     }
@@ -95,12 +131,27 @@ async fn the_sidecar_lives_through_the_retries_of_its_main() {
     world.create_pod(pod("retries", spec)).await;
     let twice = world
         .pod_is("retries", "restarted twice", |pod| {
-            let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-            statuses.into_iter().any(|status| status.name == "main" && status.restart_count == 2)
+            let statuses = pod
+                .status
+                .iter()
+                .flat_map(|status| status.container_statuses.iter().flatten());
+            statuses
+                .into_iter()
+                .any(|status| status.name == "main" && status.restart_count == 2)
         })
         .await;
-    let sidecar_restarts = twice.status.unwrap().container_statuses.unwrap().iter().find(|s| s.name == "log").map(|s| s.restart_count);
-    assert!(sidecar_restarts.is_some_and(|restarts| restarts <= 1), "the sidecar was restarted before its main succeeded");
+    let sidecar_restarts = twice
+        .status
+        .unwrap()
+        .container_statuses
+        .unwrap()
+        .iter()
+        .find(|s| s.name == "log")
+        .map(|s| s.restart_count);
+    assert!(
+        sidecar_restarts.is_some_and(|restarts| restarts <= 1),
+        "the sidecar was restarted before its main succeeded"
+    );
     world.pod_ends("retries", "Succeeded").await;
     assert_swapped_once(&world.namespace, &["retries"]);
     world.done().await;
@@ -114,8 +165,18 @@ async fn a_sidecar_whose_command_is_a_shell() {
     let mut log = sidecar(&world, "log", EXITS_143);
     log["command"] = json!(["/bin/sh", "-c", EXITS_143]);
     log["args"] = json!(null);
-    world.create_pod(pod("shell-never", spec("Never", vec![main_ok(&world), log.clone()]))).await;
-    world.create_pod(pod("shell-onfailure", spec("OnFailure", vec![main_ok(&world), log]))).await;
+    world
+        .create_pod(pod(
+            "shell-never",
+            spec("Never", vec![main_ok(&world), log.clone()]),
+        ))
+        .await;
+    world
+        .create_pod(pod(
+            "shell-onfailure",
+            spec("OnFailure", vec![main_ok(&world), log]),
+        ))
+        .await;
     world.pod_ends("shell-never", "Succeeded").await;
     world.pod_ends("shell-onfailure", "Succeeded").await;
     assert_swapped_once(&world.namespace, &["shell-never", "shell-onfailure"]);
@@ -130,7 +191,12 @@ async fn a_sidecar_whose_image_cannot_be_pulled() {
     let mut log = sidecar(&world, "log", EXITS_143);
     log["image"] = json!(world.images.missing);
     for policy in ["Never", "OnFailure"] {
-        world.create_pod(pod(&policy.to_lowercase(), spec(policy, vec![main_ok(&world), log.clone()]))).await;
+        world
+            .create_pod(pod(
+                &policy.to_lowercase(),
+                spec(policy, vec![main_ok(&world), log.clone()]),
+            ))
+            .await;
     }
     world.pod_ends("never", "Succeeded").await;
     world.pod_ends("onfailure", "Succeeded").await;
@@ -145,11 +211,19 @@ async fn a_native_sidecar_is_left_to_the_kubelet() {
     let _controller = Controller::start(&world).await;
     let mut native = sidecar(&world, "native", EXITS_0);
     native["restartPolicy"] = json!("Always");
-    let mut spec = spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]);
+    let mut spec = spec(
+        "Never",
+        vec![main_ok(&world), sidecar(&world, "log", EXITS_143)],
+    );
     spec["initContainers"] = json!([native]);
     world.create_pod(pod("native", spec)).await;
     let ended = world.pod_ends("native", "Succeeded").await;
-    assert_eq!(ended.spec.unwrap().init_containers.unwrap()[0].image.as_ref(), Some(&world.images.work));
+    assert_eq!(
+        ended.spec.unwrap().init_containers.unwrap()[0]
+            .image
+            .as_ref(),
+        Some(&world.images.work)
+    );
     assert_swapped_once(&world.namespace, &["native"]);
     world.done().await;
 }
@@ -157,7 +231,11 @@ async fn a_native_sidecar_is_left_to_the_kubelet() {
 /// The exit image must run where everything is forbidden that Kubernetes can forbid.
 #[tokio::test]
 async fn restricted_pod_security() {
-    let world = World::with_labels("restricted", &[("pod-security.kubernetes.io/enforce", "restricted")]).await;
+    let world = World::with_labels(
+        "restricted",
+        &[("pod-security.kubernetes.io/enforce", "restricted")],
+    )
+    .await;
     let _controller = Controller::start(&world).await;
     let containers = [main_ok(&world), sidecar(&world, "log", EXITS_143)].map(|mut container| {
         container["securityContext"] = json!({
@@ -167,20 +245,37 @@ async fn restricted_pod_security() {
         container["resources"] = json!({"limits": {"memory": "12Mi"}});
         container
     });
-    world.create_pod(pod("restricted", spec("Never", containers.to_vec()))).await;
+    world
+        .create_pod(pod("restricted", spec("Never", containers.to_vec())))
+        .await;
     world.pod_ends("restricted", "Succeeded").await;
     assert_swapped_once(&world.namespace, &["restricted"]);
     world.done().await;
 }
 
-/// If every container is a sidecar, none says when the work is done: nothing is ended, and one Event says why.
+/// If every container is a sidecar, none says when the work is done: nothing is ended, and one
+/// Event says why.
 #[tokio::test]
 async fn a_pod_of_sidecars_only_is_refused() {
     let world = World::new("only-sidecars").await;
     let _controller = Controller::start(&world).await;
-    world.create_pod(pod("only", spec("Never", vec![sidecar(&world, "a", "sleep 3"), sidecar(&world, "b", "sleep 5")]))).await;
+    world
+        .create_pod(pod(
+            "only",
+            spec(
+                "Never",
+                vec![
+                    sidecar(&world, "a", "sleep 3"),
+                    sidecar(&world, "b", "sleep 5"),
+                ],
+            ),
+        ))
+        .await;
     world.pod_ends("only", "Succeeded").await;
-    assert_eq!(world.events(1).await, [("only".to_owned(), "OnlySidecars".to_owned())]);
+    assert_eq!(
+        world.events(1).await,
+        [("only".to_owned(), "OnlySidecars".to_owned())]
+    );
     assert_swapped_once(&world.namespace, &[]);
     world.done().await;
 }
@@ -192,9 +287,14 @@ async fn an_exit_image_that_is_not_listed_gives_way_to_the_default() {
     let _controller = Controller::start(&world).await;
     let mut log = sidecar(&world, "log", EXITS_143);
     log["env"] = json!([{"name": format!("{MARK}_WITH_IMAGE"), "value": world.images.work}]);
-    world.create_pod(pod("asks", spec("Never", vec![main_ok(&world), log]))).await;
+    world
+        .create_pod(pod("asks", spec("Never", vec![main_ok(&world), log])))
+        .await;
     let ended = world.pod_ends("asks", "Succeeded").await;
-    assert_eq!(ended.spec.unwrap().containers[1].image.as_ref(), Some(&world.images.exit));
+    assert_eq!(
+        ended.spec.unwrap().containers[1].image.as_ref(),
+        Some(&world.images.exit)
+    );
     assert_swapped_once(&world.namespace, &["asks"]);
     world.done().await;
 }
@@ -205,15 +305,28 @@ async fn twelve_pods_at_once_take_twelve_patches() {
     let _controller = Controller::start(&world).await;
     let names: Vec<_> = (0..12).map(|number| format!("pod-{number}")).collect();
     for (number, name) in names.iter().enumerate() {
-        let policy = if number % 2 == 0 { "Never" } else { "OnFailure" };
-        let containers = vec![container(&world, "main", "sleep 4"), sidecar(&world, "log", EXITS_143)];
+        let policy = if number % 2 == 0 {
+            "Never"
+        } else {
+            "OnFailure"
+        };
+        let containers = vec![
+            container(&world, "main", "sleep 4"),
+            sidecar(&world, "log", EXITS_143),
+        ];
         world.create_pod(pod(name, spec(policy, containers))).await;
     }
     for name in &names {
         world.pod_ends(name, "Succeeded").await;
     }
-    let patches = written_in(&world.namespace).iter().filter(|write| write.resource == "pods").count();
+    let patches = written_in(&world.namespace)
+        .iter()
+        .filter(|write| write.resource == "pods")
+        .count();
     assert_eq!(patches, 12);
-    assert_swapped_once(&world.namespace, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_swapped_once(
+        &world.namespace,
+        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
     world.done().await;
 }

@@ -1,5 +1,5 @@
-//! Virtual nodes that replace containers, on the real virtual-kubelet library: whatever little their statuses tell, pods end well, and
-//! the first one proves what its node does.
+//! Virtual nodes that replace containers, on the real virtual-kubelet library: whatever little
+//! their statuses tell, pods end well, and the first one proves what its node does.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
@@ -13,10 +13,13 @@ use crate::world::{World, phase_of};
 /// How sidecars react to SIGTERM, in the words of the virtual node.
 const REACTIONS: [&str; 3] = ["term=0", "term=143 term-after=500ms", "term=ignore"];
 
-/// A main that exits with 0 and a sidecar that reacts like this, on this node, with a grace period of one second: the controller's
-/// patience with a swap is that and a minute.
+/// A main that exits with 0 and a sidecar that reacts like this, on this node, with a grace period
+/// of one second: the controller's patience with a swap is that and a minute.
 pub fn placed(world: &World, node: &VirtualNode, restart_policy: &str, reaction: &str) -> Value {
-    let containers = vec![container(world, "main", "run=2s exit=0"), sidecar(world, "log", &format!("run=forever {reaction}"))];
+    let containers = vec![
+        container(world, "main", "run=2s exit=0"),
+        sidecar(world, "log", &format!("run=forever {reaction}")),
+    ];
     let mut spec = node.place(spec(restart_policy, containers));
     spec["terminationGracePeriodSeconds"] = 1.into();
     spec
@@ -31,30 +34,55 @@ async fn updates(case: &str, options: &[&str]) {
     for (number, reaction) in REACTIONS.iter().enumerate() {
         for policy in ["Never", "OnFailure"] {
             let name = format!("{}-{number}", policy.to_lowercase());
-            world.create_pod(pod(&name, placed(&world, &node, policy, reaction))).await;
+            world
+                .create_pod(pod(&name, placed(&world, &node, policy, reaction)))
+                .await;
             on_failure.extend((policy == "OnFailure").then_some(name));
         }
     }
     for found in world.pods().await {
-        world.pod_ends(found.metadata.name.as_deref().unwrap(), "Succeeded").await;
+        world
+            .pod_ends(found.metadata.name.as_deref().unwrap(), "Succeeded")
+            .await;
     }
-    assert_eq!(swapped_in(&world.namespace), on_failure, "an unknown provider is not tried with a pod that it could fail");
+    assert_eq!(
+        swapped_in(&world.namespace),
+        on_failure,
+        "an unknown provider is not tried with a pod that it could fail"
+    );
     for name in &on_failure {
-        assert_eq!((node.calls("CreatePod", name), node.calls("UpdatePod", name)), (1, 1), "{name}");
-        assert_eq!(node.events(&world, name).await, ["ProviderCreateSuccess", "ProviderUpdateSuccess"], "{name}");
-        assert_eq!(world.events_of(name, 2).await, ["SidecarEnded", "SidecarSwapped"], "{name}");
+        assert_eq!(
+            (node.calls("CreatePod", name), node.calls("UpdatePod", name)),
+            (1, 1),
+            "{name}"
+        );
+        assert_eq!(
+            node.events(&world, name).await,
+            ["ProviderCreateSuccess", "ProviderUpdateSuccess"],
+            "{name}"
+        );
+        assert_eq!(
+            world.events_of(name, 2).await,
+            ["SidecarEnded", "SidecarSwapped"],
+            "{name}"
+        );
     }
-    assert_eq!(node.known(&world, "Updates").await, ("VirtualUpdates".to_owned(), "Unknown".to_owned()));
+    assert_eq!(
+        node.known(&world, "Updates").await,
+        ("VirtualUpdates".to_owned(), "Unknown".to_owned())
+    );
     node.done(world).await;
 }
 
-/// Nothing but state, start and image tells of the new container: its id is the old one's, it counts as no restart.
+/// Nothing but state, start and image tells of the new container: its id is the old one's, it
+/// counts as no restart.
 #[tokio::test]
 async fn a_node_that_updates_and_tells_little() {
     updates("vk-little", &[]).await;
 }
 
-/// Such a node ends the pod in the gap: under Never it would be Failed although its main exited with 0.
+/// Such a node ends the pod in the gap: under Never it would be Failed although its main exited
+/// with 0.
 #[tokio::test]
 async fn a_node_that_judges_the_pod_in_the_gap() {
     updates("vk-judged", &["--gap", "judged", "--start-delay", "1s"]).await;
@@ -70,12 +98,21 @@ async fn jobs_on_a_node_that_updates() {
         }
         let _controller = Controller::start(&world).await;
         for policy in ["Never", "OnFailure"] {
-            world.create_job(job(&policy.to_lowercase(), placed(&world, &node, policy, "term=143"))).await;
+            world
+                .create_job(job(
+                    &policy.to_lowercase(),
+                    placed(&world, &node, policy, "term=143"),
+                ))
+                .await;
         }
         world.job_ends("never", "Complete").await;
         world.job_ends("onfailure", "Complete").await;
         let pods: Vec<Pod> = world.pods().await;
-        assert_eq!(pods.iter().map(phase_of).collect::<Vec<_>>(), ["Succeeded", "Succeeded"], "no pod of a Job has failed");
+        assert_eq!(
+            pods.iter().map(phase_of).collect::<Vec<_>>(),
+            ["Succeeded", "Succeeded"],
+            "no pod of a Job has failed"
+        );
         assert_eq!(swapped_in(&world.namespace).len(), 1);
         node.done(world).await;
     }
@@ -88,10 +125,21 @@ async fn eci_pods_under_never_are_swapped_on_a_node_of_alibaba_eci() {
     let node = VirtualNode::start(&world, &[]).await;
     node.label_as(&world, "k8s.aliyun.com/vnode", "true").await;
     let _controller = Controller::start(&world).await;
-    world.create_pod(pod("never", placed(&world, &node, "Never", "term=143"))).await;
+    world
+        .create_pod(pod("never", placed(&world, &node, "Never", "term=143")))
+        .await;
     world.pod_ends("never", "Succeeded").await;
-    assert_eq!((swapped_in(&world.namespace), node.calls("UpdatePod", "never")), (vec!["never".to_owned()], 1));
-    assert_eq!(world.events_of("never", 2).await, ["SidecarEnded", "SidecarSwapped"]);
+    assert_eq!(
+        (
+            swapped_in(&world.namespace),
+            node.calls("UpdatePod", "never")
+        ),
+        (vec!["never".to_owned()], 1)
+    );
+    assert_eq!(
+        world.events_of("never", 2).await,
+        ["SidecarEnded", "SidecarSwapped"]
+    );
     node.done(world).await;
 }
 
@@ -100,7 +148,18 @@ mod long {
 
     #[tokio::test]
     async fn a_node_that_updates_and_tells_all() {
-        updates("vk-all", &["--container-ids", "new", "--restart-count", "counted", "--image-id", "digest"]).await;
+        updates(
+            "vk-all",
+            &[
+                "--container-ids",
+                "new",
+                "--restart-count",
+                "counted",
+                "--image-id",
+                "digest",
+            ],
+        )
+        .await;
     }
 
     /// Most exit containers are never seen running.
@@ -115,8 +174,8 @@ mod long {
         updates("vk-gap", &["--gap", "reported", "--start-delay", "1s"]).await;
     }
 
-    /// What an administrator allows who knows his provider: swaps under Never too. On the provider that judges in the gap he learns why it
-    /// is not allowed by itself.
+    /// What an administrator allows who knows his provider: swaps under Never too. On the provider
+    /// that judges in the gap he learns why it is not allowed by itself.
     #[tokio::test]
     async fn swaps_under_never_where_they_are_allowed() {
         let world = World::new("vk-never").await;
@@ -124,12 +183,20 @@ mod long {
         node.label(&world, "VirtualUpdates").await;
         let _controller = Controller::start_with(&world, &["--swap-under-never"]).await;
         for (name, reaction) in [("never-0", "term=0"), ("never-143", "term=143")] {
-            world.create_pod(pod(name, placed(&world, &node, "Never", reaction))).await;
+            world
+                .create_pod(pod(name, placed(&world, &node, "Never", reaction)))
+                .await;
         }
         world.pod_ends("never-0", "Succeeded").await;
         world.pod_ends("never-143", "Failed").await;
-        assert_eq!(world.events_of("never-0", 2).await, ["SidecarEnded", "SidecarSwapped"]);
-        assert_eq!(world.events_of("never-143", 2).await, ["PodFailedAfterSwap", "SidecarSwapped"]);
+        assert_eq!(
+            world.events_of("never-0", 2).await,
+            ["SidecarEnded", "SidecarSwapped"]
+        );
+        assert_eq!(
+            world.events_of("never-143", 2).await,
+            ["PodFailedAfterSwap", "SidecarSwapped"]
+        );
         assert_eq!(swapped_in(&world.namespace), ["never-0", "never-143"]);
         node.done(world).await;
     }

@@ -1,4 +1,5 @@
-//! Images that are awkward to warm: without a shell, with odd users, volumes, signals and entrypoints.
+//! Images that are awkward to warm: without a shell, with odd users, volumes, signals and
+//! entrypoints.
 
 use oci_distribution::Reference;
 use oci_distribution::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
@@ -19,7 +20,8 @@ pub struct Awkward {
     pub large: String,
     /// Its entrypoint would leave a trace.
     pub trace: String,
-    /// What that entrypoint prints and shows in the list of processes: a number that no other case has.
+    /// What that entrypoint prints and shows in the list of processes: a number that no other case
+    /// has.
     pub mark: String,
     /// No registry has it.
     pub missing: String,
@@ -31,15 +33,27 @@ impl Awkward {
         let name = |image: &str| format!("{registry}/e2e/{case}-{image}:{}", std::process::id());
         let plain = [
             ("scratch", json!({})),
-            ("volume-user", json!({"Volumes": {"/var/lib/x": {}}, "User": "no-such-user:no-such-group"})),
+            (
+                "volume-user",
+                json!({"Volumes": {"/var/lib/x": {}}, "User": "no-such-user:no-such-group"}),
+            ),
             // A volume where the image has a file: no container can be made of it.
             ("no-container", json!({"Volumes": {"/data": {}}})),
             ("root", json!({"User": "0:0", "Cmd": ["/no/such/program"]})),
             ("no-entrypoint", json!({"Cmd": null, "Entrypoint": null})),
             ("signal", json!({"StopSignal": "SIGUSR1", "User": "1000"})),
-            ("workdir", json!({"WorkingDir": "/no/such/folder", "Env": ["LD_PRELOAD=/x.so", "PATH=/nowhere"]})),
-            ("health", json!({"Healthcheck": {"Test": ["CMD", "/x"]}, "ExposedPorts": {"1/tcp": {}}, "Labels": {"a": "b"}})),
-            ("shell-form", json!({"Entrypoint": ["/bin/sh", "-c", "exit 1"], "Shell": ["/bin/false", "-c"]})),
+            (
+                "workdir",
+                json!({"WorkingDir": "/no/such/folder", "Env": ["LD_PRELOAD=/x.so", "PATH=/nowhere"]}),
+            ),
+            (
+                "health",
+                json!({"Healthcheck": {"Test": ["CMD", "/x"]}, "ExposedPorts": {"1/tcp": {}}, "Labels": {"a": "b"}}),
+            ),
+            (
+                "shell-form",
+                json!({"Entrypoint": ["/bin/sh", "-c", "exit 1"], "Shell": ["/bin/false", "-c"]}),
+            ),
         ];
         let large = name("large");
         push(registry, &large, json!({}), large_bytes).await;
@@ -51,7 +65,10 @@ impl Awkward {
         let trace = name("trace");
         let mark = format!("3141592{:04}", case.bytes().map(u32::from).sum::<u32>());
         push_traced(registry, &trace, &mark).await;
-        for (image, hostile) in [("evil-volume", Hostile::CoversTheFolder), ("evil-root", Hostile::CoversTheRoot)] {
+        for (image, hostile) in [
+            ("evil-volume", Hostile::CoversTheFolder),
+            ("evil-root", Hostile::CoversTheRoot),
+        ] {
             push_hostile(registry, &name(image), &mark, hostile).await;
             all.push(name(image));
         }
@@ -59,7 +76,13 @@ impl Awkward {
         let digest = push(registry, &digest_source, json!({"User": "7"}), 64).await;
         let digest = format!("{registry}/e2e/{case}-digest@{digest}");
         all.extend([trace.clone(), digest]);
-        Self { all, large, trace, mark, missing: name("missing") }
+        Self {
+            all,
+            large,
+            trace,
+            mark,
+            missing: name("missing"),
+        }
     }
 }
 
@@ -68,17 +91,37 @@ async fn push_traced(registry: &str, reference: &str, mark: &str) {
     push_work(registry, reference).await;
     let client = client(registry);
     let image: Reference = reference.parse().unwrap();
-    let (manifest, _, config) = client.pull_manifest_and_config(&image, &RegistryAuth::Anonymous).await.unwrap();
+    let (manifest, _, config) = client
+        .pull_manifest_and_config(&image, &RegistryAuth::Anonymous)
+        .await
+        .unwrap();
     let mut config: Value = serde_json::from_str(&config).unwrap();
     config["config"]["Entrypoint"] = json!(["/bin/sh", "-c", format!("echo {mark}; sleep {mark}")]);
     let mut layer = Vec::new();
-    client.pull_blob(&image, &manifest.layers[0], &mut layer).await.unwrap();
-    let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
-    client.push(&image, &layers, Config::oci_v1(config.to_string(), None), &RegistryAuth::Anonymous, None).await.unwrap();
+    client
+        .pull_blob(&image, &manifest.layers[0], &mut layer)
+        .await
+        .unwrap();
+    let layers = [ImageLayer::new(
+        layer,
+        IMAGE_LAYER_MEDIA_TYPE.to_owned(),
+        None,
+    )];
+    client
+        .push(
+            &image,
+            &layers,
+            Config::oci_v1(config.to_string(), None),
+            &RegistryAuth::Anonymous,
+            None,
+        )
+        .await
+        .unwrap();
 }
 
-/// How an image has its own program started instead of one that is mounted: a runtime copies what the image has behind a link to a volume,
-/// which it then mounts where the link leads, over what was mounted there before.
+/// How an image has its own program started instead of one that is mounted: a runtime copies what
+/// the image has behind a link to a volume, which it then mounts where the link leads, over what
+/// was mounted there before.
 #[derive(Clone, Copy)]
 enum Hostile {
     /// The folder at `/.swaplet-warm` is one of the image, with a program `park` in it.
@@ -87,7 +130,8 @@ enum Hostile {
     CoversTheRoot,
 }
 
-/// An image whose program prints the mark and shows it in the list of processes, if anything runs it.
+/// An image whose program prints the mark and shows it in the list of processes, if anything runs
+/// it.
 async fn push_hostile(registry: &str, reference: &str, mark: &str, hostile: Hostile) {
     let (leads_to, program) = match hostile {
         Hostile::CoversTheFolder => ("/.swaplet-warm", ".swaplet-warm/park"),
@@ -103,15 +147,37 @@ async fn push_hostile(registry: &str, reference: &str, mark: &str, hostile: Host
         header.set_size(bytes.try_into().unwrap());
         header
     };
-    let folders = ["a/", "a/b/"].into_iter().chain(matches!(hostile, Hostile::CoversTheFolder).then_some(".swaplet-warm/"));
+    let folders = ["a/", "a/b/"]
+        .into_iter()
+        .chain(matches!(hostile, Hostile::CoversTheFolder).then_some(".swaplet-warm/"));
     for folder in folders {
-        archive.append_data(&mut header(tar::EntryType::Directory, 0), folder, &[][..]).unwrap();
+        archive
+            .append_data(&mut header(tar::EntryType::Directory, 0), folder, &[][..])
+            .unwrap();
     }
     for (path, bytes) in [("a/b/busybox", &busybox[..]), (program, script.as_bytes())] {
-        archive.append_data(&mut header(tar::EntryType::Regular, bytes.len()), path, bytes).unwrap();
+        archive
+            .append_data(
+                &mut header(tar::EntryType::Regular, bytes.len()),
+                path,
+                bytes,
+            )
+            .unwrap();
     }
-    archive.append_link(&mut header(tar::EntryType::Symlink, 0), "a/b/link", leads_to).unwrap();
-    push_layer(registry, reference, json!({"Volumes": {"/a/b/link": {}}}), archive.into_inner().unwrap()).await;
+    archive
+        .append_link(
+            &mut header(tar::EntryType::Symlink, 0),
+            "a/b/link",
+            leads_to,
+        )
+        .unwrap();
+    push_layer(
+        registry,
+        reference,
+        json!({"Volumes": {"/a/b/link": {}}}),
+        archive.into_inner().unwrap(),
+    )
+    .await;
 }
 
 /// One layer with one file of bytes and no program at all; answers the digest.
@@ -120,7 +186,9 @@ pub async fn push(registry: &str, reference: &str, config: Value, bytes: usize) 
     let mut header = tar::Header::new_ustar();
     header.set_mode(0o644);
     header.set_size(bytes.try_into().unwrap());
-    archive.append_data(&mut header, "data", &noise(reference, bytes)[..]).unwrap();
+    archive
+        .append_data(&mut header, "data", &noise(reference, bytes)[..])
+        .unwrap();
     push_layer(registry, reference, config, archive.into_inner().unwrap()).await
 }
 
@@ -129,15 +197,34 @@ async fn push_layer(registry: &str, reference: &str, config: Value, layer: Vec<u
     let config = json!({
         "architecture": "amd64", "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": [diff_id]},
     });
-    let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
+    let layers = [ImageLayer::new(
+        layer,
+        IMAGE_LAYER_MEDIA_TYPE.to_owned(),
+        None,
+    )];
     let client = client(registry);
     let image: Reference = reference.parse().unwrap();
-    client.push(&image, &layers, Config::oci_v1(config.to_string(), None), &RegistryAuth::Anonymous, None).await.unwrap();
-    client.fetch_manifest_digest(&image, &RegistryAuth::Anonymous).await.unwrap()
+    client
+        .push(
+            &image,
+            &layers,
+            Config::oci_v1(config.to_string(), None),
+            &RegistryAuth::Anonymous,
+            None,
+        )
+        .await
+        .unwrap();
+    client
+        .fetch_manifest_digest(&image, &RegistryAuth::Anonymous)
+        .await
+        .unwrap()
 }
 
 fn client(registry: &str) -> Client {
-    Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() })
+    Client::new(ClientConfig {
+        protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]),
+        ..ClientConfig::default()
+    })
 }
 
 /// Other bytes for every name, so that no two images are one.
@@ -149,5 +236,8 @@ fn noise(seed: &str, bytes: usize) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

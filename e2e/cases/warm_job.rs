@@ -10,7 +10,13 @@ use crate::world::{kubectl, variable, write_kubeconfig};
 
 async fn warm(jobs: &Jobs, kubeconfig: &std::path::Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_swaplet"))
-        .args(["warm", "--wait=false", "--namespace", &jobs.world.namespace, "--kubeconfig"])
+        .args([
+            "warm",
+            "--wait=false",
+            "--namespace",
+            &jobs.world.namespace,
+            "--kubeconfig",
+        ])
         .arg(kubeconfig)
         .args(arguments)
         .output()
@@ -25,23 +31,77 @@ async fn swaplet_warm_that_is_not_to_wait_leaves_the_images_to_the_controller() 
     let account = format!("--serviceaccount={namespace}:user");
     kubectl(&["create", "serviceaccount", "user", "-n", namespace]).await;
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = write_kubeconfig(folder.path(), kubectl(&["create", "token", "user", "-n", namespace]).await.trim().to_owned());
-    let (work, exit) = (jobs.world.images.work.as_str(), jobs.world.images.exit.as_str());
-    let only_here = format!("kubernetes.io/hostname in ({}),!no-such-label", variable("SWAPLET_E2E_NODE"));
+    let kubeconfig = write_kubeconfig(
+        folder.path(),
+        kubectl(&["create", "token", "user", "-n", namespace])
+            .await
+            .trim()
+            .to_owned(),
+    );
+    let (work, exit) = (
+        jobs.world.images.work.as_str(),
+        jobs.world.images.exit.as_str(),
+    );
+    let only_here = format!(
+        "kubernetes.io/hostname in ({}),!no-such-label",
+        variable("SWAPLET_E2E_NODE")
+    );
 
     let refused = warm(&jobs, &kubeconfig, &[work, "-l", &only_here]).await;
     let error = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(1) && error.contains("cannot create resource \"imagelistpulljobs\""), "{error}");
+    assert!(
+        refused.status.code() == Some(1)
+            && error.contains("cannot create resource \"imagelistpulljobs\""),
+        "{error}"
+    );
 
-    kubectl(&["create", "role", "user", "-n", namespace, "--verb=create", "--resource=imagelistpulljobs.apps.kruise.io"]).await;
-    kubectl(&["create", "rolebinding", "user", "-n", namespace, "--role=user", &account]).await;
+    kubectl(&[
+        "create",
+        "role",
+        "user",
+        "-n",
+        namespace,
+        "--verb=create",
+        "--resource=imagelistpulljobs.apps.kruise.io",
+    ])
+    .await;
+    kubectl(&[
+        "create",
+        "rolebinding",
+        "user",
+        "-n",
+        namespace,
+        "--role=user",
+        &account,
+    ])
+    .await;
     let _controller = jobs.controller().await;
-    let made = warm(&jobs, &kubeconfig, &[work, exit, "-l", &only_here, "--backoff-limit", "1"]).await;
+    let made = warm(
+        &jobs,
+        &kubeconfig,
+        &[work, exit, "-l", &only_here, "--backoff-limit", "1"],
+    )
+    .await;
     let said = String::from_utf8(made.stdout).unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let name = said.strip_prefix("imagelistpulljob.apps.kruise.io/").and_then(|rest| rest.split_once(" created\n")).unwrap().0;
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let name = said
+        .strip_prefix("imagelistpulljob.apps.kruise.io/")
+        .and_then(|rest| rest.split_once(" created\n"))
+        .unwrap()
+        .0;
     let status = jobs.completed(JobKind::ImageListPullJob, name).await;
-    assert_eq!([&status["desired"], &status["succeeded"]], [2, 2], "{status}");
-    assert_eq!(status["imageStatuses"][0]["desired"], 1, "only the node of the selector: {status}");
+    assert_eq!(
+        [&status["desired"], &status["succeeded"]],
+        [2, 2],
+        "{status}"
+    );
+    assert_eq!(
+        status["imageStatuses"][0]["desired"], 1,
+        "only the node of the selector: {status}"
+    );
     jobs.done().await;
 }

@@ -1,5 +1,5 @@
-//! `swaplet warm` while its node has a bad day. For this the node is cordoned and its kubelet killed, so no other case runs meanwhile:
-//! `./test` runs it alone.
+//! `swaplet warm` while its node has a bad day. For this the node is cordoned and its kubelet
+//! killed, so no other case runs meanwhile: `./test` runs it alone.
 
 use std::process::{Command, Stdio};
 
@@ -47,7 +47,10 @@ impl Drop for Killed {
 
 fn run(command: &mut Command) {
     let status = command.stdout(Stdio::null()).status();
-    assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "{command:?}: {status:?}");
+    assert!(
+        status.as_ref().is_ok_and(std::process::ExitStatus::success),
+        "{command:?}: {status:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +62,10 @@ async fn a_cordoned_node_whose_kubelet_is_killed_in_a_pull_becomes_warm() {
     let node = variable("SWAPLET_E2E_NODE");
     let cordon = Cordon::new(node.clone());
     let child = warmer.start(&[work, &image]);
-    eventually("the pull to begin", || async { (slow.asked() > 0).then_some(()) }).await;
+    eventually("the pull to begin", || async {
+        (slow.asked() > 0).then_some(())
+    })
+    .await;
     let kubelet = Killed::new();
     slow.now(Manner::Serve);
     slow.stop().await;
@@ -67,10 +73,19 @@ async fn a_cordoned_node_whose_kubelet_is_killed_in_a_pull_becomes_warm() {
     drop(kubelet);
 
     let ran = Ran::of(child).await;
-    [work, &image].iter().for_each(|image| ran.assert_warm(image));
+    [work, &image]
+        .iter()
+        .for_each(|image| ran.assert_warm(image));
     assert_eq!(ran.code, 0, "{}", ran.told);
-    let seen = Api::<Node>::all(warmer.world.client.clone()).get(&node).await.unwrap();
-    assert_eq!(seen.spec.unwrap().unschedulable, Some(true), "warming is no reason to uncordon");
+    let seen = Api::<Node>::all(warmer.world.client.clone())
+        .get(&node)
+        .await
+        .unwrap();
+    assert_eq!(
+        seen.spec.unwrap().unschedulable,
+        Some(true),
+        "warming is no reason to uncordon"
+    );
     warmer.pods_are_gone().await;
     drop(cordon);
     warmer.done().await;

@@ -1,5 +1,6 @@
-//! Between a controller and the API server: notes what is asked for, and in which form, which the audit log does not have; and lets one write
-//! through, so that the controller can be killed right after it.
+//! Between a controller and the API server: notes what is asked for, and in which form, which the
+//! audit log does not have; and lets one write through, so that the controller can be killed right
+//! after it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -36,7 +37,8 @@ pub struct Witness {
 /// Which write is meant, by its method with the path, and its body.
 type Which = fn(&str, &str) -> bool;
 
-/// What happens to writes. What changes nothing is let through always: Events, and questions about rights.
+/// What happens to writes. What changes nothing is let through always: Events, and questions about
+/// rights.
 #[derive(Default)]
 struct Gate {
     /// `None`: all are let through.
@@ -56,11 +58,14 @@ impl Gate {
     /// What is to be done with this request.
     fn opens(&self, head: &Parts, body: &str) -> Opened {
         let resource = head.uri.path().rsplit('/').next().unwrap_or_default();
-        let is_write = head.method != Method::GET && !["events", "selfsubjectaccessreviews"].contains(&resource);
+        let is_write = head.method != Method::GET
+            && !["events", "selfsubjectaccessreviews"].contains(&resource);
         let mut opened = Opened::Passes;
         self.last.send_if_modified(|last| {
             opened = match last {
-                Some(Last::Awaited(which)) if is_write && which(&name(head), body) => Opened::IsLast(*which),
+                Some(Last::Awaited(which)) if is_write && which(&name(head), body) => {
+                    Opened::IsLast(*which)
+                }
                 Some(Last::UnderWay | Last::Written(_)) if is_write => Opened::Waits,
                 _ => Opened::Passes,
             };
@@ -97,19 +102,30 @@ impl Witness {
     /// From now on the controllers of this world speak through it, with the same rights.
     pub async fn of(world: &mut World) -> Self {
         let kubeconfig = Kubeconfig::read_from(&world.kubeconfig).unwrap();
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .unwrap();
         // A watch may be silent for long.
         config.read_timeout = None;
         let client = Client::try_from(config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        world.kubeconfig = write_kubeconfig(world.kubeconfig.parent().unwrap(), &listener.local_addr().unwrap().to_string());
+        world.kubeconfig = write_kubeconfig(
+            world.kubeconfig.parent().unwrap(),
+            &listener.local_addr().unwrap().to_string(),
+        );
         let (asked, gate) = (Asked::default(), Arc::default());
-        let task = tokio::spawn(serve(listener, client, Arc::clone(&asked), Arc::clone(&gate)));
+        let task = tokio::spawn(serve(
+            listener,
+            client,
+            Arc::clone(&asked),
+            Arc::clone(&gate),
+        ));
         Self { asked, gate, task }
     }
 
-    /// A controller that is killed right after the first write for which `which` holds: the API server has carried it out, the controller
-    /// got no answer, and what it has sent after that has reached nobody. The method and path of the write.
+    /// A controller that is killed right after the first write for which `which` holds: the API
+    /// server has carried it out, the controller got no answer, and what it has sent after that has
+    /// reached nobody. The method and path of the write.
     pub async fn life_until(&self, which: Which, world: &World, arguments: &[&str]) -> String {
         self.gate.last.send_replace(Some(Last::Awaited(which)));
         let controller = Controller::process(world, arguments, Why::Witnessed).await;
@@ -131,7 +147,11 @@ impl Witness {
 
     async fn written(&self) -> String {
         let mut last = self.gate.last.subscribe();
-        let write = timeout(PATIENCE, last.wait_for(|last| matches!(last, Some(Last::Written(_))))).await;
+        let write = timeout(
+            PATIENCE,
+            last.wait_for(|last| matches!(last, Some(Last::Written(_)))),
+        )
+        .await;
         match write.expect("a write").unwrap().clone() {
             Some(Last::Written(write)) => write,
             _ => unreachable!("it was waited for"),
@@ -141,8 +161,18 @@ impl Witness {
     /// The forms in which objects of this resource were asked for.
     pub fn forms(&self, resource: &str) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
-        let is_of = |path: &str| path.split('?').next().unwrap().split('/').any(|part| part == resource);
-        asked.iter().filter(|(path, _)| is_of(path)).map(|(_, accept)| accept.clone()).collect()
+        let is_of = |path: &str| {
+            path.split('?')
+                .next()
+                .unwrap()
+                .split('/')
+                .any(|part| part == resource)
+        };
+        asked
+            .iter()
+            .filter(|(path, _)| is_of(path))
+            .map(|(_, accept)| accept.clone())
+            .collect()
     }
 }
 
@@ -151,29 +181,61 @@ async fn serve(listener: TcpListener, client: Client, asked: Asked, gate: Arc<Ga
         let (stream, _) = listener.accept().await.unwrap();
         let (client, asked, gate) = (client.clone(), Arc::clone(&asked), Arc::clone(&gate));
         tokio::spawn(async move {
-            let service = service_fn(move |request| pass(client.clone(), Arc::clone(&asked), Arc::clone(&gate), request));
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let service = service_fn(move |request| {
+                pass(
+                    client.clone(),
+                    Arc::clone(&asked),
+                    Arc::clone(&gate),
+                    request,
+                )
+            });
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
 
-async fn pass(client: Client, asked: Asked, gate: Arc<Gate>, request: Request<Incoming>) -> Result<Response<Body>, kube::Error> {
+async fn pass(
+    client: Client,
+    asked: Asked,
+    gate: Arc<Gate>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, kube::Error> {
     let (mut head, body) = request.into_parts();
-    let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?.to_bytes();
+    let body = body
+        .collect()
+        .await
+        .map_err(|error| kube::Error::Service(error.into()))?
+        .to_bytes();
     let opened = gate.opens(&head, &String::from_utf8_lossy(&body));
     if matches!(opened, Opened::Waits) {
         // Not even when the gate opens again: its sender is killed before that.
         return std::future::pending().await;
     }
     let write = name(&head);
-    let accept = head.headers.get(ACCEPT).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
-    asked.lock().unwrap().push((head.uri.path_and_query().unwrap().to_string(), accept));
+    let accept = head
+        .headers
+        .get(ACCEPT)
+        .map(|value| value.to_str().unwrap().to_owned())
+        .unwrap_or_default();
+    asked
+        .lock()
+        .unwrap()
+        .push((head.uri.path_and_query().unwrap().to_string(), accept));
     // The client has its own.
     head.headers.remove(HOST);
     head.headers.remove(AUTHORIZATION);
-    let answer = client.send(Request::from_parts(head, Body::from(body.to_vec()))).await;
-    let Opened::IsLast(which) = opened else { return answer };
-    if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
+    let answer = client
+        .send(Request::from_parts(head, Body::from(body.to_vec())))
+        .await;
+    let Opened::IsLast(which) = opened else {
+        return answer;
+    };
+    if answer
+        .as_ref()
+        .is_ok_and(|answer| answer.status().is_success())
+    {
         gate.last.send_replace(Some(Last::Written(write)));
         return std::future::pending().await;
     }

@@ -31,7 +31,8 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 static IMAGES: OnceCell<Images> = OnceCell::const_new();
 static ROLES: OnceCell<String> = OnceCell::const_new();
 
-/// A namespace with what the controller needs in it. Deleted by [`World::done`]; left for inspection where a case fails.
+/// A namespace with what the controller needs in it. Deleted by [`World::done`]; left for
+/// inspection where a case fails.
 pub struct World {
     pub client: Client,
     pub namespace: String,
@@ -50,18 +51,34 @@ struct Took {
 impl Took {
     fn new(case: &str) -> Self {
         // Tests have threads of their own, but for those that run one after the other.
-        let thread = std::thread::current().name().filter(|name| name.contains("::")).map(str::to_owned);
-        Self { case: thread.unwrap_or_else(|| case.to_owned()), start: Instant::now() }
+        let thread = std::thread::current()
+            .name()
+            .filter(|name| name.contains("::"))
+            .map(str::to_owned);
+        Self {
+            case: thread.unwrap_or_else(|| case.to_owned()),
+            start: Instant::now(),
+        }
     }
 }
 
 impl Drop for Took {
     fn drop(&mut self) {
-        let Some(file) = std::env::var_os("SWAPLET_E2E_TIMES") else { return };
-        let failed = if std::thread::panicking() { " FAILED" } else { "" };
+        let Some(file) = std::env::var_os("SWAPLET_E2E_TIMES") else {
+            return;
+        };
+        let failed = if std::thread::panicking() {
+            " FAILED"
+        } else {
+            ""
+        };
         let line = format!("{} {}{failed}\n", self.start.elapsed().as_secs(), self.case);
         // One write per line: other cases write at the same time.
-        let written = OpenOptions::new().append(true).create(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
+        let written = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&file)
+            .and_then(|mut file| file.write_all(line.as_bytes()));
         if let Err(error) = written {
             println!("{}: {error}", file.display());
         }
@@ -69,10 +86,12 @@ impl Drop for Took {
 }
 
 pub fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
 }
 
-/// The file that says what was not run against an installation, if cases are run against installations.
+/// The file that says what was not run against an installation, if cases are run against
+/// installations.
 pub fn installed() -> Option<PathBuf> {
     std::env::var_os("SWAPLET_E2E_INSTALLED").map(PathBuf::from)
 }
@@ -90,7 +109,8 @@ impl World {
     /// With these labels besides that of the leash.
     pub async fn with_labels(case: &str, more: &[(&str, &str)]) -> Self {
         let mut labels = leashes::labels().await;
-        more.iter().for_each(|(label, value)| labels[label] = json!(value));
+        more.iter()
+            .for_each(|(label, value)| labels[label] = json!(value));
         Self::create(case, labels).await
     }
 
@@ -102,28 +122,57 @@ impl World {
     async fn create(case: &str, labels: serde_json::Value) -> Self {
         let took = Took::new(case);
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let images = IMAGES.get_or_init(|| async { Images::push(&variable("SWAPLET_E2E_REGISTRY")).await }).await;
+        let images = IMAGES
+            .get_or_init(|| async { Images::push(&variable("SWAPLET_E2E_REGISTRY")).await })
+            .await;
         let client = Client::try_default().await.expect("KUBECONFIG");
         let namespace = namespace_of(case);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
         let namespaces: Api<Namespace> = Api::all(client.clone());
         if let Some(shared) = shared(&namespace) {
-            shared.make_namespaces(&client, &leashes::labels().await).await;
-            namespaces.patch(&namespace, &PatchParams::default(), &Patch::Merge(object)).await.unwrap();
+            shared
+                .make_namespaces(&client, &leashes::labels().await)
+                .await;
+            namespaces
+                .patch(&namespace, &PatchParams::default(), &Patch::Merge(object))
+                .await
+                .unwrap();
         } else {
-            namespaces.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+            namespaces
+                .create(
+                    &PostParams::default(),
+                    &serde_json::from_value(object).unwrap(),
+                )
+                .await
+                .unwrap();
         }
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = account(&client, &namespace, folder.path()).await;
-        let world = Self { client, namespace, images, kubeconfig, _folder: folder, _took: took };
+        let world = Self {
+            client,
+            namespace,
+            images,
+            kubeconfig,
+            _folder: folder,
+            _took: took,
+        };
         let accounts: Api<ServiceAccount> = world.api();
-        eventually("the default ServiceAccount", || async { accounts.get_opt("default").await.unwrap() }).await;
+        eventually("the default ServiceAccount", || async {
+            accounts.get_opt("default").await.unwrap()
+        })
+        .await;
         world
     }
 
     /// Gives the account one more of the roles in `deploy/restart.yaml`.
     pub async fn grant(&self, role: &str) {
-        grant(&self.client, &self.namespace, ROLES.get_or_init(install_roles).await, role).await;
+        grant(
+            &self.client,
+            &self.namespace,
+            ROLES.get_or_init(install_roles).await,
+            role,
+        )
+        .await;
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -135,24 +184,43 @@ impl World {
 
     pub async fn create_pod(&self, pod: serde_json::Value) -> Pod {
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        self.api().create(&PostParams::default(), &pod).await.unwrap()
+        self.api()
+            .create(&PostParams::default(), &pod)
+            .await
+            .unwrap()
     }
 
     pub async fn create_job(&self, job: serde_json::Value) {
         let job: Job = serde_json::from_value(job).unwrap();
-        self.api().create(&PostParams::default(), &job).await.unwrap();
+        self.api()
+            .create(&PostParams::default(), &job)
+            .await
+            .unwrap();
     }
 
     pub async fn pods(&self) -> Vec<Pod> {
-        self.api::<Pod>().list(&ListParams::default()).await.unwrap().items
+        self.api::<Pod>()
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
     }
 
     /// Waits until the Job has this condition.
     pub async fn job_ends(&self, name: &str, condition: &str) {
         let jobs: Api<Job> = self.api();
         eventually(&format!("Job {name} to be {condition}"), || async {
-            let conditions = jobs.get(name).await.unwrap().status.and_then(|status| status.conditions).unwrap_or_default();
-            conditions.iter().any(|found| found.type_ == condition && found.status == "True").then_some(())
+            let conditions = jobs
+                .get(name)
+                .await
+                .unwrap()
+                .status
+                .and_then(|status| status.conditions)
+                .unwrap_or_default();
+            conditions
+                .iter()
+                .any(|found| found.type_ == condition && found.status == "True")
+                .then_some(())
         })
         .await;
     }
@@ -160,21 +228,31 @@ impl World {
     /// Waits until the pod satisfies a condition; gives it as it is then.
     pub async fn pod_is(&self, name: &str, what: &str, condition: impl Fn(&Pod) -> bool) -> Pod {
         let pods: Api<Pod> = self.api();
-        eventually(&format!("pod {name} to be {what}"), || async { pods.get_opt(name).await.unwrap().filter(|pod| condition(pod)) }).await
+        eventually(&format!("pod {name} to be {what}"), || async {
+            pods.get_opt(name)
+                .await
+                .unwrap()
+                .filter(|pod| condition(pod))
+        })
+        .await
     }
 
     pub async fn pod_ends(&self, name: &str, phase: &str) -> Pod {
         self.pod_is(name, phase, |pod| phase_of(pod) == phase).await
     }
 
-    /// Our Events in this namespace as `(pod, reason)`, sorted; waits until there are at least so many.
+    /// Our Events in this namespace as `(pod, reason)`, sorted; waits until there are at least so
+    /// many.
     pub async fn events(&self, count: usize) -> Vec<(String, String)> {
         let events: Api<Event> = self.api();
         eventually(&format!("{count} events"), || async {
             let mut ours = Vec::new();
             for event in events.list(&ListParams::default()).await.unwrap() {
                 if event.reporting_controller.as_deref() == Some("swaplet.io/controller") {
-                    ours.push((event.regarding.and_then(|pod| pod.name).unwrap_or_default(), event.reason.unwrap_or_default()));
+                    ours.push((
+                        event.regarding.and_then(|pod| pod.name).unwrap_or_default(),
+                        event.reason.unwrap_or_default(),
+                    ));
                 }
             }
             ours.sort();
@@ -187,7 +265,11 @@ impl World {
     pub async fn events_of(&self, pod: &str, count: usize) -> Vec<String> {
         eventually(&format!("{count} events of {pod}"), || async {
             let all = self.events(0).await;
-            let reasons: Vec<_> = all.into_iter().filter(|(about, _)| about == pod).map(|(_, reason)| reason).collect();
+            let reasons: Vec<_> = all
+                .into_iter()
+                .filter(|(about, _)| about == pod)
+                .map(|(_, reason)| reason)
+                .collect();
             (reasons.len() >= count).then_some(reasons)
         })
         .await
@@ -195,26 +277,47 @@ impl World {
 
     /// Where its controller keeps what it has learned, and its Lease.
     pub fn state_namespace(&self) -> String {
-        if installed().is_some() { system_namespace(&self.namespace) } else { self.namespace.clone() }
+        if installed().is_some() {
+            system_namespace(&self.namespace)
+        } else {
+            self.namespace.clone()
+        }
     }
 
-    /// The end of a case that went well. A namespace of a shared installation stays, for that watches it.
+    /// The end of a case that went well. A namespace of a shared installation stays, for that
+    /// watches it.
     pub async fn done(self) {
-        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        let _ = self.api::<Job>().delete_collection(&DeleteParams::background(), &ListParams::default()).await;
-        let _ = self.api::<Pod>().delete_collection(&now, &ListParams::default()).await;
+        let now = DeleteParams {
+            grace_period_seconds: Some(0),
+            ..DeleteParams::default()
+        };
+        let _ = self
+            .api::<Job>()
+            .delete_collection(&DeleteParams::background(), &ListParams::default())
+            .await;
+        let _ = self
+            .api::<Pod>()
+            .delete_collection(&now, &ListParams::default())
+            .await;
         for name in [self.namespace.clone(), looks_for_leash(&self.namespace)] {
-            let _ = Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&name, &DeleteParams::default()).await;
+            let _ = Api::<ClusterRoleBinding>::all(self.client.clone())
+                .delete(&name, &DeleteParams::default())
+                .await;
         }
         if shared(&self.namespace).is_some() {
             return;
         }
-        let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+        let _ = Api::<Namespace>::all(self.client.clone())
+            .delete(&self.namespace, &DeleteParams::default())
+            .await;
     }
 }
 
 pub fn phase_of(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 /// Asks again until there is an answer; panics with what was waited for.
@@ -224,13 +327,18 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(start.elapsed() < PATIENCE, "waited {} s for {what}", PATIENCE.as_secs());
+        assert!(
+            start.elapsed() < PATIENCE,
+            "waited {} s for {what}",
+            PATIENCE.as_secs()
+        );
         sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, in this namespace only as
-/// far as they are of namespaces, and a kubeconfig for it.
+/// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and
+/// `deploy/pull-jobs.yaml`, in this namespace only as far as they are of namespaces, and a
+/// kubeconfig for it.
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     let roles = ROLES.get_or_init(install_roles).await;
     let metadata = json!({"name": "swaplet", "namespace": namespace});
@@ -241,17 +349,39 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
         serde_json::from_value::<ServiceAccount>,
     )
     .await;
-    for role in ["swaplet", "swaplet-state", "swaplet-restart", "swaplet-pull-jobs"] {
+    for role in [
+        "swaplet",
+        "swaplet-state",
+        "swaplet-restart",
+        "swaplet-pull-jobs",
+    ] {
         grant(client, namespace, roles, role).await;
     }
-    for (name, role) in [(namespace.to_owned(), "swaplet-nodes"), (looks_for_leash(namespace), "swaplet-restart-leash")] {
-        let binding = binding("ClusterRoleBinding", &json!({"name": name}), &format!("{roles}{role}"), namespace);
+    for (name, role) in [
+        (namespace.to_owned(), "swaplet-nodes"),
+        (looks_for_leash(namespace), "swaplet-restart-leash"),
+    ] {
+        let binding = binding(
+            "ClusterRoleBinding",
+            &json!({"name": name}),
+            &format!("{roles}{role}"),
+            namespace,
+        );
         let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
-        Api::all(client.clone()).create(&PostParams::default(), &binding).await.unwrap();
+        Api::all(client.clone())
+            .create(&PostParams::default(), &binding)
+            .await
+            .unwrap();
     }
-    let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+    let request = TokenRequest {
+        spec: TokenRequestSpec::default(),
+        ..TokenRequest::default()
+    };
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let token = accounts.create_token_request("swaplet", &PostParams::default(), &request).await.unwrap();
+    let token = accounts
+        .create_token_request("swaplet", &PostParams::default(), &request)
+        .await
+        .unwrap();
     write_kubeconfig(folder, token.status.unwrap().token)
 }
 
@@ -261,11 +391,27 @@ fn looks_for_leash(namespace: &str) -> String {
 }
 
 async fn grant(client: &Client, namespace: &str, roles: &str, role: &str) {
-    let binding = binding("RoleBinding", &json!({"name": role, "namespace": namespace}), &format!("{roles}{role}"), namespace);
-    create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
+    let binding = binding(
+        "RoleBinding",
+        &json!({"name": role, "namespace": namespace}),
+        &format!("{roles}{role}"),
+        namespace,
+    );
+    create(
+        client,
+        namespace,
+        binding,
+        serde_json::from_value::<RoleBinding>,
+    )
+    .await;
 }
 
-fn binding(kind: &str, metadata: &serde_json::Value, role: &str, namespace: &str) -> serde_json::Value {
+fn binding(
+    kind: &str,
+    metadata: &serde_json::Value,
+    role: &str,
+    namespace: &str,
+) -> serde_json::Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
@@ -273,8 +419,9 @@ fn binding(kind: &str, metadata: &serde_json::Value, role: &str, namespace: &str
     })
 }
 
-/// The rights that the manifests give, no others: what the controller needs and lacks fails a case. Answers what the names of the roles
-/// begin with, which is another one for another manifest: two checkouts can use one cluster.
+/// The rights that the manifests give, no others: what the controller needs and lacks fails a case.
+/// Answers what the names of the roles begin with, which is another one for another manifest: two
+/// checkouts can use one cluster.
 async fn install_roles() -> String {
     let manifest = concat!(
         include_str!("../../deploy/rbac.yaml"),
@@ -295,12 +442,23 @@ async fn install_roles() -> String {
     prefix
 }
 
-/// Applies what all cases share. Where another process does so at the same moment, one of the two is told that it is there already.
+/// Applies what all cases share. Where another process does so at the same moment, one of the two
+/// is told that it is there already.
 pub async fn apply(file: &Path) {
     eventually("a manifest to be applied", || async {
-        let output = Command::new("kubectl").args(["apply", "-f"]).arg(file).output().await.expect("kubectl");
+        let output = Command::new("kubectl")
+            .args(["apply", "-f"])
+            .arg(file)
+            .output()
+            .await
+            .expect("kubectl");
         let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() || words.contains("AlreadyExists") || words.contains("the object has been modified"), "{words}");
+        assert!(
+            output.status.success()
+                || words.contains("AlreadyExists")
+                || words.contains("the object has been modified"),
+            "{words}"
+        );
         output.status.success().then_some(())
     })
     .await;
@@ -309,34 +467,65 @@ pub async fn apply(file: &Path) {
 /// One of our CRDs of OpenKruise's objects, by its plural; never over one that is there.
 pub async fn create_crd(plural: &str) {
     let file = format!("{}/deploy/crds/{plural}.yaml", env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new("kubectl").args(["create", "-f", &file]).output().await.expect("kubectl");
+    let output = Command::new("kubectl")
+        .args(["create", "-f", &file])
+        .output()
+        .await
+        .expect("kubectl");
     let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || words.contains("AlreadyExists"), "{words}");
-    kubectl(&["wait", "--for=condition=Established", &format!("crd/{plural}.apps.kruise.io"), "--timeout=30s"]).await;
+    assert!(
+        output.status.success() || words.contains("AlreadyExists"),
+        "{words}"
+    );
+    kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        &format!("crd/{plural}.apps.kruise.io"),
+        "--timeout=30s",
+    ])
+    .await;
 }
 
 /// As the administrator; what it prints.
 pub async fn kubectl(arguments: &[&str]) -> String {
-    let output = Command::new("kubectl").args(arguments).output().await.expect("kubectl");
-    assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("kubectl")
+        .args(arguments)
+        .output()
+        .await
+        .expect("kubectl");
+    assert!(
+        output.status.success(),
+        "kubectl {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
-async fn create<K, E: Debug>(client: &Client, namespace: &str, object: serde_json::Value, read: impl Fn(serde_json::Value) -> Result<K, E>)
-where
+async fn create<K, E: Debug>(
+    client: &Client,
+    namespace: &str,
+    object: serde_json::Value,
+    read: impl Fn(serde_json::Value) -> Result<K, E>,
+) where
     K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
         + Clone
         + Debug
         + serde::Serialize
         + serde::de::DeserializeOwned,
 {
-    Api::<K>::namespaced(client.clone(), namespace).create(&PostParams::default(), &read(object).unwrap()).await.unwrap();
+    Api::<K>::namespaced(client.clone(), namespace)
+        .create(&PostParams::default(), &read(object).unwrap())
+        .await
+        .unwrap();
 }
 
 pub fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {
     let mut kubeconfig = Kubeconfig::read().unwrap();
     for user in &mut kubeconfig.auth_infos {
-        user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() });
+        user.auth_info = Some(AuthInfo {
+            token: Some(token.clone().into()),
+            ..AuthInfo::default()
+        });
     }
     let path = folder.join("kubeconfig");
     std::fs::write(&path, serde_json::to_string(&kubeconfig).unwrap()).unwrap();

@@ -1,10 +1,11 @@
 //! The embedded API server against kube-apiserver.
 //!
-//! A sequence is a dozen requests on a few objects, among them many that must be refused. Both servers get the same bytes (but for ids and
-//! versions, which each has given itself); status codes and whole bodies are compared, and then what a watch from before the first request
-//! tells. Nothing on the real cluster acts on the objects: pods are on nodes that are not there (each sequence has its own,
-//! for the pod collector empties a node that it misses after a while) or wait for a scheduler that is not, jobs
-//! are managed by nobody.
+//! A sequence is a dozen requests on a few objects, among them many that must be refused. Both
+//! servers get the same bytes (but for ids and versions, which each has given itself); status codes
+//! and whole bodies are compared, and then what a watch from before the first request tells.
+//! Nothing on the real cluster acts on the objects: pods are on nodes that are not there (each
+//! sequence has its own, for the pod collector empties a node that it misses after a while) or wait
+//! for a scheduler that is not, jobs are managed by nobody.
 
 mod batch;
 mod operation;
@@ -39,11 +40,16 @@ async fn api_server() {
     let servers = Servers::new().await;
     let numbers = numbers();
     let known = KnownList::new(API_SERVER);
-    let report = AssertUnwindSafe(run(&servers, &numbers, PLACES.min(numbers.len()), &known)).catch_unwind().await;
+    let report = AssertUnwindSafe(run(&servers, &numbers, PLACES.min(numbers.len()), &known))
+        .catch_unwind()
+        .await;
     servers.clean().await;
     let report = report.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     report.print("api server", seed(), &known);
-    assert!(report.is_clean(), "the embedded API server differs from the real one");
+    assert!(
+        report.is_clean(),
+        "the embedded API server differs from the real one"
+    );
 }
 
 struct Servers {
@@ -57,12 +63,21 @@ struct Servers {
 impl Servers {
     async fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let real = Client::try_default().await.expect("KUBECONFIG: run `eval \"$(e2e/cluster env)\"` first");
-        let namespaces: Vec<_> = (0..PLACES).map(|place| format!("conformance-{}-{place}", std::process::id())).collect();
+        let real = Client::try_default()
+            .await
+            .expect("KUBECONFIG: run `eval \"$(e2e/cluster env)\"` first");
+        let namespaces: Vec<_> = (0..PLACES)
+            .map(|place| format!("conformance-{}-{place}", std::process::id()))
+            .collect();
         for namespace in &namespaces {
             side::prepare(&real, namespace).await;
         }
-        Self { seed: seed(), real, namespaces, runs: AtomicUsize::new(0) }
+        Self {
+            seed: seed(),
+            real,
+            namespaces,
+            runs: AtomicUsize::new(0),
+        }
     }
 
     async fn clean(&self) {
@@ -73,8 +88,16 @@ impl Servers {
 
     async fn embedded(namespace: &str) -> Client {
         let client = ApiServer::new(Clock::default()).client();
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        side::send(&client, "POST", "/api/v1/namespaces", "application/json", body.to_string()).await;
+        let body =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        side::send(
+            &client,
+            "POST",
+            "/api/v1/namespaces",
+            "application/json",
+            body.to_string(),
+        )
+        .await;
         client
     }
 }
@@ -107,7 +130,9 @@ impl Pair for Servers {
             print(&names, &real, &fake);
         }
         let pairs = real.iter().zip(&fake).zip(names).enumerate();
-        pairs.flat_map(|(step, ((real, fake), operation))| compare(step, &operation, real, fake)).collect()
+        pairs
+            .flat_map(|(step, ((real, fake), operation))| compare(step, &operation, real, fake))
+            .collect()
     }
 }
 
@@ -126,17 +151,29 @@ async fn answers(side: &mut Side, case: &Sequence) -> Vec<Value> {
 
 fn compare(step: usize, operation: &str, real: &Value, fake: &Value) -> Vec<Difference> {
     // Where one refuses and the other does not, comparing the bodies shows nothing.
-    let parts =
-        if real["code"] == fake["code"] { differences("", real, fake) } else { vec![("code".to_owned(), real.clone(), fake.clone())] };
+    let parts = if real["code"] == fake["code"] {
+        differences("", real, fake)
+    } else {
+        vec![("code".to_owned(), real.clone(), fake.clone())]
+    };
     let difference = |(path, real, fake): (String, Value, Value)| {
         let path = path.trim_start_matches('.').to_owned();
-        Difference { step, operation: operation.to_owned(), path, real, fake }
+        Difference {
+            step,
+            operation: operation.to_owned(),
+            path,
+            real,
+            fake,
+        }
     };
     parts.into_iter().map(difference).collect()
 }
 
 fn print(names: &[String], real: &[Value], fake: &[Value]) {
     for (step, name) in names.iter().enumerate() {
-        println!("step {step} ({name})\n   real {}\n   fake {}", real[step], fake[step]);
+        println!(
+            "step {step} ({name})\n   real {}\n   fake {}",
+            real[step], fake[step]
+        );
     }
 }

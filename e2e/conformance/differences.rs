@@ -9,17 +9,35 @@ const GO_CREATE: &str = r#"in version \"v1\" cannot be handled as a * json: *"#;
 const GO_BASE64: &str = r#"in version \"v1\" cannot be handled as a * illegal base64 data"#;
 const GO_TIME: &str = r#"in version \"v1\" cannot be handled as a * parsing time"#;
 const CREATE: &str = r#"in version \"v1\" cannot be handled as a *"#;
-const PATCHED: &str =
-    "shows the patched object in the order of Go's fields and with managedFields, which we do not keep, and Go's decoder's text";
+const PATCHED: &str = "shows the patched object in the order of Go's fields and with managedFields, which we do not keep, and Go's decoder's text";
 const INTERNAL: &str = "shows the value as Go's internal type, with all its empty fields";
 const FIELDS: &str = "Forbidden: pod updates may not change fields other than *(allow it to be set to 1 if it was previously negative)\\n";
-const DIFF: &str = "after the rule follows a textual diff of Go's internal type; ours lists the changed paths";
+const DIFF: &str =
+    "after the rule follows a textual diff of Go's internal type; ours lists the changed paths";
 
 /// The embedded API server, compared with kube-apiserver 1.34.
 pub const API_SERVER: &[Known] = &[
-    Known { operation: "create *", path: "body.message", real: GO_CREATE, fake: CREATE, why: GO },
-    Known { operation: "create configmaps", path: "body.message", real: GO_BASE64, fake: CREATE, why: GO },
-    Known { operation: "create leases", path: "body.message", real: GO_TIME, fake: GO_TIME, why: GO },
+    Known {
+        operation: "create *",
+        path: "body.message",
+        real: GO_CREATE,
+        fake: CREATE,
+        why: GO,
+    },
+    Known {
+        operation: "create configmaps",
+        path: "body.message",
+        real: GO_BASE64,
+        fake: CREATE,
+        why: GO,
+    },
+    Known {
+        operation: "create leases",
+        path: "body.message",
+        real: GO_TIME,
+        fake: GO_TIME,
+        why: GO,
+    },
     Known {
         operation: "*-patch *",
         path: "body.*message",
@@ -34,8 +52,20 @@ pub const API_SERVER: &[Known] = &[
         fake: "unknown conversion",
         why: "the text names a line of the real server's source",
     },
-    Known { operation: "*-patch pods", path: "body.*message", real: FIELDS, fake: FIELDS, why: DIFF },
-    Known { operation: "update pods", path: "body.*message", real: FIELDS, fake: FIELDS, why: DIFF },
+    Known {
+        operation: "*-patch pods",
+        path: "body.*message",
+        real: FIELDS,
+        fake: FIELDS,
+        why: DIFF,
+    },
+    Known {
+        operation: "update pods",
+        path: "body.*message",
+        real: FIELDS,
+        fake: FIELDS,
+        why: DIFF,
+    },
     Known {
         operation: "*-patch jobs",
         path: "body.*message",

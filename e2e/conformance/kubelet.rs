@@ -1,9 +1,11 @@
 //! The mock node's *kubelet* profile against a real kubelet.
 //!
-//! A case is a pod, made at random, and what is done to it while it lives: images are changed, it is deleted. The same goes to the mock, in
-//! virtual time at the embedded API server, and to the real node. Nothing on the real node is timed: it gets as long as it needs to get to
-//! where the mock was, must stay there for a moment, and then comes the next action. Compared is what must be the same however slow a node
-//! is: the lives of each container, one per restart count, with image and exit; what it waits for in the end; the phase.
+//! A case is a pod, made at random, and what is done to it while it lives: images are changed, it
+//! is deleted. The same goes to the mock, in virtual time at the embedded API server, and to the
+//! real node. Nothing on the real node is timed: it gets as long as it needs to get to where the
+//! mock was, must stay there for a moment, and then comes the next action. Compared is what must be
+//! the same however slow a node is: the lives of each container, one per restart count, with image
+//! and exit; what it waits for in the end; the phase.
 
 mod case;
 mod drive;
@@ -40,7 +42,10 @@ async fn kubelet() {
     let report = run(&nodes, &numbers, PLACES.min(numbers.len()), &known).await;
     side::clean(&nodes.real.client, &nodes.real.namespace).await;
     report.print("kubelet", seed(), &known);
-    assert!(report.is_clean(), "the mock node differs from a real kubelet");
+    assert!(
+        report.is_clean(),
+        "the mock node differs from a real kubelet"
+    );
 }
 
 struct Nodes {
@@ -50,7 +55,8 @@ struct Nodes {
 }
 
 fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
 }
 
 impl Nodes {
@@ -64,15 +70,29 @@ impl Nodes {
         let namespace = format!("conformance-kubelet-{}", std::process::id());
         side::prepare(&client, &namespace).await;
         let images = [images.work, other, images.exit, images.missing];
-        let real = Place { client, namespace, node: variable("SWAPLET_E2E_NODE"), images, is_real: true };
-        Self { seed: seed(), real, runs: AtomicUsize::new(0) }
+        let real = Place {
+            client,
+            namespace,
+            node: variable("SWAPLET_E2E_NODE"),
+            images,
+            is_real: true,
+        };
+        Self {
+            seed: seed(),
+            real,
+            runs: AtomicUsize::new(0),
+        }
     }
 
     /// The mock in a runtime of its own, whose time jumps.
     async fn mock(&self, case: &Case, name: &str) -> Vec<serde_json::Value> {
         let (case, name, images) = (case.clone(), name.to_owned(), self.real.images.clone());
         let work = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .build()
+                .unwrap();
             runtime.block_on(on_mock(&case, &name, images))
         };
         tokio::task::spawn_blocking(work).await.expect("the mock")
@@ -85,7 +105,13 @@ async fn on_mock(case: &Case, name: &str, images: [String; 4]) -> Vec<serde_json
     options.images.missing = vec![ImagePattern::parse(&images[3]).unwrap()];
     tokio::spawn(VirtualNode::new(server.client(), server.clock(), options).run());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let place = Place { client: server.client(), namespace: "default".to_owned(), node: "mock".to_owned(), images, is_real: false };
+    let place = Place {
+        client: server.client(),
+        namespace: "default".to_owned(),
+        node: "mock".to_owned(),
+        images,
+        is_real: false,
+    };
     drive(&place, case, name, None).await
 }
 
@@ -115,14 +141,20 @@ impl Pair for Nodes {
             println!("{case}\n real {real:#?}\n mock {mock:#?}");
         }
         let steps = real.iter().zip(&mock).enumerate();
-        steps.flat_map(|(step, (real, mock))| compare(case, step, real, mock)).collect()
+        steps
+            .flat_map(|(step, (real, mock))| compare(case, step, real, mock))
+            .collect()
     }
 }
 
 /// The pod of a case.
 pub fn pod(place: &Place, case: &Case, name: &str) -> serde_json::Value {
     let container = |(index, one): (usize, &case::Container)| {
-        let args = if place.is_real { json!([one.script()]) } else { json!(one.words()) };
+        let args = if place.is_real {
+            json!([one.script()])
+        } else {
+            json!(one.words())
+        };
         json!({"name": format!("c{index}"), "image": place.images[0], "args": args})
     };
     let containers: Vec<_> = case.containers.iter().enumerate().map(container).collect();

@@ -1,7 +1,9 @@
-//! Holds the testbed to the real things: what a test shows on a fake must be true of what it stands for.
+//! Holds the testbed to the real things: what a test shows on a fake must be true of what it stands
+//! for.
 //!
-//! Random sequences of operations run on both, and what comes back must be the same but for times and ids. A difference fails, or stands
-//! in [`differences`] with its reason; an entry there that no longer matches anything is told.
+//! Random sequences of operations run on both, and what comes back must be the same but for times
+//! and ids. A difference fails, or stands in [`differences`] with its reason; an entry there that
+//! no longer matches anything is told.
 //!
 //! Needs a real cluster and the variables that `e2e/cluster env` prints. Three more are of use:
 //!
@@ -9,7 +11,12 @@
 //! * `SWAPLET_SEQUENCES`: how many sequences of the set run for each pair (40)
 //! * `SWAPLET_SEQUENCE`: only this one sequence of the set; its answers are printed in full
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 mod api_server;
 mod differences;

@@ -1,8 +1,10 @@
 //! The mock node's virtual profiles against the real virtual-kubelet library.
 //!
-//! A sequence is a pod on a node of one of the [`profile`]s and up to three operations on it. The real side is a program on the real
-//! library (`e2e/virtual-kubelet-mock`) at the real API server, in real time; the fake is ours at the embedded one, in virtual time. The same
-//! code plays both. What the containers do stands in their arguments; operations are placed far from all that happens by itself.
+//! A sequence is a pod on a node of one of the [`profile`]s and up to three operations on it. The
+//! real side is a program on the real library (`e2e/virtual-kubelet-mock`) at the real API server,
+//! in real time; the fake is ours at the embedded one, in virtual time. The same code plays both.
+//! What the containers do stands in their arguments; operations are placed far from all that
+//! happens by itself.
 
 mod differences;
 mod fake;
@@ -40,18 +42,35 @@ const TRIES: usize = 3;
 async fn virtual_nodes() {
     let numbers = numbers();
     let cases = made(&numbers);
-    let nodes = Nodes { cases, real: Real::start().await, runs: AtomicUsize::new(0) };
+    let nodes = Nodes {
+        cases,
+        real: Real::start().await,
+        runs: AtomicUsize::new(0),
+    };
     let known = KnownList::new(VIRTUAL_NODE);
-    let report = AssertUnwindSafe(run(&nodes, &numbers, PLACES.min(numbers.len()), &known)).catch_unwind().await;
+    let report = AssertUnwindSafe(run(&nodes, &numbers, PLACES.min(numbers.len()), &known))
+        .catch_unwind()
+        .await;
     nodes.real.clean().await;
     let report = report.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     report.print("virtual nodes", seed(), &known);
-    assert!(report.is_clean(), "the mock node differs from the real virtual-kubelet");
+    assert!(
+        report.is_clean(),
+        "the mock node differs from the real virtual-kubelet"
+    );
 }
 
 /// All sequences, made before the first is played: whoever is busy sees everything late.
 fn made(numbers: &[usize]) -> HashMap<usize, Sequence> {
-    let made = |number: &usize| (*number, Sequence::new(&mut Random::of_sequence(seed(), *number), number % PROFILES.len()));
+    let made = |number: &usize| {
+        (
+            *number,
+            Sequence::new(
+                &mut Random::of_sequence(seed(), *number),
+                number % PROFILES.len(),
+            ),
+        )
+    };
     numbers.iter().map(made).collect()
 }
 
@@ -82,27 +101,46 @@ impl Pair for Nodes {
     async fn run(&self, case: &Sequence, _: usize) -> Vec<Difference> {
         let real = self.play(case).await;
         let of_fake = case.clone();
-        let fake = tokio::task::spawn_blocking(move || fake::play(&of_fake)).await.unwrap();
+        let fake = tokio::task::spawn_blocking(move || fake::play(&of_fake))
+            .await
+            .unwrap();
         if only().is_some() {
             println!("{case}real {:#}\nfake {:#}", real.seen, fake.seen);
         }
         let difference = |(path, real, fake): (String, Value, Value)| {
             let path = path.trim_start_matches('.').to_owned();
-            Difference { step: 0, operation: PROFILES[case.profile].name.to_owned(), path, real, fake }
+            Difference {
+                step: 0,
+                operation: PROFILES[case.profile].name.to_owned(),
+                path,
+                real,
+                fake,
+            }
         };
-        differences("", &real.seen, &fake.seen).into_iter().map(difference).collect()
+        differences("", &real.seen, &fake.seen)
+            .into_iter()
+            .map(difference)
+            .collect()
     }
 }
 
 impl Nodes {
-    /// On the real library; once more where the machine was too slow for the times to mean anything.
+    /// On the real library; once more where the machine was too slow for the times to mean
+    /// anything.
     async fn play(&self, case: &Sequence) -> Outcome {
         let node = self.real.node(case.profile);
         let mut tries = 0;
         loop {
             tries += 1;
             let name = format!("pod-{}", self.runs.fetch_add(1, Ordering::Relaxed));
-            let outcome = play::play(self.real.client.clone(), &self.real.namespace, &name, &node, case).await;
+            let outcome = play::play(
+                self.real.client.clone(),
+                &self.real.namespace,
+                &name,
+                &node,
+                case,
+            )
+            .await;
             if outcome.late < LATE || tries == TRIES {
                 return outcome;
             }

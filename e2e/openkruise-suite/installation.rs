@@ -1,4 +1,5 @@
-//! What OpenKruise's tests need on the cluster: swaplet, images by the names of theirs, and OpenKruise's controller of `BroadcastJob`s.
+//! What OpenKruise's tests need on the cluster: swaplet, images by the names of theirs, and
+//! OpenKruise's controller of `BroadcastJob`s.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -41,33 +42,74 @@ impl Installation {
         let _ = fs::remove_dir_all(FOLDER);
         fs::create_dir_all(FOLDER).unwrap();
         let programs = PathBuf::from(variable("SWAPLET_E2E_SUITE"));
-        assert!(programs.join("suite").exists(), "{} has no tests: run e2e/cluster build openkruise-suite", programs.display());
+        assert!(
+            programs.join("suite").exists(),
+            "{} has no tests: run e2e/cluster build openkruise-suite",
+            programs.display()
+        );
         let registry = variable("SWAPLET_E2E_REGISTRY");
         let images = push_images(&registry).await;
-        fs::write(repositories(), format!("promoterE2eRegistry: {registry}/e2e\n")).unwrap();
-        let mirror = PathBuf::from(variable("KUBECONFIG")).with_file_name("certs.d").join("docker.io");
+        fs::write(
+            repositories(),
+            format!("promoterE2eRegistry: {registry}/e2e\n"),
+        )
+        .unwrap();
+        let mirror = PathBuf::from(variable("KUBECONFIG"))
+            .with_file_name("certs.d")
+            .join("docker.io");
         fs::create_dir_all(&mirror).unwrap();
-        fs::write(mirror.join("hosts.toml"), format!("server = \"http://{registry}\"\n")).unwrap();
+        fs::write(
+            mirror.join("hosts.toml"),
+            format!("server = \"http://{registry}\"\n"),
+        )
+        .unwrap();
         install(&registry, &images);
         let broadcastjobs = start_broadcastjobs(&programs);
-        Self { programs, mirror, broadcastjobs }
+        Self {
+            programs,
+            mirror,
+            broadcastjobs,
+        }
     }
 
     /// Runs tests of the suite; what they print is in a log. That tests fail is no error.
     pub fn run(&self, mode: &str, tests: &[String], report: &Path) {
         let log = File::create(Path::new(FOLDER).join(format!("{mode}.log"))).unwrap();
         let mut suite = Command::new(self.programs.join("suite"));
-        suite.args(["-ginkgo.v", "-ginkgo.no-color", "-ginkgo.seed=1", "-ginkgo.timeout=2h"]);
+        suite.args([
+            "-ginkgo.v",
+            "-ginkgo.no-color",
+            "-ginkgo.seed=1",
+            "-ginkgo.timeout=2h",
+        ]);
         suite.arg(format!("-ginkgo.json-report={}", report.display()));
-        suite.args(tests.iter().map(|test| format!("-ginkgo.focus-file=/apps/{test}")));
-        suite.env("KUBE_TEST_REPO_LIST", repositories()).env("KRUISE_E2E_NAMESPACES", namespace(mode));
+        suite.args(
+            tests
+                .iter()
+                .map(|test| format!("-ginkgo.focus-file=/apps/{test}")),
+        );
+        suite
+            .env("KUBE_TEST_REPO_LIST", repositories())
+            .env("KRUISE_E2E_NAMESPACES", namespace(mode));
         if mode == "lenient" {
             suite.env("KRUISE_E2E_LENIENT", "1");
         }
-        suite.current_dir(FOLDER).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        suite
+            .current_dir(FOLDER)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
         suite.status().unwrap();
         let log = File::create(Path::new(FOLDER).join(format!("{mode}-swaplet.log"))).unwrap();
-        let logs = ["logs", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=swaplet", "--tail=-1", "--prefix"];
+        let logs = [
+            "logs",
+            "-n",
+            NAMESPACE,
+            "-l",
+            "app.kubernetes.io/name=swaplet",
+            "--tail=-1",
+            "--prefix",
+        ];
         let _ = Command::new("kubectl").args(logs).stdout(log).status();
     }
 }
@@ -77,13 +119,34 @@ impl Drop for Installation {
         let _ = self.broadcastjobs.kill();
         let _ = self.broadcastjobs.wait();
         let _ = fs::remove_dir_all(&self.mirror);
-        let helm = ["uninstall", "swaplet", "--namespace", NAMESPACE, "--wait", "--timeout", "300s"];
-        let _ = Command::new(variable("SWAPLET_E2E_HELM")).args(helm).status();
+        let helm = [
+            "uninstall",
+            "swaplet",
+            "--namespace",
+            NAMESPACE,
+            "--wait",
+            "--timeout",
+            "300s",
+        ];
+        let _ = Command::new(variable("SWAPLET_E2E_HELM"))
+            .args(helm)
+            .status();
         let namespaces = ["strict", "lenient"].into_iter().flat_map(namespaces_of);
         let delete = ["delete", "--ignore-not-found", "--wait=false"];
-        let _ = Command::new("kubectl").args(delete).arg("namespaces").arg(NAMESPACE).args(namespaces).status();
-        let _ = Command::new("kubectl").args(delete).args(["nodes", "fake-node-image"]).status();
-        let _ = Command::new("kubectl").args(delete).args(["--filename", &definition(&self.programs)]).status();
+        let _ = Command::new("kubectl")
+            .args(delete)
+            .arg("namespaces")
+            .arg(NAMESPACE)
+            .args(namespaces)
+            .status();
+        let _ = Command::new("kubectl")
+            .args(delete)
+            .args(["nodes", "fake-node-image"])
+            .status();
+        let _ = Command::new("kubectl")
+            .args(delete)
+            .args(["--filename", &definition(&self.programs)])
+            .status();
     }
 }
 
@@ -117,7 +180,10 @@ async fn push_images(registry: &str) -> Images {
 fn install(registry: &str, images: &Images) {
     let controller = format!("{registry}/swaplet/controller:openkruise-suite");
     succeeds(Command::new(env!("CARGO_BIN_EXE_swaplet")).args(["image", "push", &controller]));
-    let namespaces: Vec<_> = ["strict", "lenient"].into_iter().flat_map(namespaces_of).collect();
+    let namespaces: Vec<_> = ["strict", "lenient"]
+        .into_iter()
+        .flat_map(namespaces_of)
+        .collect();
     for namespace in namespaces.iter().map(String::as_str).chain([NAMESPACE]) {
         succeeds(Command::new("kubectl").args(["create", "namespace", namespace]));
     }
@@ -128,32 +194,72 @@ fn install(registry: &str, images: &Images) {
         images.park,
         namespaces.join(",")
     );
-    let release = ["install", "swaplet", CHART, "--namespace", NAMESPACE, "--set", &values, "--wait", "--timeout", "600s"];
+    let release = [
+        "install",
+        "swaplet",
+        CHART,
+        "--namespace",
+        NAMESPACE,
+        "--set",
+        &values,
+        "--wait",
+        "--timeout",
+        "600s",
+    ];
     succeeds(Command::new(variable("SWAPLET_E2E_HELM")).args(release));
 }
 
 /// Where their CRD is.
 fn definition(programs: &Path) -> String {
-    programs.join("broadcastjobs.yaml").to_str().unwrap().to_owned()
+    programs
+        .join("broadcastjobs.yaml")
+        .to_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// OpenKruise's webhook fills in what the API server fills in here.
 fn start_broadcastjobs(programs: &Path) -> Child {
     const CRD: &str = "customresourcedefinitions/broadcastjobs.apps.kruise.io";
-    succeeds(Command::new("kubectl").args(["apply", "--server-side", "--filename", &definition(programs)]));
+    succeeds(Command::new("kubectl").args([
+        "apply",
+        "--server-side",
+        "--filename",
+        &definition(programs),
+    ]));
     let path = "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/failurePolicy/properties/type/default";
     let policy = json!([{"op": "add", "path": path, "value": "FailFast"}]);
-    succeeds(Command::new("kubectl").args(["patch", CRD, "--type=json", "--patch", &policy.to_string()]));
-    succeeds(Command::new("kubectl").args(["wait", "--for=condition=Established", "--timeout=60s", CRD]));
+    succeeds(Command::new("kubectl").args([
+        "patch",
+        CRD,
+        "--type=json",
+        "--patch",
+        &policy.to_string(),
+    ]));
+    succeeds(Command::new("kubectl").args([
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        CRD,
+    ]));
     let log = File::create(Path::new(FOLDER).join("broadcastjobs.log")).unwrap();
-    Command::new(programs.join("broadcastjob")).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    Command::new(programs.join("broadcastjob"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
 }
 
 fn variable(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+    std::env::var(name)
+        .unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
 }
 
 fn succeeds(command: &mut Command) {
-    let status = command.stdout(Stdio::null()).status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let status = command
+        .stdout(Stdio::null())
+        .status()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
 }

@@ -14,16 +14,23 @@ use crate::world::World;
 const OPENKRUISE: &str = "system:serviceaccount:kruise-system:kruise-manager";
 
 fn with_image(world: &World, mut sidecar: Value) -> Value {
-    sidecar["env"].as_array_mut().unwrap().push(json!({"name": format!("{MARK}_WITH_IMAGE"), "value": world.images.exit}));
+    sidecar["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": format!("{MARK}_WITH_IMAGE"), "value": world.images.exit}));
     sidecar
 }
 
 fn without_plain_mark(mut sidecar: Value) -> Value {
-    sidecar["env"].as_array_mut().unwrap().retain(|entry| entry["name"] != MARK);
+    sidecar["env"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|entry| entry["name"] != MARK);
     sidecar
 }
 
-/// Whether this ends a sidecar of a pod: a write of the pod, or a request to the daemon that is made for it.
+/// Whether this ends a sidecar of a pod: a write of the pod, or a request to the daemon that is
+/// made for it.
 fn acts_on(write: &Written, name: &str, uid: &str) -> bool {
     let is_request = write.resource == "containerrecreaterequests"
         && write.verb == "create"
@@ -33,12 +40,22 @@ fn acts_on(write: &Written, name: &str, uid: &str) -> bool {
 
 /// Who has acted on each pod, as the API server saw it.
 async fn actors(world: &World) -> BTreeMap<String, Vec<&'static str>> {
-    let users = [("openkruise", OPENKRUISE.to_owned()), ("swaplet", format!("system:serviceaccount:{}:swaplet", world.namespace))];
+    let users = [
+        ("openkruise", OPENKRUISE.to_owned()),
+        (
+            "swaplet",
+            format!("system:serviceaccount:{}:swaplet", world.namespace),
+        ),
+    ];
     let written = users.map(|(actor, user)| (actor, written_by(&user, Some(&world.namespace))));
     let pods = world.pods().await.into_iter().map(|pod| {
         let (name, uid) = (pod.name_any(), pod.uid().unwrap());
         let acts = |writes: &[Written]| writes.iter().any(|write| acts_on(write, &name, &uid));
-        let actors = written.iter().filter(|(_, writes)| acts(writes)).map(|(actor, _)| *actor).collect();
+        let actors = written
+            .iter()
+            .filter(|(_, writes)| acts(writes))
+            .map(|(actor, _)| *actor)
+            .collect();
         (name, actors)
     });
     pods.collect()
@@ -58,13 +75,22 @@ pub async fn each_pod_on_an_ordinary_node_has_one_actor(world: &World) {
         ("plain", log(), "openkruise"),
         ("both", with_image(world, log()), "openkruise"),
         // On ordinary nodes OpenKruise silently does nothing for it.
-        ("image", without_plain_mark(with_image(world, log())), "swaplet"),
+        (
+            "image",
+            without_plain_mark(with_image(world, log())),
+            "swaplet",
+        ),
     ];
     let mut expected = BTreeMap::new();
     for policy in ["Never", "OnFailure"] {
         for (name, sidecar, actor) in &cases {
             let name = format!("{name}-{}", policy.to_lowercase());
-            world.create_pod(pod(&name, spec(policy, vec![main_ok(world), sidecar.clone()]))).await;
+            world
+                .create_pod(pod(
+                    &name,
+                    spec(policy, vec![main_ok(world), sidecar.clone()]),
+                ))
+                .await;
             expected.insert(name, vec![*actor]);
         }
     }
@@ -78,11 +104,18 @@ pub async fn each_pod_on_a_virtual_node_has_one_actor(world: &World, node: &Virt
         // On virtual nodes OpenKruise silently does nothing for it.
         ("plain", log(), "swaplet"),
         ("both", with_image(world, log()), "openkruise"),
-        ("image", without_plain_mark(with_image(world, log())), "openkruise"),
+        (
+            "image",
+            without_plain_mark(with_image(world, log())),
+            "openkruise",
+        ),
     ];
     let mut expected = BTreeMap::new();
     for (name, sidecar, actor) in cases {
-        let spec = node.place(spec("OnFailure", vec![container(world, "main", "run=2s"), sidecar]));
+        let spec = node.place(spec(
+            "OnFailure",
+            vec![container(world, "main", "run=2s"), sidecar],
+        ));
         world.create_pod(pod(name, spec)).await;
         expected.insert(name.to_owned(), vec![actor]);
     }

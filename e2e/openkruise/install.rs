@@ -25,19 +25,30 @@ pub enum SidecarTerminator {
 }
 
 impl OpenKruise {
-    /// Installs it so that it acts in these namespaces only, and gives the controllers of these namespaces the rights of
-    /// `deploy/openkruise.yaml`.
+    /// Installs it so that it acts in these namespaces only, and gives the controllers of these
+    /// namespaces the rights of `deploy/openkruise.yaml`.
     pub async fn install(worlds: &[&World], terminator: SidecarTerminator) -> Self {
         let only = ONE.lock().await;
-        let installed = Self { namespaces: worlds.iter().map(|world| world.namespace.clone()).collect(), _only: only };
+        let installed = Self {
+            namespaces: worlds.iter().map(|world| world.namespace.clone()).collect(),
+            _only: only,
+        };
         let mut arguments = vec!["openkruise", "up"];
-        arguments.extend(installed.namespaces.iter().flat_map(|namespace| ["--namespace", namespace]));
+        arguments.extend(
+            installed
+                .namespaces
+                .iter()
+                .flat_map(|namespace| ["--namespace", namespace]),
+        );
         if terminator == SidecarTerminator::On {
             arguments.push("--sidecar-terminator");
         }
         succeeds(Command::new(CLUSTER).args(arguments));
         kubectl(&["apply", "-f", RIGHTS]);
-        installed.namespaces.iter().for_each(|namespace| grant(namespace));
+        installed
+            .namespaces
+            .iter()
+            .for_each(|namespace| grant(namespace));
         installed
     }
 
@@ -57,15 +68,41 @@ impl Drop for OpenKruise {
         let _ = Command::new(CLUSTER).args(["openkruise", "down"]).status();
         let bindings = self.namespaces.iter().map(|namespace| binding(namespace));
         let delete = ["delete", "clusterrolebinding"];
-        let _ = Command::new("kubectl").args(delete).args(bindings).stdout(Stdio::null()).status();
+        let _ = Command::new("kubectl")
+            .args(delete)
+            .args(bindings)
+            .stdout(Stdio::null())
+            .status();
     }
 }
 
 fn grant(namespace: &str) {
     let account = format!("--serviceaccount={namespace}:swaplet");
-    kubectl(&["create", "rolebinding", "swaplet-requests", "-n", namespace, "--clusterrole=swaplet-requests", &account]);
-    kubectl(&["create", "rolebinding", namespace, "-n", "kruise-system", "--role=swaplet-openkruise", &account]);
-    kubectl(&["create", "clusterrolebinding", &binding(namespace), "--clusterrole=swaplet-openkruise", &account]);
+    kubectl(&[
+        "create",
+        "rolebinding",
+        "swaplet-requests",
+        "-n",
+        namespace,
+        "--clusterrole=swaplet-requests",
+        &account,
+    ]);
+    kubectl(&[
+        "create",
+        "rolebinding",
+        namespace,
+        "-n",
+        "kruise-system",
+        "--role=swaplet-openkruise",
+        &account,
+    ]);
+    kubectl(&[
+        "create",
+        "clusterrolebinding",
+        &binding(namespace),
+        "--clusterrole=swaplet-openkruise",
+        &account,
+    ]);
 }
 
 fn binding(namespace: &str) -> String {
@@ -73,10 +110,16 @@ fn binding(namespace: &str) -> String {
 }
 
 fn kubectl(arguments: &[&str]) {
-    succeeds(Command::new("kubectl").args(arguments).stdout(Stdio::null()));
+    succeeds(
+        Command::new("kubectl")
+            .args(arguments)
+            .stdout(Stdio::null()),
+    );
 }
 
 fn succeeds(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let status = command
+        .status()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
 }

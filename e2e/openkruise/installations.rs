@@ -8,9 +8,13 @@ use crate::{both, daemon, outcomes};
 #[tokio::test]
 async fn openkruise_that_ends_sidecars() {
     let (ordinary, virtual_) = (World::new("both").await, World::new("both-virtual").await);
-    let (theirs, ours) = (World::new("six-openkruise").await, World::new("six-swaplet").await);
+    let (theirs, ours) = (
+        World::new("six-openkruise").await,
+        World::new("six-swaplet").await,
+    );
     let node = VirtualNode::start(&virtual_, &[]).await;
-    let openkruise = OpenKruise::install(&[&ordinary, &virtual_, &theirs], SidecarTerminator::On).await;
+    let openkruise =
+        OpenKruise::install(&[&ordinary, &virtual_, &theirs], SidecarTerminator::On).await;
     tokio::join!(
         both::each_pod_on_an_ordinary_node_has_one_actor(&ordinary),
         both::each_pod_on_a_virtual_node_has_one_actor(&virtual_, &node),
@@ -26,8 +30,12 @@ async fn openkruise_that_ends_sidecars() {
 #[tokio::test]
 async fn openkruise_whose_daemon_is_asked() {
     let (volume, prefer) = (World::new("volume").await, World::new("prefer-crr").await);
-    let (dead, removed) = (World::new("dead-daemon").await, World::new("no-daemon").await);
-    let openkruise = OpenKruise::install(&[&volume, &prefer, &dead, &removed], SidecarTerminator::Off).await;
+    let (dead, removed) = (
+        World::new("dead-daemon").await,
+        World::new("no-daemon").await,
+    );
+    let openkruise =
+        OpenKruise::install(&[&volume, &prefer, &dead, &removed], SidecarTerminator::Off).await;
     tokio::join!(
         daemon::a_command_on_a_volume_is_ended_by_the_daemon(&volume),
         daemon::the_daemon_is_asked_first_where_that_is_preferred(&prefer),

@@ -1,9 +1,15 @@
 //! swaplet beside the real OpenKruise: its manager and its daemon, built from its Go module.
 //!
-//! Needs what the other cases of the cluster need, and `e2e/cluster`. OpenKruise is one per cluster: so these cases are a test of
-//! their own, and wait for each other. It acts in the namespaces of its cases only.
+//! Needs what the other cases of the cluster need, and `e2e/cluster`. OpenKruise is one per
+//! cluster: so these cases are a test of their own, and wait for each other. It acts in the
+//! namespaces of its cases only.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed case"
+)]
 
 #[path = "../cases/audit.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]

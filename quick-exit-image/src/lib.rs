@@ -77,7 +77,11 @@ impl<'a> Part<'a> {
     /// The text itself is not copied.
     #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
-        Self { base: text.as_ptr(), length: text.len(), text: PhantomData }
+        Self {
+            base: text.as_ptr(),
+            length: text.len(),
+            text: PhantomData,
+        }
     }
 }
 
@@ -127,7 +131,12 @@ impl File {
     /// The kernel's error number.
     #[inline]
     pub fn read(self, buffer: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno> {
-        let args = [self.0, buffer.as_mut_ptr().expose_provenance(), buffer.len(), 0];
+        let args = [
+            self.0,
+            buffer.as_mut_ptr().expose_provenance(),
+            buffer.len(),
+            0,
+        ];
         // SAFETY: the kernel writes at most `len` bytes into memory that is ours alone.
         let count = check(unsafe { syscall(number::READ, args) })?;
         // SAFETY: the kernel has filled the first `count` bytes, never more than `len`.
@@ -185,7 +194,12 @@ impl File {
 /// # Errors
 /// The kernel's error number.
 pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
-    let args = [AT_FDCWD, from.as_ptr().expose_provenance(), AT_FDCWD, to.as_ptr().expose_provenance()];
+    let args = [
+        AT_FDCWD,
+        from.as_ptr().expose_provenance(),
+        AT_FDCWD,
+        to.as_ptr().expose_provenance(),
+    ];
     // SAFETY: both paths end with a zero byte and are borrowed for the call.
     check(unsafe { syscall(number::RENAMEAT, args) }).map(drop)
 }
@@ -193,7 +207,12 @@ pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
 /// Removes the name `path`, if it can be removed.
 pub fn remove(path: &CStr) {
     // SAFETY: the path ends with a zero byte and is borrowed for the call.
-    let _ = unsafe { syscall(number::UNLINKAT, [AT_FDCWD, path.as_ptr().expose_provenance(), 0, 0]) };
+    let _ = unsafe {
+        syscall(
+            number::UNLINKAT,
+            [AT_FDCWD, path.as_ptr().expose_provenance(), 0, 0],
+        )
+    };
 }
 
 /// Holds back `signals` until somebody waits for them; they are kept, not lost, even
@@ -232,8 +251,18 @@ pub fn wait_for(signals: Signals) -> Result<(), Errno> {
 /// # Errors
 /// The kernel's error number.
 pub fn discard_children() -> Result<(), Errno> {
-    let action = SignalAction { handler: SIG_IGN, flags: SA_NOCLDWAIT, restorer: 0, mask: Signals(0) };
-    let args = [SIGCHLD, (&raw const action).expose_provenance(), 0, SIGNAL_SET_SIZE];
+    let action = SignalAction {
+        handler: SIG_IGN,
+        flags: SA_NOCLDWAIT,
+        restorer: 0,
+        mask: Signals(0),
+    };
+    let args = [
+        SIGCHLD,
+        (&raw const action).expose_provenance(),
+        0,
+        SIGNAL_SET_SIZE,
+    ];
     // SAFETY: the kernel only reads `action`, which names no function of ours to run.
     check(unsafe { syscall(number::RT_SIGACTION, args) }).map(drop)
 }
@@ -245,7 +274,10 @@ fn openat(path: &CStr, flags: usize) -> Result<File, Errno> {
 }
 
 /// The kernel answers with the result, or with minus the error number (1 to 4095).
-#[allow(clippy::cast_possible_truncation, reason = "the range is checked first")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the range is checked first"
+)]
 #[inline]
 fn check(answer: usize) -> Result<usize, Errno> {
     match answer.wrapping_neg() {

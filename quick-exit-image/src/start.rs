@@ -31,7 +31,11 @@ impl Start {
     /// The argument with that index; 0 is the program's own name.
     #[must_use]
     pub fn argument(self, index: usize) -> Option<&'static CStr> {
-        if index < self.count() { text(self.word(1 + index)) } else { None }
+        if index < self.count() {
+            text(self.word(1 + index))
+        } else {
+            None
+        }
     }
 
     /// The path by which the program was started, as the kernel knows it. Unlike

@@ -58,11 +58,13 @@ Verdicts:
 /// Say for each sidecar whether the exit image would end it
 ///
 /// A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, or
-/// KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE. Every kind with a pod template is read, and lists.
+/// KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE. Every kind with a pod template is read, and
+/// lists.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct CheckArgs {
-    /// A manifest, a folder of manifests, or - for standard input (repeatable, and each may take several)
+    /// A manifest, a folder of manifests, or - for standard input (repeatable, and each may take
+    /// several)
     #[arg(short, long = "file", value_name = "FILE", num_args = 1.., required_unless_present = "live")]
     file: Vec<PathBuf>,
     /// Look at a cluster: at pods that have not ended, at Jobs and CronJobs
@@ -77,7 +79,8 @@ pub(super) struct CheckArgs {
     /// Take containers of this name for sidecars, marked or not (repeatable)
     #[arg(long, value_name = "NAME")]
     sidecar: Vec<String>,
-    /// Do not fail on NeedsImage: the exit image will be pushed with --for, or the controller derives it (--derived-repository)
+    /// Do not fail on NeedsImage: the exit image will be pushed with --for, or the controller
+    /// derives it (--derived-repository)
     #[arg(long)]
     allow_derived: bool,
     /// How to print: a table, a table with notes, or for programs
@@ -102,7 +105,10 @@ impl CheckArgs {
         }
         print(&table::render(&report, self.output)?)?;
         if self.output.is_table() {
-            report.remarks().iter().for_each(|remark| eprintln!("{remark}"));
+            report
+                .remarks()
+                .iter()
+                .for_each(|remark| eprintln!("{remark}"));
         }
         Ok(report.exit_code(self.allow_derived))
     }
@@ -118,11 +124,18 @@ struct Report {
 
 fn from_files(files: &[PathBuf], sidecars: &[String]) -> Report {
     let manifests = Manifests::read(files);
-    let mut report = Report { problems: manifests.problems, ..Report::default() };
+    let mut report = Report {
+        problems: manifests.problems,
+        ..Report::default()
+    };
     for document in &manifests.documents {
         for template in PodTemplate::all(&document.object) {
             report.templates += 1;
-            report.rows.extend(rows::of(&template, sidecars, &StandardPaths).into_iter().map(|row| row.from(&document.file)));
+            report.rows.extend(
+                rows::of(&template, sidecars, &StandardPaths)
+                    .into_iter()
+                    .map(|row| row.from(&document.file)),
+            );
         }
     }
     report
@@ -135,7 +148,10 @@ impl Report {
         for template in templates {
             self.templates += 1;
             for row in rows::of(template, sidecars, &StandardPaths) {
-                let owned = template.owner.as_ref().is_some_and(|(kind, name)| shown.contains(&row.identity(kind, name)));
+                let owned = template
+                    .owner
+                    .as_ref()
+                    .is_some_and(|(kind, name)| shown.contains(&row.identity(kind, name)));
                 shown.insert(row.identity(&template.kind, &template.name));
                 if !owned {
                     self.rows.push(row);
@@ -145,7 +161,9 @@ impl Report {
     }
 
     fn exit_code(&self, allow_derived: bool) -> ExitCode {
-        let derived = |row: &Row| allow_derived && matches!(row.answer, Answer::Verdict(Verdict::NeedsImage { .. }));
+        let derived = |row: &Row| {
+            allow_derived && matches!(row.answer, Answer::Verdict(Verdict::NeedsImage { .. }))
+        };
         if !self.problems.is_empty() {
             ExitCode::from(UNREADABLE)
         } else if self.rows.iter().any(|row| !row.is_fine() && !derived(row)) {

@@ -14,7 +14,8 @@ use crate::image::exit::{StandardPath, standard_paths};
 
 /// Push or export the exit image, or list the paths that it has
 ///
-/// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path where a sidecar's command may point.
+/// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path
+/// where a sidecar's command may point.
 #[derive(Debug, Args)]
 pub(super) struct ExitImage {
     #[command(subcommand)]
@@ -25,13 +26,15 @@ pub(super) struct ExitImage {
 enum Command {
     /// Build the exit image and push it to a registry
     ///
-    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index for amd64 and arm64; the same release of swaplet always pushes the same digest for the same paths. The platforms are also kept
-    /// under TAG-amd64 and TAG-arm64.
+    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index
+    /// for amd64 and arm64; the same release of swaplet always pushes the same digest for the same
+    /// paths. The platforms are also kept under TAG-amd64 and TAG-arm64.
     #[command(after_help = PUSH_EXAMPLES)]
     Push(ExitPushArgs),
     /// Write the exit image to a file or a folder, for machines that reach no registry
     ///
-    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and `crane` read.
+    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and
+    /// `crane` read.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
     /// List the paths at which the exit image has its program
@@ -100,17 +103,27 @@ impl ExitImage {
 
 fn list(paths: &[StandardPath], output: Output) -> String {
     match output {
-        Output::Name => paths.iter().map(|entry| format!("{}\n", entry.path)).collect(),
+        Output::Name => paths
+            .iter()
+            .map(|entry| format!("{}\n", entry.path))
+            .collect(),
         Output::Wide => table(paths),
         Output::Json => {
-            let entries: Vec<_> = paths.iter().map(|entry| json!({"path": entry.path, "source": entry.source})).collect();
+            let entries: Vec<_> = paths
+                .iter()
+                .map(|entry| json!({"path": entry.path, "source": entry.source}))
+                .collect();
             format!("{:#}\n", json!(entries))
         }
     }
 }
 
 fn table(paths: &[StandardPath]) -> String {
-    let width = paths.iter().map(|entry| entry.path.len()).max().unwrap_or_default();
+    let width = paths
+        .iter()
+        .map(|entry| entry.path.len())
+        .max()
+        .unwrap_or_default();
     let mut text = format!("{:width$}   SOURCE\n", "PATH");
     for entry in paths {
         // Writing to a string cannot fail.

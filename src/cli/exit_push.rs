@@ -20,7 +20,8 @@ pub(super) struct ExitPushArgs {
     #[command(flatten)]
     push: PushArgs,
 
-    /// Manifests, or folders of them, whose sidecars the image is to end: adds the paths that the standard image does not have; - is standard input
+    /// Manifests, or folders of them, whose sidecars the image is to end: adds the paths that the
+    /// standard image does not have; - is standard input
     #[arg(long = "for", value_name = "FILE", num_args = 1..)]
     manifests: Vec<PathBuf>,
 
@@ -62,15 +63,28 @@ struct Needs {
 }
 
 impl Needs {
-    /// An image for half of what was asked for would be taken for the whole: what cannot be read is an error.
+    /// An image for half of what was asked for would be taken for the whole: what cannot be read is
+    /// an error.
     fn read(files: &[PathBuf], sidecars: &[String]) -> anyhow::Result<Self> {
-        let Manifests { documents, problems } = Manifests::read(files);
+        let Manifests {
+            documents,
+            problems,
+        } = Manifests::read(files);
         if !problems.is_empty() {
-            let words: Vec<String> = problems.iter().map(|problem| format!("{problem:#}")).collect();
-            bail!("nothing was pushed, because not everything can be read: {}", words.join("; "));
+            let words: Vec<String> = problems
+                .iter()
+                .map(|problem| format!("{problem:#}"))
+                .collect();
+            bail!(
+                "nothing was pushed, because not everything can be read: {}",
+                words.join("; ")
+            );
         }
         let mut needs = Self::default();
-        for template in documents.iter().flat_map(|document| PodTemplate::all(&document.object)) {
+        for template in documents
+            .iter()
+            .flat_map(|document| PodTemplate::all(&document.object))
+        {
             needs.add(&template, sidecars);
         }
         Ok(needs)
@@ -78,7 +92,10 @@ impl Needs {
 
     fn add(&mut self, template: &PodTemplate, sidecars: &[String]) {
         for container in template.sidecars(sidecars) {
-            match resolve(&ContainerFacts::of(&template.spec, container), &StandardPaths) {
+            match resolve(
+                &ContainerFacts::of(&template.spec, container),
+                &StandardPaths,
+            ) {
                 Verdict::Runnable { executes } => self.executes(executes),
                 Verdict::NeedsImage { executes, paths } => {
                     self.missing.extend(paths);
@@ -86,7 +103,11 @@ impl Needs {
                 }
                 Verdict::NotSwappable { reason, .. } => {
                     let PodTemplate { kind, name, .. } = template;
-                    self.skipped.push(format!("no exit image ends {} of {kind}/{name}: {}", container.name, reason.problem()));
+                    self.skipped.push(format!(
+                        "no exit image ends {} of {kind}/{name}: {}",
+                        container.name,
+                        reason.problem()
+                    ));
                 }
             }
         }
@@ -101,13 +122,17 @@ impl Needs {
     }
 
     fn build(&self) -> anyhow::Result<BuiltImage> {
-        build_derived(Kind::Exit, self.missing.union(&self.executed)).context("these paths need two images: push one for each")
+        build_derived(Kind::Exit, self.missing.union(&self.executed))
+            .context("these paths need two images: push one for each")
     }
 
     fn list(&self) -> String {
         if self.missing.is_empty() {
             return "the standard paths are enough for these manifests\n".to_owned();
         }
-        self.missing.iter().map(|path| format!("  has besides the standard paths: {path}\n")).collect()
+        self.missing
+            .iter()
+            .map(|path| format!("  has besides the standard paths: {path}\n"))
+            .collect()
     }
 }

@@ -45,8 +45,8 @@ Exit codes: 0 the decision is explained; 1 the pod cannot be read; 2 wrong usage
 
 /// Say why the sidecars of a pod were stopped, or were not
 ///
-/// Prints what a controller looks at, what it sees there and where the rule comes from; then what it decides, what happens next, and
-/// what it has said about the pod before.
+/// Prints what a controller looks at, what it sees there and where the rule comes from; then what
+/// it decides, what happens next, and what it has said about the pod before.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExplainArgs {
@@ -78,31 +78,57 @@ enum Form {
 }
 
 fn pod_name(written: &str) -> Result<String, String> {
-    let name = ["pod/", "pods/", "po/"].iter().find_map(|kind| written.strip_prefix(kind)).unwrap_or(written);
+    let name = ["pod/", "pods/", "po/"]
+        .iter()
+        .find_map(|kind| written.strip_prefix(kind))
+        .unwrap_or(written);
     match name {
         "" => Err("the name of a pod is missing".to_owned()),
-        name if name.contains('/') => Err("only pods can be explained: pass NAME or pod/NAME".to_owned()),
+        name if name.contains('/') => {
+            Err("only pods can be explained: pass NAME or pod/NAME".to_owned())
+        }
         name => Ok(name.to_owned()),
     }
 }
 
 impl ExplainArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { pod, namespace, mut rules, state_namespace, output, cluster } = self;
+        let Self {
+            pod,
+            namespace,
+            mut rules,
+            state_namespace,
+            output,
+            cluster,
+        } = self;
         let client = cluster.client().await?;
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let pod = read(&client, &namespace, &pod).await?;
-        let assumed = if rules.needs_exit_image() { Some(assume(&client, &pod, &mut rules).await?) } else { None };
-        let scope = Scope { namespace: None, state_namespace };
+        let assumed = if rules.needs_exit_image() {
+            Some(assume(&client, &pod, &mut rules).await?)
+        } else {
+            None
+        };
+        let scope = Scope {
+            namespace: None,
+            state_namespace,
+        };
         let reading = format!("reading what counts for the pods of namespace {namespace}");
-        let snapshot = slowly(&reading, Snapshot::of_pod(&client, rules.rules()?, &scope, &pod)).await;
+        let snapshot = slowly(
+            &reading,
+            Snapshot::of_pod(&client, rules.rules()?, &scope, &pod),
+        )
+        .await;
         let mut explanation = snapshot.explain(&pod);
         if explanation.decision.action.is_some() {
             explanation.next.push(WHO_WRITES.to_owned());
         }
         let answer = Answer {
             explanation,
-            remarks: assumed.into_iter().chain(snapshot.remarks().iter().cloned()).collect(),
+            remarks: assumed
+                .into_iter()
+                .chain(snapshot.remarks().iter().cloned())
+                .collect(),
             said: snapshot.said(&pod),
             now: snapshot.taken_at(),
             pod: &pod,
@@ -121,28 +147,43 @@ async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Po
     let found = match pods.get(name).await {
         // Who may list pods, as the controller does, need not be allowed to get one.
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            list(&pods, &format!("metadata.name={name}"), Some).await.map(|mut listed| listed.pop())
+            list(&pods, &format!("metadata.name={name}"), Some)
+                .await
+                .map(|mut listed| listed.pop())
         }
         other => other.map(Some),
     };
     let cannot = || format!("cannot read pod {namespace}/{name}");
-    let pod = found.map_err(|error| anyhow!(words(&error))).with_context(cannot)?;
-    let pod = pod.ok_or_else(|| anyhow!("there is none")).with_context(cannot)?;
-    pod.read().context("it has no name or no uid").with_context(cannot)
+    let pod = found
+        .map_err(|error| anyhow!(words(&error)))
+        .with_context(cannot)?;
+    let pod = pod
+        .ok_or_else(|| anyhow!("there is none"))
+        .with_context(cannot)?;
+    pod.read()
+        .context("it has no name or no uid")
+        .with_context(cannot)
 }
 
-/// The image that swaplet has written to the pod, as its Event says; or any with the standard paths. Says what was assumed.
+/// The image that swaplet has written to the pod, as its Event says; or any with the standard
+/// paths. Says what was assumed.
 async fn assume(client: &Client, pod: &Pod, rules: &mut RulesArgs) -> anyhow::Result<String> {
     // Where Events cannot be read, that is among the remarks of the snapshot.
     let said = about(client, pod).await.unwrap_or_default();
-    let written = roles::sidecars(pod).map(|sidecar| &*sidecar.image).find(|image| {
-        let words = format!("-> {image})");
-        said.iter().any(|said| said.note.contains(&words))
-    });
-    rules.assume_exit_image(ImageReference::parse(written.unwrap_or(ASSUMED_EXIT_IMAGE))?);
+    let written = roles::sidecars(pod)
+        .map(|sidecar| &*sidecar.image)
+        .find(|image| {
+            let words = format!("-> {image})");
+            said.iter().any(|said| said.note.contains(&words))
+        });
+    rules.assume_exit_image(ImageReference::parse(
+        written.unwrap_or(ASSUMED_EXIT_IMAGE),
+    )?);
     Ok(match written {
         Some(image) => {
-            format!("no --exit-image is given: {image} is taken for one with the standard paths, because an Event of swaplet names it")
+            format!(
+                "no --exit-image is given: {image} is taken for one with the standard paths, because an Event of swaplet names it"
+            )
         }
         None => format!(
             "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here; pass the flags that swaplet run has"
@@ -161,9 +202,21 @@ struct Answer<'a> {
 
 impl Answer<'_> {
     fn value(&self) -> Value {
-        let Self { pod, explanation, remarks, said, .. } = self;
-        let Explanation { findings, decision, sentence, next } = explanation;
-        let report = |report: &Report| json!({"reason": report.reason.as_str(), "note": report.note});
+        let Self {
+            pod,
+            explanation,
+            remarks,
+            said,
+            ..
+        } = self;
+        let Explanation {
+            findings,
+            decision,
+            sentence,
+            next,
+        } = explanation;
+        let report =
+            |report: &Report| json!({"reason": report.reason.as_str(), "note": report.note});
         json!({
             "name": pod.name,
             "namespace": pod.namespace,

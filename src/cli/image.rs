@@ -14,7 +14,9 @@ use crate::image::program_files::ProgramFiles;
 
 /// Push or export the controller image: this program, ready to run in a cluster
 ///
-/// The image holds this very program, for the platform of this machine, and nothing else: no shell, no package manager. If the program is not static, its loader and shared objects come along as this machine has them. It runs as user 65532.
+/// The image holds this very program, for the platform of this machine, and nothing else: no shell,
+/// no package manager. If the program is not static, its loader and shared objects come along as
+/// this machine has them. It runs as user 65532.
 #[derive(Debug, Args)]
 pub(super) struct Image {
     #[command(subcommand)]
@@ -25,12 +27,14 @@ pub(super) struct Image {
 enum Command {
     /// Build the controller image and push it to a registry
     ///
-    /// Nothing is needed but the registry: no Docker, no other image. The same program on the same machine gives the same digest.
+    /// Nothing is needed but the registry: no Docker, no other image. The same program on the same
+    /// machine gives the same digest.
     #[command(after_help = PUSH_EXAMPLES)]
     Push(ImagePushArgs),
     /// Write the controller image to a file or a folder, for machines that reach no registry
     ///
-    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and `crane` read.
+    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and
+    /// `crane` read.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ImageExportArgs),
 }
@@ -53,7 +57,8 @@ struct ImageExportArgs {
 
 #[derive(Debug, Args)]
 struct ContentsArgs {
-    /// The certificates of authorities, as PEM, that the controller trusts when it pushes derived exit images [default: those of this machine]
+    /// The certificates of authorities, as PEM, that the controller trusts when it pushes derived
+    /// exit images [default: those of this machine]
     #[arg(long, value_name = "FILE")]
     ca_certificates: Option<PathBuf>,
 }
@@ -78,15 +83,21 @@ Examples:
 impl Image {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Push(ImagePushArgs { push, contents }) => push.run_with(contents.build()?).await,
-            Command::Export(ImageExportArgs { export, contents }) => export.run_with(&contents.build()?),
+            Command::Push(ImagePushArgs { push, contents }) => {
+                push.run_with(contents.build()?).await
+            }
+            Command::Export(ImageExportArgs { export, contents }) => {
+                export.run_with(&contents.build()?)
+            }
         }
     }
 }
 
 impl ContentsArgs {
     fn build(&self) -> anyhow::Result<BuiltImage> {
-        let mut program = ProgramFiles::of(&std::env::current_exe().context("cannot tell where this program lies")?)?;
+        let mut program = ProgramFiles::of(
+            &std::env::current_exe().context("cannot tell where this program lies")?,
+        )?;
         if !program.add_certificates(self.ca_certificates.as_deref())? {
             eprintln!(
                 "note: this machine has no certificates of authorities, so the controller cannot push derived exit images to registries with TLS; name some with --ca-certificates FILE"

@@ -5,16 +5,19 @@ use swaplet_core::warm::image_cache::CacheOptions;
 
 use crate::image::ImageReference;
 
-/// As long as the examples of the provider have it: a job that is still of use is made anew by then.
+/// As long as the examples of the provider have it: a job that is still of use is made anew by
+/// then.
 const DAYS: u32 = 7;
 /// The provider's own default, in GiB.
 const SIZE: u32 = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ImageCacheArgs {
-    /// Have an ImageCache made for jobs whose nodes include virtual nodes of Alibaba ECI, with the images of the job and --exit-image: its
-    /// machines start from it. It is a snapshot of a disk, which is billed, also when the job is over or gone, until it expires or you delete
-    /// it. Needs the CRD imagecaches.eci.alibabacloud.com, and the role swaplet-warm-image-caches of deploy/warm.yaml
+    /// Have an ImageCache made for jobs whose nodes include virtual nodes of Alibaba ECI, with the
+    /// images of the job and --exit-image: its machines start from it. It is a snapshot of a disk,
+    /// which is billed, also when the job is over or gone, until it expires or you delete it. Needs
+    /// the CRD imagecaches.eci.alibabacloud.com, and the role swaplet-warm-image-caches of
+    /// deploy/warm.yaml
     #[arg(long, env = "SWAPLET_WARM_IMAGE_CACHES", requires = "warm")]
     warm_image_caches: bool,
     /// Days after which the provider deletes an ImageCache that --warm-image-caches has made

@@ -39,7 +39,11 @@ impl ExportArgs {
             write_folder(&files, &path)
         };
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        print(&format!("{reference}  {}  written to {}\n", image.digest(), path.display()))?;
+        print(&format!(
+            "{reference}  {}  written to {}\n",
+            image.digest(),
+            path.display()
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }

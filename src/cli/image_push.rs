@@ -32,7 +32,8 @@ pub(super) struct PushArgs {
     #[command(flatten)]
     registry: RegistryArgs,
 
-    /// Overwrite an image that swaplet did not make (an image of swaplet of another kind is never overwritten)
+    /// Overwrite an image that swaplet did not make (an image of swaplet of another kind is never
+    /// overwritten)
     #[arg(long)]
     force: bool,
 
@@ -60,14 +61,24 @@ impl PushArgs {
 
     async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
         let credentials = self.registry.credentials(&self.reference)?;
-        let registry = Registry::connect(&self.reference, &credentials, self.options(image)).await?;
+        let registry =
+            Registry::connect(&self.reference, &credentials, self.options(image)).await?;
         Ok(push(&registry, &self.reference, image, self.force).await?)
     }
 
     fn options(&self, image: &BuiltImage) -> RegistryOptions {
-        let largest = image.platforms.iter().map(|platform| platform.layer.bytes.len() as u64).max().unwrap_or_default();
+        let largest = image
+            .platforms
+            .iter()
+            .map(|platform| platform.layer.bytes.len() as u64)
+            .max()
+            .unwrap_or_default();
         let timeout = Duration::from_secs(self.timeout + (largest >> 20));
-        RegistryOptions { timeout, note: |text| eprintln!("{text}"), ..self.registry.options() }
+        RegistryOptions {
+            timeout,
+            note: |text| eprintln!("{text}"),
+            ..self.registry.options()
+        }
     }
 }
 
@@ -109,5 +120,10 @@ fn dry_run(reference: &ImageReference, image: &BuiltImage) -> String {
 fn line(reference: &ImageReference, image: &BuiltImage, word: &str) -> String {
     let size = |built: &PlatformImage| format!("{} {} B", built.platform, built.size());
     let sizes: Vec<String> = image.platforms.iter().map(size).collect();
-    format!("{reference}  {}  {word} ({}, {} paths)\n", image.digest(), sizes.join(", "), image.paths.len())
+    format!(
+        "{reference}  {}  {word} ({}, {} paths)\n",
+        image.digest(),
+        sizes.join(", "),
+        image.paths.len()
+    )
 }

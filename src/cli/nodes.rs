@@ -62,8 +62,9 @@ in the ConfigMap swaplet-node-verdicts of its --state-namespace; they are forgot
 
 /// Say how each node treats a changed image, and why
 ///
-/// A node's class decides how sidecars are ended there. It is told by the label or annotation swaplet.io/node-class of the node, or by
-/// the first row of a table that matches its labels, taints, annotations and name; a node that no row matches has a kubelet.
+/// A node's class decides how sidecars are ended there. It is told by the label or annotation
+/// swaplet.io/node-class of the node, or by the first row of a table that matches its labels,
+/// taints, annotations and name; a node that no row matches has a kubelet.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct NodesArgs {
@@ -93,26 +94,42 @@ impl NodesArgs {
         }
         let table = self.table.table()?;
         let client = self.cluster.client().await?;
-        let nodes = list(&Api::<NodeWire>::all(client.clone()), "", NodeWire::read).await.context("cannot list nodes")?;
+        let nodes = list(&Api::<NodeWire>::all(client.clone()), "", NodeWire::read)
+            .await
+            .context("cannot list nodes")?;
         let mut problems = missing(&self.names, &nodes);
         let (kept, problem) = kept_or_problem(&client, self.state_namespace.as_deref()).await;
         problems.extend(problem);
-        let wanted = |node: &Node| self.names.is_empty() || self.names.iter().any(|name| **name == *node.name);
+        let wanted = |node: &Node| {
+            self.names.is_empty() || self.names.iter().any(|name| **name == *node.name)
+        };
         let now = time_of_day();
-        let mut rows: Vec<Row> = nodes.iter().filter(|node| wanted(node)).map(|node| Row::of(node, &table, &kept, now)).collect();
+        let mut rows: Vec<Row> = nodes
+            .iter()
+            .filter(|node| wanted(node))
+            .map(|node| Row::of(node, &table, &kept, now))
+            .collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         problems.extend(rows.iter().filter_map(Row::problem));
         for problem in &problems {
             eprintln!("error: {problem}");
         }
         print(&show(&rows, self.output, now)?)?;
-        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
+        Ok(if problems.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(UNREADABLE)
+        })
     }
 }
 
 fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
     let known: BTreeSet<&str> = nodes.iter().map(|node| &*node.name).collect();
-    names.iter().filter(|name| !known.contains(name.as_str())).map(|name| format!("there is no node {name}")).collect()
+    names
+        .iter()
+        .filter(|name| !known.contains(name.as_str()))
+        .map(|name| format!("there is no node {name}"))
+        .collect()
 }
 
 /// What is shown of a node now, and what is wrong with that.
@@ -123,10 +140,19 @@ pub(super) struct Shown {
 }
 
 /// What `swaplet nodes` shows of this node.
-pub(super) async fn shown(client: &Client, node: &Node, table: &NodeTable, state_namespace: Option<&str>) -> Shown {
+pub(super) async fn shown(
+    client: &Client,
+    node: &Node,
+    table: &NodeTable,
+    state_namespace: Option<&str>,
+) -> Shown {
     let (kept, problem) = kept_or_problem(client, state_namespace).await;
     let row = Row::of(node, table, &kept, time_of_day());
-    Shown { class: row.class, why: row.why(), problems: problem.into_iter().chain(row.problem()).collect() }
+    Shown {
+        class: row.class,
+        why: row.why(),
+        problems: problem.into_iter().chain(row.problem()).collect(),
+    }
 }
 
 async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, Option<String>) {
@@ -158,13 +184,24 @@ impl Row {
         let counts = |kept: &&Kept| kept.uid == node.uid && kept.until > now;
         let proved = kept.get(&*node.name).filter(counts).cloned();
         let under_never = under_never(kept, &node.name).filter(counts).cloned();
-        let outranks = proved.as_ref().and_then(|kept| Proved::from_word(&kept.proved));
+        let outranks = proved
+            .as_ref()
+            .and_then(|kept| Proved::from_word(&kept.proved));
         let class = outranks.map_or(recognised.class, |proved| proved.class(recognised.class));
-        Self { name: node.name.clone(), class, recognised, proved, under_never }
+        Self {
+            name: node.name.clone(),
+            class,
+            recognised,
+            proved,
+            under_never,
+        }
     }
 
     fn problem(&self) -> Option<String> {
-        self.recognised.problem.as_ref().map(|problem| format!("node {}: {problem}", self.name))
+        self.recognised
+            .problem
+            .as_ref()
+            .map(|problem| format!("node {}: {problem}", self.name))
     }
 
     fn provider(&self) -> &str {
@@ -172,31 +209,58 @@ impl Row {
     }
 
     fn updates_per_second(&self) -> Option<f64> {
-        self.recognised.row.as_ref().and_then(|row| row.budget).map(Rate::per_second)
+        self.recognised
+            .row
+            .as_ref()
+            .and_then(|row| row.budget)
+            .map(Rate::per_second)
     }
 
     /// What was proved outranks what the node is taken for, so it is named first.
     fn why(&self) -> String {
-        let proved: Vec<_> = self.proved.iter().chain(&self.under_never).map(|kept| &*kept.proved).collect();
-        let because = if proved.is_empty() { String::new() } else { format!("proved: {}; ", proved.join(", ")) };
+        let proved: Vec<_> = self
+            .proved
+            .iter()
+            .chain(&self.under_never)
+            .map(|kept| &*kept.proved)
+            .collect();
+        let because = if proved.is_empty() {
+            String::new()
+        } else {
+            format!("proved: {}; ", proved.join(", "))
+        };
         format!("{because}{}", self.recognised.why)
     }
 
     fn cells(&self, wide: bool, now: Timestamp) -> Vec<String> {
-        let proved = self.proved.as_ref().map(|kept| format!("{} {} ago", kept.proved, age(kept.proved_at, now)));
-        let mut cells =
-            vec![self.name.to_string(), self.class.to_string(), dash(self.provider()), dash(proved.unwrap_or_default()), self.why()];
+        let proved = self
+            .proved
+            .as_ref()
+            .map(|kept| format!("{} {} ago", kept.proved, age(kept.proved_at, now)));
+        let mut cells = vec![
+            self.name.to_string(),
+            self.class.to_string(),
+            dash(self.provider()),
+            dash(proved.unwrap_or_default()),
+            self.why(),
+        ];
         if wide {
             let kept = self.proved.as_ref();
-            cells.push(dash(kept.map(|kept| kept.pod.to_string()).unwrap_or_default()));
-            cells.push(dash(kept.map(|kept| age(now, kept.until)).unwrap_or_default()));
-            cells.push(dash(self.updates_per_second().map(|rate| rate.to_string()).unwrap_or_default()));
-            cells.extend(
-                self.recognised
-                    .row
-                    .as_ref()
-                    .map_or_else(|| vec![dash(""), dash("")], |row| vec![dash(&*row.confidence), dash(&*row.source)]),
-            );
+            cells.push(dash(
+                kept.map(|kept| kept.pod.to_string()).unwrap_or_default(),
+            ));
+            cells.push(dash(
+                kept.map(|kept| age(now, kept.until)).unwrap_or_default(),
+            ));
+            cells.push(dash(
+                self.updates_per_second()
+                    .map(|rate| rate.to_string())
+                    .unwrap_or_default(),
+            ));
+            cells.extend(self.recognised.row.as_ref().map_or_else(
+                || vec![dash(""), dash("")],
+                |row| vec![dash(&*row.confidence), dash(&*row.source)],
+            ));
         }
         cells
     }
@@ -230,7 +294,11 @@ fn show(rows: &[Row], output: Output, now: Timestamp) -> anyhow::Result<String> 
     }
     let mut lines = vec![header.into_iter().map(str::to_owned).collect()];
     lines.extend(rows.iter().map(|row| row.cells(wide, now)));
-    render(output, &lines, &json!({"nodes": rows.iter().map(Row::entry).collect::<Vec<_>>()}))
+    render(
+        output,
+        &lines,
+        &json!({"nodes": rows.iter().map(Row::entry).collect::<Vec<_>>()}),
+    )
 }
 
 #[cfg(test)]
@@ -244,7 +312,10 @@ mod tests {
     fn rows() -> Vec<Row> {
         let node = |name: &str, labels: Value| {
             let node = json!({"metadata": {"name": name, "uid": "u", "labels": labels}});
-            serde_json::from_value::<NodeWire>(node).unwrap().read().unwrap()
+            serde_json::from_value::<NodeWire>(node)
+                .unwrap()
+                .read()
+                .unwrap()
         };
         let nodes = [
             node("eci", json!({"k8s.aliyun.com/vnode": "true"})),
@@ -263,10 +334,24 @@ mod tests {
             pod: "batch/report".into(),
             provider: "virtual-kubelet".into(),
         };
-        let fails = Kept { proved: "FailsUnderNever".into(), ..kept("u", 60) };
-        let all = [("vk", kept("u", 86_100)), ("eci", kept("u", -1)), ("vk-other-uid", kept("other", 60)), ("under-never_vk", fails)];
-        let all: AllKept = all.into_iter().map(|(node, kept)| (node.to_owned(), kept)).collect();
-        nodes.iter().map(|node| Row::of(node, &NodeTable::built_in(), &all, at(0))).collect()
+        let fails = Kept {
+            proved: "FailsUnderNever".into(),
+            ..kept("u", 60)
+        };
+        let all = [
+            ("vk", kept("u", 86_100)),
+            ("eci", kept("u", -1)),
+            ("vk-other-uid", kept("other", 60)),
+            ("under-never_vk", fails),
+        ];
+        let all: AllKept = all
+            .into_iter()
+            .map(|(node, kept)| (node.to_owned(), kept))
+            .collect();
+        nodes
+            .iter()
+            .map(|node| Row::of(node, &NodeTable::built_in(), &all, at(0)))
+            .collect()
     }
 
     #[test]
@@ -283,23 +368,45 @@ mod tests {
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
         let problems: Vec<_> = rows().iter().filter_map(Row::problem).collect();
-        assert!(problems.len() == 1 && problems[0].starts_with("node odd: label swaplet.io/node-class is \"Inert\""), "{problems:?}");
+        assert!(
+            problems.len() == 1
+                && problems[0].starts_with("node odd: label swaplet.io/node-class is \"Inert\""),
+            "{problems:?}"
+        );
     }
 
     #[test]
     fn wide_and_json_say_all() {
         let wide = show(&rows(), Output::Wide, at(0)).unwrap();
         let eci = wide.lines().find(|line| line.starts_with("eci")).unwrap();
-        assert!(eci.contains("   4   ") && eci.contains("restartPolicy Never") && eci.contains("ECI limits"), "{eci}");
+        assert!(
+            eci.contains("   4   ")
+                && eci.contains("restartPolicy Never")
+                && eci.contains("ECI limits"),
+            "{eci}"
+        );
         let vk = wide.lines().find(|line| line.starts_with("vk ")).unwrap();
         assert!(vk.contains("batch/report   23h"), "{vk}");
-        let json: Value = serde_json::from_str(&show(&rows(), Output::Json, at(0)).unwrap()).unwrap();
+        let json: Value =
+            serde_json::from_str(&show(&rows(), Output::Json, at(0)).unwrap()).unwrap();
         assert_eq!(json["nodes"][4]["proved"]["proved"], "Rejects");
-        assert_eq!((&json["nodes"][4]["class"], &json["nodes"][4]["takenFor"]), (&json!("VirtualRejects"), &json!("Unknown")));
-        assert_eq!((&json["nodes"][0]["updatesPerSecond"], &json["nodes"][0]["endsEciSidecars"]), (&json!(4.0), &json!(true)));
+        assert_eq!(
+            (&json["nodes"][4]["class"], &json["nodes"][4]["takenFor"]),
+            (&json!("VirtualRejects"), &json!("Unknown"))
+        );
+        assert_eq!(
+            (
+                &json["nodes"][0]["updatesPerSecond"],
+                &json["nodes"][0]["endsEciSidecars"]
+            ),
+            (&json!(4.0), &json!(true))
+        );
         assert_eq!(json["nodes"][1]["row"], Value::Null);
         assert_eq!(
-            (&json["nodes"][4]["provedUnderNever"]["proved"], &json["nodes"][0]["swapUnderNever"]),
+            (
+                &json["nodes"][4]["provedUnderNever"]["proved"],
+                &json["nodes"][0]["swapUnderNever"]
+            ),
             (&json!("FailsUnderNever"), &json!(true))
         );
     }

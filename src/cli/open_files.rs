@@ -2,12 +2,19 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one, as programs in Go do; where that cannot be done it stays as it is. Containers get a soft limit of
-/// 1024, which is there for programs that call `select`; a burst of requests to restart containers needs a watch for each pod, and each
-/// watch is a connection.
+/// Raises the soft limit to the hard one, as programs in Go do; where that cannot be done it stays
+/// as it is. Containers get a soft limit of 1024, which is there for programs that call `select`; a
+/// burst of requests to restart containers needs a watch for each pod, and each watch is a
+/// connection.
 pub(super) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 #[cfg(test)]

@@ -12,8 +12,10 @@ use crate::image::build::build_derived;
 
 /// Push or export the park image
 ///
-/// The park image keeps a container waiting: its program stays until SIGTERM and then exits 143. It is used where a container is restarted whose image has no other spelling (`swaplet run --park-image`), and to warm images. Its program
-/// lies where that of the exit image does: a parked container is started with its own command.
+/// The park image keeps a container waiting: its program stays until SIGTERM and then exits 143. It
+/// is used where a container is restarted whose image has no other spelling (`swaplet run
+/// --park-image`), and to warm images. Its program lies where that of the exit image does: a parked
+/// container is started with its own command.
 #[derive(Debug, Args)]
 pub(super) struct ParkImage {
     #[command(subcommand)]
@@ -29,7 +31,8 @@ enum Command {
     Push(ParkPushArgs),
     /// Write the park image to a file or a folder, for machines that reach no registry
     ///
-    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and `crane` read.
+    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and
+    /// `crane` read.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
 }
@@ -39,7 +42,8 @@ struct ParkPushArgs {
     #[command(flatten)]
     push: PushArgs,
 
-    /// Add the program at this path, as a refused restart asks for (repeatable); name it in `swaplet run --park-image-paths` too
+    /// Add the program at this path, as a refused restart asks for (repeatable); name it in
+    /// `swaplet run --park-image-paths` too
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
 }
@@ -68,7 +72,10 @@ Examples:
 impl ParkImage {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Push(ParkPushArgs { push, path }) => push.run_with(build_derived(Kind::Park, path).context("--path")?).await,
+            Command::Push(ParkPushArgs { push, path }) => {
+                push.run_with(build_derived(Kind::Park, path).context("--path")?)
+                    .await
+            }
             Command::Export(args) => args.run(Kind::Park),
         }
     }

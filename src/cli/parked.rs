@@ -1,4 +1,5 @@
-//! `swaplet parked`: containers that wait in the park image, and their way back where no controller brings them back.
+//! `swaplet parked`: containers that wait in the park image, and their way back where no controller
+//! brings them back.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -60,7 +61,12 @@ pub(super) struct ParkedArgs {
     #[arg(long)]
     restore: bool,
     /// Seconds for which a controller may bring them back before --restore does
-    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "restore")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 20,
+        requires = "restore"
+    )]
     wait: u32,
     /// How to print what is parked
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
@@ -91,22 +97,40 @@ impl ParkedArgs {
         }
         let left = restore(&client, look, Duration::from_secs(self.wait.into())).await?;
         print(&show(&left, self.output)?)?;
-        Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_LEFT) })
+        Ok(if left.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(SOME_LEFT)
+        })
     }
 }
 
 async fn look(client: &Client, namespaces: &[Option<String>]) -> anyhow::Result<Vec<ParkedPod>> {
     let mut found = Vec::new();
     for namespace in namespaces {
-        let place = namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
-        let listed = slowly(&format!("reading the pods of {place}"), parked(client, namespace.as_deref())).await;
-        found.extend(listed.map_err(|error| anyhow!("cannot list the pods of {place}: {}", words(&error)))?);
+        let place = namespace.as_ref().map_or_else(
+            || "all namespaces".to_owned(),
+            |namespace| format!("namespace {namespace}"),
+        );
+        let listed = slowly(
+            &format!("reading the pods of {place}"),
+            parked(client, namespace.as_deref()),
+        )
+        .await;
+        found.extend(
+            listed
+                .map_err(|error| anyhow!("cannot list the pods of {place}: {}", words(&error)))?,
+        );
     }
     Ok(found)
 }
 
 /// Those that are parked still.
-async fn restore<L>(client: &Client, look: impl Fn() -> L, wait: Duration) -> anyhow::Result<Vec<ParkedPod>>
+async fn restore<L>(
+    client: &Client,
+    look: impl Fn() -> L,
+    wait: Duration,
+) -> anyhow::Result<Vec<ParkedPod>>
 where
     L: Future<Output = anyhow::Result<Vec<ParkedPod>>>,
 {
@@ -122,13 +146,19 @@ where
             return Ok(found);
         }
         if waited >= wait + TRYING {
-            reasons.iter().for_each(|reason| eprintln!("error: {reason}"));
+            reasons
+                .iter()
+                .for_each(|reason| eprintln!("error: {reason}"));
             return Ok(found);
         }
         if waited >= wait {
             reasons = bring_all_back(&writer, found).await;
         } else if is_first {
-            eprintln!("{} pods have parked containers; a controller may bring them back for {} s", found.len(), wait.as_secs());
+            eprintln!(
+                "{} pods have parked containers; a controller may bring them back for {} s",
+                found.len(),
+                wait.as_secs()
+            );
         }
         is_first = false;
         sleep(BETWEEN_LOOKS).await;
@@ -141,10 +171,16 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
     for pod in pods {
         let (namespace, name) = pod.key();
         let place = format!("{namespace}/{name}");
-        let images: Vec<_> = pod.swaps().iter().map(|swap| format!("{} has {} again", swap.container, swap.to)).collect();
+        let images: Vec<_> = pod
+            .swaps()
+            .iter()
+            .map(|swap| format!("{} has {} again", swap.container, swap.to))
+            .collect();
         match bring_back(writer, pod).await {
             Ok(()) => eprintln!("{place}: {}", images.join(", ")),
-            Err(Outcome::Denied(words) | Outcome::Failed { error: words, .. }) => reasons.push(format!("{place}: {words}")),
+            Err(Outcome::Denied(words) | Outcome::Failed { error: words, .. }) => {
+                reasons.push(format!("{place}: {words}"))
+            }
             Err(Outcome::Conflict) => reasons.push(format!("{place}: it changes all the time")),
             Err(Outcome::Gone | Outcome::Applied(_)) => {}
         }
@@ -153,11 +189,20 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
 }
 
 fn show(pods: &[ParkedPod], output: Output) -> anyhow::Result<String> {
-    let rows = || pods.iter().flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)));
-    let mut lines = vec![["NAMESPACE", "POD", "CONTAINER", "IMAGE", "REQUEST"].map(str::to_owned).to_vec()];
+    let rows = || {
+        pods.iter()
+            .flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)))
+    };
+    let mut lines = vec![
+        ["NAMESPACE", "POD", "CONTAINER", "IMAGE", "REQUEST"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     lines.extend(rows().map(|(pod, swap)| {
         let (namespace, name) = pod.key();
-        [namespace, name, &swap.container, &swap.to, pod.request()].map(dash).to_vec()
+        [namespace, name, &swap.container, &swap.to, pod.request()]
+            .map(dash)
+            .to_vec()
     }));
     let values: Vec<Value> = rows()
         .map(|(pod, swap)| {

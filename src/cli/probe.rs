@@ -9,7 +9,9 @@ use k8s_openapi::api::core::v1::Node as WholeNode;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
-use swaplet_controller::terminate::probe::{Answer, Images, Interrupt, LABEL, Probe, Probed, Stopped, Tried};
+use swaplet_controller::terminate::probe::{
+    Answer, Images, Interrupt, LABEL, Probe, Probed, Stopped, Tried,
+};
 use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE, Recognised};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::{Node, NodeWire};
@@ -69,7 +71,8 @@ behind, 130 interrupted.";
 pub(super) struct ProbeArgs {
     /// The node
     node: String,
-    /// What the sidecar is swapped to; the main container runs it too (see `swaplet exit-image push`)
+    /// What the sidecar is swapped to; the main container runs it too (see `swaplet exit-image
+    /// push`)
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
     exit_image: ImageReference,
     /// What the sidecar runs (see `swaplet park-image push`)
@@ -78,7 +81,8 @@ pub(super) struct ProbeArgs {
     /// The namespace for the pods [default: the one of the context]
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Seconds that a pod may take to start, and a way to show that it works. That a node ignores an image is certain after a minute
+    /// Seconds that a pod may take to start, and a way to show that it works. That a node ignores
+    /// an image is certain after a minute
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u16).range(5..=3600))]
     timeout: u16,
     #[command(flatten)]
@@ -113,21 +117,34 @@ impl ProbeArgs {
         let client = self.cluster.client().await?;
         let node = ready_node(&client, &self.node).await?;
         let shown = shown(&client, &node, &table, self.state_namespace.as_deref()).await;
-        shown.problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
+        shown
+            .problems
+            .iter()
+            .for_each(|problem| eprintln!("warning: {problem}"));
         let probe = Probe {
-            namespace: self.namespace.unwrap_or_else(|| client.default_namespace().to_owned()),
+            namespace: self
+                .namespace
+                .unwrap_or_else(|| client.default_namespace().to_owned()),
             client,
             recognised: Recognised::of(&node, &table),
             node,
-            images: Images { exit: self.exit_image, park: self.park_image },
+            images: Images {
+                exit: self.exit_image,
+                park: self.park_image,
+            },
             timeout: Duration::from_secs(self.timeout.into()),
             id: id(),
         };
-        let probed = probe.run(interrupt()?, &|line| eprintln!("{}", printable(&line))).await;
+        let probed = probe
+            .run(interrupt()?, &|line| eprintln!("{}", printable(&line)))
+            .await;
         let findings = Findings::of(&probe, &probed, &shown);
         print(&findings.show(self.output)?)?;
         for left in &probed.left {
-            let delete = format!("kubectl delete pods -n {} -l {LABEL}={} --grace-period=0 --force", probe.namespace, probe.id);
+            let delete = format!(
+                "kubectl delete pods -n {} -l {LABEL}={} --grace-period=0 --force",
+                probe.namespace, probe.id
+            );
             eprintln!("error: {}; delete it: {delete}", printable(left));
         }
         Ok(exit_code(&probed))
@@ -146,7 +163,11 @@ fn exit_code(probed: &Probed) -> ExitCode {
     }
     if probed.stopped.is_some() || !probed.left.is_empty() {
         ExitCode::from(CANNOT)
-    } else if probed.tried.iter().any(|tried| tried.answer == Answer::Works) {
+    } else if probed
+        .tried
+        .iter()
+        .any(|tried| tried.answer == Answer::Works)
+    {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -155,15 +176,34 @@ fn exit_code(probed: &Probed) -> ExitCode {
 
 /// A node on which pods start.
 async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
-    let found = Api::<WholeNode>::all(client.clone()).get_opt(name).await.with_context(|| format!("cannot look at node {name}"))?;
-    let Some(whole) = found else { bail!("there is no node {name}; kubectl get nodes lists them") };
-    let conditions = whole.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    if let Some(ready) = conditions.into_iter().find(|condition| condition.type_ == "Ready" && condition.status != "True") {
-        let why = [&ready.reason, &ready.message].into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(": ");
-        bail!("node {name} is not ready ({why}): no pod starts there; probe it when kubectl get nodes says Ready");
+    let found = Api::<WholeNode>::all(client.clone())
+        .get_opt(name)
+        .await
+        .with_context(|| format!("cannot look at node {name}"))?;
+    let Some(whole) = found else {
+        bail!("there is no node {name}; kubectl get nodes lists them")
+    };
+    let conditions = whole
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    if let Some(ready) = conditions
+        .into_iter()
+        .find(|condition| condition.type_ == "Ready" && condition.status != "True")
+    {
+        let why = [&ready.reason, &ready.message]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(": ");
+        bail!(
+            "node {name} is not ready ({why}): no pod starts there; probe it when kubectl get nodes says Ready"
+        );
     }
     let wire: NodeWire = serde_json::from_value(serde_json::to_value(whole)?)?;
-    wire.read().with_context(|| format!("node {name} has no name"))
+    wire.read()
+        .with_context(|| format!("node {name} has no name"))
 }
 
 /// No two probes of a cluster begin in the same nanosecond with the same process id.
@@ -196,12 +236,24 @@ struct Findings<'a> {
 impl<'a> Findings<'a> {
     fn of(probe: &'a Probe, probed: &'a Probed, shown: &'a Shown) -> Self {
         let verdict = verdict(probed, probe.class(probed));
-        let command = verdict.filter(|class| *class != shown.class).map(|class| command(&probe.node, class));
-        Self { probed, node: &probe.node.name, verdict, shown, command }
+        let command = verdict
+            .filter(|class| *class != shown.class)
+            .map(|class| command(&probe.node, class));
+        Self {
+            probed,
+            node: &probe.node.name,
+            verdict,
+            shown,
+            command,
+        }
     }
 
     fn show(&self, output: Output) -> anyhow::Result<String> {
-        let mut lines = vec![["WAY", "RESULT", "SECONDS", "EVIDENCE"].map(str::to_owned).to_vec()];
+        let mut lines = vec![
+            ["WAY", "RESULT", "SECONDS", "EVIDENCE"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         lines.extend(self.probed.tried.iter().map(cells));
         let mut text = render(output, &lines, &self.value())?;
         if output.is_table() && lines.len() > 1 {
@@ -212,7 +264,12 @@ impl<'a> Findings<'a> {
 
     fn words(&self, wide: bool) -> String {
         let mut text = String::from("\n");
-        for tried in self.probed.tried.iter().filter(|tried| wide || tried.answer != Answer::Works) {
+        for tried in self
+            .probed
+            .tried
+            .iter()
+            .filter(|tried| wide || tried.answer != Answer::Works)
+        {
             text.push_str(&format!("{}: {}\n", tried.way, printable(&tried.note)));
         }
         let (node, Shown { class, why, .. }) = (self.node, self.shown);
@@ -232,7 +289,10 @@ impl<'a> Findings<'a> {
 
     /// Whether a pod has shown what is not concluded from one pod.
     fn is_doubtful(&self) -> bool {
-        self.probed.tried.iter().any(|tried| tried.proved == Some(Proved::Inert))
+        self.probed
+            .tried
+            .iter()
+            .any(|tried| tried.proved == Some(Proved::Inert))
     }
 
     fn value(&self) -> Value {
@@ -248,19 +308,40 @@ impl<'a> Findings<'a> {
 /// The class, where the pods have shown it.
 fn verdict(probed: &Probed, class: NodeClass) -> Option<NodeClass> {
     // On a kubelet a swap that works is no news, so nothing is proved.
-    let works = |tried: &Tried| tried.way.swaps() && tried.answer == Answer::Works && class.is_kubelet();
-    let shows = |tried: &Tried| works(tried) || tried.proved.is_some_and(|proved| proved.class(class) == class);
+    let works =
+        |tried: &Tried| tried.way.swaps() && tried.answer == Answer::Works && class.is_kubelet();
+    let shows = |tried: &Tried| {
+        works(tried)
+            || tried
+                .proved
+                .is_some_and(|proved| proved.class(class) == class)
+    };
     probed.tried.iter().any(shows).then_some(class)
 }
 
 fn command(node: &Node, class: NodeClass) -> String {
-    let overwrite = if node.labels.contains_key(OVERRIDE) { " --overwrite" } else { "" };
-    format!("kubectl label node {} {OVERRIDE}={class}{overwrite}", node.name)
+    let overwrite = if node.labels.contains_key(OVERRIDE) {
+        " --overwrite"
+    } else {
+        ""
+    };
+    format!(
+        "kubectl label node {} {OVERRIDE}={class}{overwrite}",
+        node.name
+    )
 }
 
 fn cells(tried: &Tried) -> Vec<String> {
-    let seconds = tried.took.map(|took| format!("{:.1}", took.as_secs_f32())).unwrap_or_default();
-    vec![tried.way.to_string(), tried.answer.to_string(), dash(seconds), dash(tried.evidence.join(", "))]
+    let seconds = tried
+        .took
+        .map(|took| format!("{:.1}", took.as_secs_f32()))
+        .unwrap_or_default();
+    vec![
+        tried.way.to_string(),
+        tried.answer.to_string(),
+        dash(seconds),
+        dash(tried.evidence.join(", ")),
+    ]
 }
 
 fn entry(tried: &Tried) -> Value {
@@ -281,30 +362,73 @@ mod tests {
     fn tried(way: Way, answer: Answer, seconds: f32, evidence: &[&str], note: &str) -> Tried {
         let evidence = evidence.iter().map(|part| (*part).to_owned()).collect();
         let proved = (answer == Answer::Fails(Reason::SwapRejected)).then_some(Proved::Rejects);
-        Tried { way, answer, took: Some(Duration::from_secs_f32(seconds)), evidence, note: note.to_owned(), proved }
+        Tried {
+            way,
+            answer,
+            took: Some(Duration::from_secs_f32(seconds)),
+            evidence,
+            note: note.to_owned(),
+            proved,
+        }
     }
 
     fn rejects() -> Probed {
         let told = ["same containerID", "pod Pending (ProviderFailed)"];
-        let rejected = tried(Way::SwapOnFailure, Answer::Fails(Reason::SwapRejected), 0.42, &told, "the provider has \u{1b}failed");
-        let works = tried(Way::Finish, Answer::Works, 0.3, &["pod Succeeded"], "the pod is Succeeded");
-        Probed { tried: vec![rejected, works], ..Probed::default() }
+        let rejected = tried(
+            Way::SwapOnFailure,
+            Answer::Fails(Reason::SwapRejected),
+            0.42,
+            &told,
+            "the provider has \u{1b}failed",
+        );
+        let works = tried(
+            Way::Finish,
+            Answer::Works,
+            0.3,
+            &["pod Succeeded"],
+            "the pod is Succeeded",
+        );
+        Probed {
+            tried: vec![rejected, works],
+            ..Probed::default()
+        }
     }
 
     fn unknown() -> Shown {
-        Shown { class: NodeClass::Unknown, why: "label type=virtual-kubelet".to_owned(), problems: Vec::new() }
+        Shown {
+            class: NodeClass::Unknown,
+            why: "label type=virtual-kubelet".to_owned(),
+            problems: Vec::new(),
+        }
     }
 
-    fn findings<'a>(probed: &'a Probed, verdict: Option<NodeClass>, shown: &'a Shown) -> Findings<'a> {
-        let node = Node { name: "vk".into(), ..Node::default() };
-        let command = verdict.filter(|class| *class != shown.class).map(|class| command(&node, class));
-        Findings { probed, node: "vk", verdict, shown, command }
+    fn findings<'a>(
+        probed: &'a Probed,
+        verdict: Option<NodeClass>,
+        shown: &'a Shown,
+    ) -> Findings<'a> {
+        let node = Node {
+            name: "vk".into(),
+            ..Node::default()
+        };
+        let command = verdict
+            .filter(|class| *class != shown.class)
+            .map(|class| command(&node, class));
+        Findings {
+            probed,
+            node: "vk",
+            verdict,
+            shown,
+            command,
+        }
     }
 
     #[test]
     fn the_table_says_what_works_what_does_not_and_what_to_do() {
         let (probed, shown) = (rejects(), unknown());
-        let text = findings(&probed, Some(NodeClass::VirtualRejects), &shown).show(Output::Table).unwrap();
+        let text = findings(&probed, Some(NodeClass::VirtualRejects), &shown)
+            .show(Output::Table)
+            .unwrap();
         let expected = [
             "WAY                    RESULT         SECONDS   EVIDENCE",
             "swap under OnFailure   SwapRejected   0.4       same containerID, pod Pending (ProviderFailed)",
@@ -320,13 +444,27 @@ mod tests {
     #[test]
     fn what_is_known_already_or_was_not_proved_needs_no_label() {
         let (probed, shown) = (rejects(), unknown());
-        let same = Shown { class: NodeClass::VirtualRejects, ..unknown() };
-        let known = findings(&probed, Some(NodeClass::VirtualRejects), &same).show(Output::Table).unwrap();
-        assert!(known.ends_with("so there is nothing to do.\n") && !known.contains("kubectl"), "{known}");
+        let same = Shown {
+            class: NodeClass::VirtualRejects,
+            ..unknown()
+        };
+        let known = findings(&probed, Some(NodeClass::VirtualRejects), &same)
+            .show(Output::Table)
+            .unwrap();
+        assert!(
+            known.ends_with("so there is nothing to do.\n") && !known.contains("kubectl"),
+            "{known}"
+        );
         let nothing = findings(&probed, None, &shown).show(Output::Table).unwrap();
-        assert!(nothing.contains("Nothing was proved about node vk") && !nothing.contains("kubectl"), "{nothing}");
+        assert!(
+            nothing.contains("Nothing was proved about node vk") && !nothing.contains("kubectl"),
+            "{nothing}"
+        );
         let none = Probed::default();
-        assert_eq!(findings(&none, None, &shown).show(Output::Table).unwrap(), "");
+        assert_eq!(
+            findings(&none, None, &shown).show(Output::Table).unwrap(),
+            ""
+        );
     }
 
     #[test]
@@ -335,26 +473,50 @@ mod tests {
         probed.tried[0].answer = Answer::Fails(Reason::SwapWithoutEffect);
         probed.tried[0].proved = Some(Proved::Inert);
         assert_eq!(verdict(&probed, NodeClass::Kubelet), None);
-        assert_eq!(verdict(&probed, NodeClass::VirtualInert), Some(NodeClass::VirtualInert));
-        let ordinary = Shown { class: NodeClass::Kubelet, ..unknown() };
-        let text = findings(&probed, None, &ordinary).show(Output::Table).unwrap();
-        assert!(text.contains("Not judged") && text.ends_with("kubectl label node vk swaplet.io/node-class=VirtualInert\n"), "{text}");
+        assert_eq!(
+            verdict(&probed, NodeClass::VirtualInert),
+            Some(NodeClass::VirtualInert)
+        );
+        let ordinary = Shown {
+            class: NodeClass::Kubelet,
+            ..unknown()
+        };
+        let text = findings(&probed, None, &ordinary)
+            .show(Output::Table)
+            .unwrap();
+        assert!(
+            text.contains("Not judged")
+                && text.ends_with("kubectl label node vk swaplet.io/node-class=VirtualInert\n"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_label_that_is_there_is_overwritten() {
         let labels = [(OVERRIDE.into(), "VirtualUpdates".into())].into();
-        let node = Node { name: "vk".into(), labels, ..Node::default() };
+        let node = Node {
+            name: "vk".into(),
+            labels,
+            ..Node::default()
+        };
         assert!(command(&node, NodeClass::VirtualInert).ends_with("=VirtualInert --overwrite"));
     }
 
     #[test]
     fn programs_get_the_same() {
         let (probed, shown) = (rejects(), unknown());
-        let json: Value =
-            serde_json::from_str(&findings(&probed, Some(NodeClass::VirtualRejects), &shown).show(Output::Json).unwrap()).unwrap();
+        let json: Value = serde_json::from_str(
+            &findings(&probed, Some(NodeClass::VirtualRejects), &shown)
+                .show(Output::Json)
+                .unwrap(),
+        )
+        .unwrap();
         assert_eq!(
-            (&json["ways"][0]["result"], &json["ways"][0]["works"], &json["ways"][0]["proved"]),
+            (
+                &json["ways"][0]["result"],
+                &json["ways"][0]["works"],
+                &json["ways"][0]["proved"]
+            ),
             (&json!("SwapRejected"), &json!(false), &json!("Rejects"))
         );
         assert_eq!(

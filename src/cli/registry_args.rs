@@ -15,15 +15,28 @@ use crate::image::registry::RegistryOptions;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RegistryArgs {
-    /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for loopback addresses)
-    #[arg(long, value_name = "HOST", env = "SWAPLET_PLAIN_HTTP", value_delimiter = ',')]
+    /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for
+    /// loopback addresses)
+    #[arg(
+        long,
+        value_name = "HOST",
+        env = "SWAPLET_PLAIN_HTTP",
+        value_delimiter = ','
+    )]
     plain_http: Vec<String>,
 
-    /// Speak to this registry host, with or without port, although its address is link-local or the name of a Service (repeatable)
-    #[arg(long, value_name = "HOST", env = "SWAPLET_ALLOW_HOST", value_delimiter = ',')]
+    /// Speak to this registry host, with or without port, although its address is link-local or the
+    /// name of a Service (repeatable)
+    #[arg(
+        long,
+        value_name = "HOST",
+        env = "SWAPLET_ALLOW_HOST",
+        value_delimiter = ','
+    )]
     allow_host: Vec<String>,
 
-    /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or ~/.docker/config.json]
+    /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or
+    /// ~/.docker/config.json]
     #[arg(long, value_name = "FILE", env = "SWAPLET_DOCKER_CONFIG")]
     docker_config: Option<PathBuf>,
 }
@@ -31,25 +44,41 @@ pub(super) struct RegistryArgs {
 impl RegistryArgs {
     /// The hosts, with everything else as it is by default.
     pub(super) fn options(&self) -> RegistryOptions {
-        RegistryOptions { plain_http: self.plain_http.clone(), allowed: self.allow_host.clone(), ..RegistryOptions::default() }
+        RegistryOptions {
+            plain_http: self.plain_http.clone(),
+            allowed: self.allow_host.clone(),
+            ..RegistryOptions::default()
+        }
     }
 
-    /// How exit images are pushed, if the rules want any. The credentials are read before each push: they may have been renewed.
+    /// How exit images are pushed, if the rules want any. The credentials are read before each
+    /// push: they may have been renewed.
     pub(super) fn push(self, rules: &Rules) -> Option<Push> {
         let repository = rules.exit_images.repository()?.clone();
         Some(Push::by(move |paths| {
-            let (repository, options, credentials) = (repository.clone(), self.options(), self.credentials(&repository));
+            let (repository, options, credentials) = (
+                repository.clone(),
+                self.options(),
+                self.credentials(&repository),
+            );
             async move { push_derived(&repository, credentials, options, &paths).await }
         }))
     }
 
-    /// How the digests of tags are asked for that somebody else names, who must not choose this machine, nor be shown what only its
-    /// credentials can see.
+    /// How the digests of tags are asked for that somebody else names, who must not choose this
+    /// machine, nor be shown what only its credentials can see.
     pub(super) fn resolve_for_others(&self, pins: PinArgs) -> Resolve {
         let args = self.clone();
-        let options = RegistryOptions { reach: pins.reach(), ..self.options() };
+        let options = RegistryOptions {
+            reach: pins.reach(),
+            ..self.options()
+        };
         Resolve::by(move |image| {
-            let credentials = if pins.shows_credentials(&image) { args.credentials(&image) } else { Ok(Credentials::Anonymous) };
+            let credentials = if pins.shows_credentials(&image) {
+                args.credentials(&image)
+            } else {
+                Ok(Credentials::Anonymous)
+            };
             let options = options.clone();
             async move { resolve(&image, credentials, options).await }
         })
@@ -64,8 +93,12 @@ impl RegistryArgs {
         })
     }
 
-    /// The credentials for the repository of `reference`, read anew: a file may have been renewed since.
-    pub(super) fn credentials(&self, reference: &ImageReference) -> Result<Credentials, DockerConfigError> {
+    /// The credentials for the repository of `reference`, read anew: a file may have been renewed
+    /// since.
+    pub(super) fn credentials(
+        &self,
+        reference: &ImageReference,
+    ) -> Result<Credentials, DockerConfigError> {
         match &self.docker_config {
             Some(file) => DockerConfig::load_from(file)?.credentials(reference),
             None => DockerConfig::load()?.credentials(reference),

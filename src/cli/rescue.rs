@@ -66,7 +66,8 @@ containers succeeded; 2 wrong usage, or the pods cannot be read.";
 
 /// End the Job pods that are stuck now, once, without installing anything
 ///
-/// Lists the pods whose main containers are done and whose sidecars still run, and ends them by the same decisions as `swaplet run`.
+/// Lists the pods whose main containers are done and whose sidecars still run, and ends them by the
+/// same decisions as `swaplet run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RescueArgs {
@@ -84,7 +85,8 @@ pub(super) struct RescueArgs {
     timeout: u32,
     #[command(flatten)]
     rules: RulesArgs,
-    /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: it is looked for in all]
+    /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: it is
+    /// looked for in all]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// How to print the pods
@@ -108,15 +110,31 @@ impl RescueArgs {
     }
 
     async fn rescue(self) -> anyhow::Result<ExitCode> {
-        let Self { dry_run, namespace, all_namespaces, timeout, mut rules, state_namespace, output, registry, cluster } = self;
+        let Self {
+            dry_run,
+            namespace,
+            all_namespaces,
+            timeout,
+            mut rules,
+            state_namespace,
+            output,
+            registry,
+            cluster,
+        } = self;
         if dry_run && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
-            remark(&format!("no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here"));
+            remark(&format!(
+                "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here"
+            ));
         }
         let rules = rules.rules()?;
         let client = cluster.client().await?;
-        let namespace = (!all_namespaces).then(|| namespace.unwrap_or_else(|| client.default_namespace().to_owned()));
-        let scope = Scope { namespace, state_namespace };
+        let namespace = (!all_namespaces)
+            .then(|| namespace.unwrap_or_else(|| client.default_namespace().to_owned()));
+        let scope = Scope {
+            namespace,
+            state_namespace,
+        };
         let (snapshot, stuck) = look(&client, &rules, &scope).await?;
         if dry_run || stuck.is_empty() {
             print(&rows::listed(&stuck, output, snapshot.taken_at())?)?;
@@ -136,19 +154,49 @@ impl RescueArgs {
             state_namespace: None,
             predownload: false,
             leadership: Leadership::undisputed(),
-            selection: Some(Selection { pods, kept: snapshot.kept().clone(), progress }),
+            selection: Some(Selection {
+                pods,
+                kept: snapshot.kept().clone(),
+                progress,
+            }),
         };
-        let rescue = work(client, settings, Rescue::new(stuck, news), Duration::from_secs(timeout.into())).await?;
+        let rescue = work(
+            client,
+            settings,
+            Rescue::new(stuck, news),
+            Duration::from_secs(timeout.into()),
+        )
+        .await?;
         print(&rescue.table(output, snapshot.taken_at())?)?;
-        Ok(if rescue.all_well() { ExitCode::SUCCESS } else { ExitCode::from(SOME_LEFT) })
+        Ok(if rescue.all_well() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(SOME_LEFT)
+        })
     }
 }
 
-async fn look(client: &Client, rules: &Rules, scope: &Scope) -> anyhow::Result<(Snapshot, Vec<Stuck>)> {
-    let place = scope.namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
-    let taken = slowly(&format!("reading the pods of {place}"), Snapshot::take(client, rules.clone(), scope)).await;
-    let hint = if scope.namespace.is_none() { "; -n NAMESPACE needs the right for one namespace only" } else { "" };
-    let snapshot = taken.map_err(|error| anyhow!("cannot list the pods of {place}: {}{hint}", words(&error)))?;
+async fn look(
+    client: &Client,
+    rules: &Rules,
+    scope: &Scope,
+) -> anyhow::Result<(Snapshot, Vec<Stuck>)> {
+    let place = scope.namespace.as_ref().map_or_else(
+        || "all namespaces".to_owned(),
+        |namespace| format!("namespace {namespace}"),
+    );
+    let taken = slowly(
+        &format!("reading the pods of {place}"),
+        Snapshot::take(client, rules.clone(), scope),
+    )
+    .await;
+    let hint = if scope.namespace.is_none() {
+        "; -n NAMESPACE needs the right for one namespace only"
+    } else {
+        ""
+    };
+    let snapshot = taken
+        .map_err(|error| anyhow!("cannot list the pods of {place}: {}{hint}", words(&error)))?;
     let stuck = Stuck::all(&snapshot);
     snapshot.remarks().iter().for_each(|words| remark(words));
     if stuck.is_empty() {
@@ -167,7 +215,12 @@ fn remark(words: &str) {
 }
 
 /// Runs the controller until there is nothing more to hope for.
-async fn work(client: Client, settings: Settings, mut rescue: Rescue, patience: Duration) -> anyhow::Result<Rescue> {
+async fn work(
+    client: Client,
+    settings: Settings,
+    mut rescue: Rescue,
+    patience: Duration,
+) -> anyhow::Result<Rescue> {
     let (stop, ended) = oneshot::channel::<()>();
     let metrics = Metrics::register(&mut Registry::default());
     let mut controller = tokio::spawn(run(client, settings, metrics, Health::default(), async {
@@ -195,6 +248,11 @@ async fn work(client: Client, settings: Settings, mut rescue: Rescue, patience: 
     drop(stop);
     controller.await?.context("while stopping")?;
     rescue.rest();
-    eprintln!("{} of {} pods have ended, in {} s", rescue.ended(), rescue.len(), start.elapsed().as_secs());
+    eprintln!(
+        "{} of {} pods have ended, in {} s",
+        rescue.ended(),
+        rescue.len(),
+        start.elapsed().as_secs()
+    );
     Ok(rescue)
 }

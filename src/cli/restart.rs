@@ -87,7 +87,8 @@ Exit codes:
 
 /// Restart containers of running pods, and nothing else of them
 ///
-/// TARGET is a pod (NAME or pod/NAME; several are one after another), or the workload whose pods it is: deploy/NAME, sts/NAME, ds/NAME.
+/// TARGET is a pod (NAME or pod/NAME; several are one after another), or the workload whose pods it
+/// is: deploy/NAME, sts/NAME, ds/NAME.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RestartArgs {
@@ -140,18 +141,38 @@ impl RestartArgs {
     }
 
     async fn restart(self) -> anyhow::Result<u8> {
-        let target = Target::read(&self.targets, self.selector.as_deref()).map_err(anyhow::Error::msg)?;
+        let target =
+            Target::read(&self.targets, self.selector.as_deref()).map_err(anyhow::Error::msg)?;
         let containers = distinct(&self.containers)?;
         let client = self.cluster.client().await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let group = Group { client: client.clone(), namespace: namespace.clone(), target };
-        let plan =
-            Plan::of(&group.target, &containers, group.look().await?).map_err(|problems| anyhow::Error::msg(problems.join("\nerror: ")))?;
-        plan.left_out.iter().for_each(|pod| eprintln!("left out: {pod}"));
+        let namespace = self
+            .namespace
+            .clone()
+            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let group = Group {
+            client: client.clone(),
+            namespace: namespace.clone(),
+            target,
+        };
+        let plan = Plan::of(&group.target, &containers, group.look().await?)
+            .map_err(|problems| anyhow::Error::msg(problems.join("\nerror: ")))?;
+        plan.left_out
+            .iter()
+            .for_each(|pod| eprintln!("left out: {pod}"));
         let way = self.way(&client, &namespace).await?;
-        let budgets = (!self.ignore_disruption_budgets).then_some(DisruptionBudgets { client, namespace });
+        let budgets =
+            (!self.ignore_disruption_budgets).then_some(DisruptionBudgets { client, namespace });
         let ignores_failures = self.strategy.ignores_failures();
-        let mut roll = Roll::new(Settings { group, budgets, way, limit: self.max_unavailable, ignores_failures }, plan.members);
+        let mut roll = Roll::new(
+            Settings {
+                group,
+                budgets,
+                way,
+                limit: self.max_unavailable,
+                ignores_failures,
+            },
+            plan.members,
+        );
         if self.dry_run {
             print(&roll.dry_run(self.output).await?)?;
             return Ok(0);
@@ -170,14 +191,24 @@ impl RestartArgs {
     /// By requests, where the cluster knows them.
     async fn way(&self, client: &Client, namespace: &str) -> anyhow::Result<Way> {
         let strategy = self.strategy.clone();
-        let resources = Discovery::new(client.clone()).resources().await.map_err(anyhow::Error::msg);
+        let resources = Discovery::new(client.clone())
+            .resources()
+            .await
+            .map_err(anyhow::Error::msg);
         let known = resources.map(|resources| resources.serve(PLURAL));
-        if !self.direct && known.context("cannot ask whether the cluster knows ContainerRecreateRequests")? {
+        if !self.direct
+            && known.context("cannot ask whether the cluster knows ContainerRecreateRequests")?
+        {
             let deadline = Duration::from_secs(strategy.timeout.into());
-            return Ok(Way::Asked(Box::new(Asked::new(Requests::new(client.clone(), namespace, strategy, time_of_day()), deadline))));
+            return Ok(Way::Asked(Box::new(Asked::new(
+                Requests::new(client.clone(), namespace, strategy, time_of_day()),
+                deadline,
+            ))));
         }
         if !self.direct {
-            eprintln!("the cluster has no ContainerRecreateRequests: the images of the pods are changed directly");
+            eprintln!(
+                "the cluster has no ContainerRecreateRequests: the images of the pods are changed directly"
+            );
         }
         if strategy.unready_grace_period.is_some() {
             bail!(
@@ -185,14 +216,25 @@ impl RestartArgs {
             );
         }
         if !self.wait {
-            bail!("without requests this program restarts the containers itself, so it has to wait");
+            bail!(
+                "without requests this program restarts the containers itself, so it has to wait"
+            );
         }
-        Ok(Way::Direct(Box::new(Direct::new(client.clone(), namespace, strategy))))
+        Ok(Way::Direct(Box::new(Direct::new(
+            client.clone(),
+            namespace,
+            strategy,
+        ))))
     }
 }
 
 fn code(members: &[Member], interrupted: bool) -> u8 {
-    let fine = |member: &Member| !matches!(member.state, State::Over(Outcome::Failed(_) | Outcome::NotStarted(_) | Outcome::Left(_)));
+    let fine = |member: &Member| {
+        !matches!(
+            member.state,
+            State::Over(Outcome::Failed(_) | Outcome::NotStarted(_) | Outcome::Left(_))
+        )
+    };
     match interrupted {
         true => INTERRUPTED,
         false if members.iter().all(fine) => 0,
@@ -202,7 +244,10 @@ fn code(members: &[Member], interrupted: bool) -> u8 {
 
 /// A container named twice would be refused with all others.
 fn distinct(containers: &[String]) -> anyhow::Result<Vec<String>> {
-    let twice = containers.iter().enumerate().find(|(index, name)| containers[..*index].contains(name));
+    let twice = containers
+        .iter()
+        .enumerate()
+        .find(|(index, name)| containers[..*index].contains(name));
     match twice {
         Some((_, name)) => bail!("-c names {name} twice"),
         None if containers.iter().any(String::is_empty) => bail!("-c has an empty name"),

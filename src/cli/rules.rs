@@ -22,7 +22,8 @@ pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
 /// How nodes are recognised.
 #[derive(Debug, Args)]
 pub struct NodeTableArgs {
-    /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet nodes --help`)
+    /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet
+    /// nodes --help`)
     #[arg(long, value_name = "FILE", env = "SWAPLET_NODE_CLASSES")]
     node_classes: Option<PathBuf>,
 }
@@ -32,8 +33,11 @@ impl NodeTableArgs {
     /// The file cannot be read or used; says which row and field, and the fix.
     pub fn table(&self) -> anyhow::Result<NodeTable> {
         let built_in = NodeTable::built_in();
-        let Some(file) = &self.node_classes else { return Ok(built_in) };
-        let read = || anyhow::Ok(NodeTable::read(&std::fs::read_to_string(file)?)?.before(&built_in));
+        let Some(file) = &self.node_classes else {
+            return Ok(built_in);
+        };
+        let read =
+            || anyhow::Ok(NodeTable::read(&std::fs::read_to_string(file)?)?.before(&built_in));
         read().with_context(|| format!("--node-classes {}", file.display()))
     }
 }
@@ -44,24 +48,33 @@ pub struct RulesArgs {
     /// The image that sidecars are swapped to; a static program that exits 0 at once
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
     exit_image: Option<ImageReference>,
-    /// Other exit images that pods may name; * stands for any characters except / and @. List nothing but exit images: a container
-    /// that shows one of these counts as ended
+    /// Other exit images that pods may name; * stands for any characters except / and @. List
+    /// nothing but exit images: a container that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
-    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
-    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
+    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for`
+    /// has told
+    #[arg(
+        long,
+        value_name = "PATH,...",
+        env = "SWAPLET_EXIT_IMAGE_PATHS",
+        value_delimiter = ',',
+        requires = "exit_image"
+    )]
     exit_image_paths: Vec<String>,
-    /// Derive exit images for the paths that --exit-image does not have, and keep them here: a repository for nothing else, which the
-    /// nodes can pull from
+    /// Derive exit images for the paths that --exit-image does not have, and keep them here: a
+    /// repository for nothing else, which the nodes can pull from
     #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
     derived_repository: Option<ImageReference>,
-    /// Swap images on all virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
-    /// container of it runs, it fails a pod whose work is done [default: where the row of the node says so, or a pod has proved it]
+    /// Swap images on all virtual nodes of class VirtualUpdates also under restartPolicy Never:
+    /// where the provider judges the pod while no container of it runs, it fails a pod whose work
+    /// is done [default: where the row of the node says so, or a pod has proved it]
     #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
     swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
-    /// Whether the phase of a pod may be written where swapping images does not end it; needs patch of pods/status
+    /// Whether the phase of a pod may be written where swapping images does not end it; needs patch
+    /// of pods/status
     #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
     finish: FinishArg,
     /// What to try first, on nodes that have it [default: swap]
@@ -88,15 +101,16 @@ enum PreferArg {
     Swap,
     /// Write the phase of the pod; then no exit image has to be named
     Finish,
-    /// On nodes with OpenKruise's daemon: ask it, by a ContainerRecreateRequest. A sidecar that does not exit with 0 on SIGTERM then
-    /// fails a pod under Never
+    /// On nodes with OpenKruise's daemon: ask it, by a ContainerRecreateRequest. A sidecar that
+    /// does not exit with 0 on SIGTERM then fails a pod under Never
     Crr,
 }
 
 /// [`Coexist`] as a flag.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum CoexistArg {
-    /// While OpenKruise's SidecarTerminator is on, leave it the pods that it acts on, and take the others
+    /// While OpenKruise's SidecarTerminator is on, leave it the pods that it acts on, and take the
+    /// others
     Auto,
     /// While OpenKruise's manager is there, leave it every pod
     Defer,
@@ -107,7 +121,9 @@ enum CoexistArg {
 impl RulesArgs {
     /// Whether no exit image is named, and one has to be.
     pub fn needs_exit_image(&self) -> bool {
-        self.exit_image.is_none() && self.exit_images.is_empty() && self.prefer != Some(PreferArg::Finish)
+        self.exit_image.is_none()
+            && self.exit_images.is_empty()
+            && self.prefer != Some(PreferArg::Finish)
     }
 
     /// The exit image that is named.
@@ -121,27 +137,47 @@ impl RulesArgs {
     }
 
     /// # Errors
-    /// No exit image is named and no other way comes first, a path cannot be in one, the file of node classes cannot be used, or what is
-    /// preferred is not allowed.
+    /// No exit image is named and no other way comes first, a path cannot be in one, the file of
+    /// node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
         ensure!(
             !self.needs_exit_image(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or do without it with --prefer=finish"
         );
-        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer, coexist } = self;
+        let Self {
+            exit_image,
+            exit_images,
+            exit_image_paths,
+            derived_repository,
+            swap_under_never,
+            nodes,
+            finish,
+            prefer,
+            coexist,
+        } = self;
         ensure!(
             finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
         let prefer = prefer.map(PreferArg::method);
-        let allowed = AllowedMethods { prefer, finish: finish == FinishArg::Allowed, recreate: true, swap_under_never };
+        let allowed = AllowedMethods {
+            prefer,
+            finish: finish == FinishArg::Allowed,
+            recreate: true,
+            swap_under_never,
+        };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
         let exit_images = match derived_repository {
             Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
             None => exit_images,
         };
-        Ok(Rules { exit_images, allowed, node_table: nodes.table()?, coexist: coexist.into() })
+        Ok(Rules {
+            exit_images,
+            allowed,
+            node_table: nodes.table()?,
+            coexist: coexist.into(),
+        })
     }
 }
 
@@ -167,7 +203,12 @@ impl From<CoexistArg> for Coexist {
 
 /// Derived images are written by their digest.
 fn repository(written: &str) -> Result<ImageReference, String> {
-    let named = |end: char| written.rsplit('/').next().is_some_and(|last| last.contains(end));
+    let named = |end: char| {
+        written
+            .rsplit('/')
+            .next()
+            .is_some_and(|last| last.contains(end))
+    };
     if named(':') || named('@') {
         return Err("name a repository alone, without tag and digest, such as registry.example/swaplet/derived".to_owned());
     }
@@ -181,12 +222,25 @@ mod tests {
 
     use super::*;
 
-    /// Tests of decisions about an installation where nothing is said (`tests/decisions/expect.rs`) go by it.
+    /// Tests of decisions about an installation where nothing is said (`tests/decisions/expect.rs`)
+    /// go by it.
     #[test]
     fn t1_the_shipped_methods_is_the_one_that_decisions_are_tested_with() {
         let args = ["run", "--exit-image", "registry.example/exit:v1"];
         let matches = RulesArgs::augment_args(Command::new("run")).get_matches_from(args);
-        let allowed = RulesArgs::from_arg_matches(&matches).unwrap().rules().unwrap().allowed;
-        assert_eq!(allowed, AllowedMethods { prefer: None, finish: true, recreate: true, swap_under_never: false });
+        let allowed = RulesArgs::from_arg_matches(&matches)
+            .unwrap()
+            .rules()
+            .unwrap()
+            .allowed;
+        assert_eq!(
+            allowed,
+            AllowedMethods {
+                prefer: None,
+                finish: true,
+                recreate: true,
+                swap_under_never: false
+            }
+        );
     }
 }

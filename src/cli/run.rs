@@ -70,8 +70,8 @@ events.events.k8s.io, and to list and watch nodes (without that, every node coun
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm"]).multiple(true)))]
 pub struct RunArgs {
-    /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags, without the dashes in front.; it is read at
-    /// the start
+    /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags,
+    /// without the dashes in front.; it is read at the start
     #[arg(long, value_name = "FILE", env = "SWAPLET_CONFIG")]
     config: Option<PathBuf>,
     /// Print what it would run with, and where that comes from, in the form of --config, and exit
@@ -79,7 +79,8 @@ pub struct RunArgs {
     print_config: bool,
     #[command(flatten)]
     controller: ControllerArgs,
-    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
+    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand
+    /// by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
     /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
@@ -115,13 +116,22 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { config: _, print_config, controller, leader_elect, listen, log_format, cluster, origins } = self;
+        let Self {
+            config: _,
+            print_config,
+            controller,
+            leader_elect,
+            listen,
+            log_format,
+            cluster,
+            origins,
+        } = self;
         if print_config {
             super::print(&yaml(&origins))?;
             return Ok(ExitCode::SUCCESS);
         }
-        // Before all else: the first process of a container is not ended by a signal that it does not handle, and would lead in a pod that is
-        // being deleted.
+        // Before all else: the first process of a container is not ended by a signal that it does
+        // not handle, and would lead in a pod that is being deleted.
         let stopped = stopped()?;
         let settings = controller.settings()?;
         start_log(log_format);
@@ -130,14 +140,23 @@ impl RunArgs {
         let (metrics, health) = start_serving(listen).await?;
         let (terminate, restart) = (settings.selection.is_none(), settings.restart.is_some());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
-        let (instance, namespace) = (settings.instance.clone(), settings.state_namespace.clone().filter(|_| leader_elect));
+        let (instance, namespace) = (
+            settings.instance.clone(),
+            settings.state_namespace.clone().filter(|_| leader_elect),
+        );
         if let Some(namespace) = namespace {
-            tracing::info!(namespace, "standing by until this process holds the Lease swaplet");
+            tracing::info!(
+                namespace,
+                "standing by until this process holds the Lease swaplet"
+            );
             let keeper = LeaseKeeper::start(lease_client, &namespace, &instance, health.clone());
             run_while_leading(client, &settings, metrics, health, keeper, stopped).await?;
         } else {
             metrics.leads.set(1);
-            let settings = Settings { leadership: Leadership::undisputed(), ..settings };
+            let settings = Settings {
+                leadership: Leadership::undisputed(),
+                ..settings
+            };
             run(client, settings, metrics, health, stopped).await?;
         }
         tracing::info!("stopped");
@@ -150,7 +169,9 @@ async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, H
     let metrics = Metrics::register(&mut registry);
     let health = Health::default();
     if let Some(address) = listen {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("--listen {address}"))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("--listen {address}"))?;
         tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz and /metrics");
         tokio::spawn(serve(listener, Arc::new(registry), health.clone()));
     }
@@ -159,7 +180,10 @@ async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, H
 
 /// The pod's name in a cluster, the machine's elsewhere.
 pub(super) fn instance() -> String {
-    ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "swaplet".to_owned())
+    ["POD_NAME", "HOSTNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .unwrap_or_else(|| "swaplet".to_owned())
 }
 
 /// Completes on SIGTERM or SIGINT.
@@ -176,9 +200,17 @@ pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
 
 pub(super) fn start_log(format: LogFormat) {
     // kube logs each request as a span; at info that would be every write twice.
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let builder = if std::io::stderr().is_terminal() { builder } else { builder.with_ansi(false) };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| "info,kube=warn".into());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    let builder = if std::io::stderr().is_terminal() {
+        builder
+    } else {
+        builder.with_ansi(false)
+    };
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

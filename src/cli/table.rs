@@ -9,7 +9,8 @@ use serde_json::Value;
 /// Between columns, as in kubectl.
 const GAP: usize = 3;
 
-/// The longest cell, in characters: what comes from objects has any length, and a line is to be read.
+/// The longest cell, in characters: what comes from objects has any length, and a line is to be
+/// read.
 const CELL: usize = 200;
 /// The longest of those that end a line, which may be whole sentences: as long as an Event.
 const LAST_CELL: usize = 1024;
@@ -31,7 +32,11 @@ impl Output {
 }
 
 /// The first line is the header; a table of nothing else is empty. For programs the value counts.
-pub(super) fn render(output: Output, lines: &[Vec<String>], value: &Value) -> anyhow::Result<String> {
+pub(super) fn render(
+    output: Output,
+    lines: &[Vec<String>],
+    value: &Value,
+) -> anyhow::Result<String> {
     Ok(match output {
         Output::Table | Output::Wide if lines.len() < 2 => String::new(),
         Output::Table | Output::Wide => aligned(lines),
@@ -51,18 +56,41 @@ pub(super) fn yaml(value: &Value) -> anyhow::Result<String> {
 /// A cell is never empty, so that columns can be counted.
 pub(super) fn dash(text: impl Into<String>) -> String {
     let text = text.into();
-    if text.is_empty() { "-".to_owned() } else { text }
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text
+    }
 }
 
 /// Columns as wide as their longest cell.
 pub(super) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
-    let most = |column: usize| if column + 1 == columns { LAST_CELL } else { CELL };
-    let cells = |line: &Vec<String>| line.iter().enumerate().map(|(column, cell)| shortened(&printable(cell), most(column))).collect();
+    let most = |column: usize| {
+        if column + 1 == columns {
+            LAST_CELL
+        } else {
+            CELL
+        }
+    };
+    let cells = |line: &Vec<String>| {
+        line.iter()
+            .enumerate()
+            .map(|(column, cell)| shortened(&printable(cell), most(column)))
+            .collect()
+    };
     let lines: Vec<Vec<String>> = lines.iter().map(cells).collect();
-    let length = |line: &Vec<String>, column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
-    let widths: Vec<usize> =
-        (0..columns).map(|column| GAP + lines.iter().map(|line| length(line, column)).max().unwrap_or_default()).collect();
+    let length =
+        |line: &Vec<String>, column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            GAP + lines
+                .iter()
+                .map(|line| length(line, column))
+                .max()
+                .unwrap_or_default()
+        })
+        .collect();
     let mut text = String::new();
     for line in &lines {
         let mut row = String::new();
@@ -81,12 +109,17 @@ fn shortened(cell: &str, most: usize) -> String {
     if cell.chars().nth(most).is_none() {
         return cell.to_owned();
     }
-    cell.chars().take(most - MARK.len()).chain(MARK.chars()).collect()
+    cell.chars()
+        .take(most - MARK.len())
+        .chain(MARK.chars())
+        .collect()
 }
 
 /// What a manifest or an object says must not be able to draw on the terminal.
 pub(super) fn printable(cell: &str) -> String {
-    cell.chars().map(|sign| if sign.is_control() { '?' } else { sign }).collect()
+    cell.chars()
+        .map(|sign| if sign.is_control() { '?' } else { sign })
+        .collect()
 }
 
 /// From one time to another, in the largest unit that makes two of it, as kubectl counts ages.
@@ -94,7 +127,10 @@ pub(super) fn age(from: Timestamp, to: Timestamp) -> String {
     let seconds = from.duration_until(to).as_secs().max(0);
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
-    unit.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
+    unit.map_or_else(
+        || format!("{seconds}s"),
+        |(unit, name)| format!("{}{name}", seconds / unit),
+    )
 }
 
 #[cfg(test)]
@@ -103,9 +139,16 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_nothing_draws() {
-        let lines =
-            [vec!["NAME", "B"], vec!["long-name", "x"], vec!["\u{1b}[2J", "y"]].map(|line| line.into_iter().map(str::to_owned).collect());
-        assert_eq!(aligned(&lines), "NAME        B\nlong-name   x\n?[2J        y\n");
+        let lines = [
+            vec!["NAME", "B"],
+            vec!["long-name", "x"],
+            vec!["\u{1b}[2J", "y"],
+        ]
+        .map(|line| line.into_iter().map(str::to_owned).collect());
+        assert_eq!(
+            aligned(&lines),
+            "NAME        B\nlong-name   x\n?[2J        y\n"
+        );
         assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
     }
 
@@ -114,17 +157,38 @@ mod tests {
         let line = |cell: String| vec![cell, "x".to_owned()];
         for length in [CELL, CELL + 1, 70_000, 1_300_000] {
             let text = aligned(&[line("NAME".to_owned()), line("\u{e9}".repeat(length))]);
-            assert!(text.lines().all(|line| line.chars().count() <= CELL + GAP + 1), "{length}");
+            assert!(
+                text.lines()
+                    .all(|line| line.chars().count() <= CELL + GAP + 1),
+                "{length}"
+            );
             assert_eq!(text.contains("..."), length > CELL, "{length}");
             let text = aligned(&[vec!["a".repeat(length), "\u{e9}".repeat(length)]]);
-            assert!(text.chars().count() <= CELL + GAP + LAST_CELL + 1, "{length}");
+            assert!(
+                text.chars().count() <= CELL + GAP + LAST_CELL + 1,
+                "{length}"
+            );
         }
     }
 
     #[test]
     fn ages_are_counted_as_kubectl_does() {
-        for (seconds, text) in [(-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (200_000, "2d")] {
-            assert_eq!(age(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap()), text);
+        for (seconds, text) in [
+            (-5, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (7199, "119m"),
+            (7200, "2h"),
+            (200_000, "2d"),
+        ] {
+            assert_eq!(
+                age(
+                    Timestamp::UNIX_EPOCH,
+                    Timestamp::from_second(seconds).unwrap()
+                ),
+                text
+            );
         }
     }
 }

@@ -87,7 +87,8 @@ cluster cannot be used; 2 wrong usage; 130 interrupted.";
 
 /// Pull images to nodes before pods need them
 ///
-/// Works with your own rights, without a daemon on the nodes and without anything installed in the cluster.
+/// Works with your own rights, without a daemon on the nodes and without anything installed in the
+/// cluster.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct WarmArgs {
@@ -100,7 +101,13 @@ pub(super) struct WarmArgs {
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", required_unless_present = "wait", value_parser = ImageReference::parse)]
     park_image: Option<ImageReference>,
     /// Only nodes with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
     selector: String,
     /// Only this node; may be given several times [default: all nodes]
     #[arg(long = "node", value_name = "NODE")]
@@ -120,22 +127,25 @@ pub(super) struct WarmArgs {
     /// What the warmer pods are; by itself it tries the next shape where one does not work
     #[arg(long, value_enum, default_value_t = ShapeArg::Auto)]
     shape: ShapeArg,
-    /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is named to the kubelet, and never read
+    /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is
+    /// named to the kubelet, and never read
     #[arg(long = "pull-secret", value_name = "SECRET")]
     pull_secrets: Vec<String>,
-    /// Pull each tag by the digest that it has now: all nodes get the same bytes, also where the tag moves meanwhile. The registry is asked
-    /// from here, once; if it names no digest nothing is pulled
+    /// Pull each tag by the digest that it has now: all nodes get the same bytes, also where the
+    /// tag moves meanwhile. The registry is asked from here, once; if it names no digest nothing is
+    /// pulled
     #[arg(long)]
     pin: bool,
-    /// Whether to pull from here and wait; false makes an ImageListPullJob, which `swaplet run --warm` or OpenKruise carries out
-    /// [default: true]
+    /// Whether to pull from here and wait; false makes an ImageListPullJob, which `swaplet run
+    /// --warm` or OpenKruise carries out [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     wait: Option<bool>,
     #[command(flatten)]
     registry: RegistryArgs,
     #[command(flatten)]
     table: NodeTableArgs,
-    /// How to print the results: one row for each image, one for each image and node, or for programs
+    /// How to print the results: one row for each image, one for each image and node, or for
+    /// programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     #[command(flatten)]
@@ -153,12 +163,20 @@ impl WarmArgs {
         if let Some(WarmCommand::Status(args)) = self.command {
             return args.run().await;
         }
-        let images = if self.pin { pinned(&self.images, &self.registry).await? } else { self.images.clone() };
+        let images = if self.pin {
+            pinned(&self.images, &self.registry).await?
+        } else {
+            self.images.clone()
+        };
         let images = each_once(&images);
         let run = run_id(time_of_day(), std::process::id());
         if self.wait == Some(false) {
             let client = self.cluster.client().await?;
-            let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
+            let namespace = self
+                .namespace
+                .as_deref()
+                .unwrap_or(client.default_namespace())
+                .to_owned();
             print(&job::create(client, &namespace, &format!("warm-{run}"), &images, &self).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -172,19 +190,36 @@ impl WarmArgs {
         };
         let life_seconds = life_seconds(&limits, images.len());
         let client = self.cluster.client().await?;
-        let namespace = self.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = self
+            .namespace
+            .unwrap_or_else(|| client.default_namespace().to_owned());
         let warmers = Warmers {
             namespace: namespace.into(),
             run,
             park_image: park_image.as_str().into(),
             job: None,
             owner: None,
-            wishes: PodWishes { pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(), ..PodWishes::default() },
+            wishes: PodWishes {
+                pull_secrets: self
+                    .pull_secrets
+                    .iter()
+                    .map(|name| name.as_str().into())
+                    .collect(),
+                ..PodWishes::default()
+            },
             life_seconds,
         };
         let names: BTreeSet<String> = self.nodes.into_iter().collect();
         let mut progress = Progress::new(images.len());
-        let job = Job { images, selector: self.selector, names, limits, warmers, table, shape: self.shape.into() };
+        let job = Job {
+            images,
+            selector: self.selector,
+            names,
+            limits,
+            warmers,
+            table,
+            shape: self.shape.into(),
+        };
         let stopped = stopped()?;
         let interrupted = async {
             stopped.await;
@@ -199,18 +234,27 @@ impl WarmArgs {
             eprintln!("{rate}");
         }
         if finished.interrupted {
-            eprintln!("interrupted: the warmer pods are deleted; {} of {} images on nodes are not known", results.open(), results.len());
+            eprintln!(
+                "interrupted: the warmer pods are deleted; {} of {} images on nodes are not known",
+                results.open(),
+                results.len()
+            );
             return Ok(ExitCode::from(INTERRUPTED));
         }
-        results.complaint().map_or(Ok(ExitCode::SUCCESS), |complaint| {
-            eprintln!("error: {complaint}");
-            Ok(ExitCode::from(FAILED))
-        })
+        results
+            .complaint()
+            .map_or(Ok(ExitCode::SUCCESS), |complaint| {
+                eprintln!("error: {complaint}");
+                Ok(ExitCode::from(FAILED))
+            })
     }
 }
 
 /// The same images by the digests that their tags have now.
-async fn pinned(images: &[ImageReference], registry: &RegistryArgs) -> anyhow::Result<Vec<ImageReference>> {
+async fn pinned(
+    images: &[ImageReference],
+    registry: &RegistryArgs,
+) -> anyhow::Result<Vec<ImageReference>> {
     let resolve = registry.resolve(registry.options());
     let (mut pinned, mut problems) = (Vec::new(), Vec::new());
     for image in images {
@@ -223,14 +267,22 @@ async fn pinned(images: &[ImageReference], registry: &RegistryArgs) -> anyhow::R
             Err(unresolved) => problems.push(format!("{image}: {}", unresolved.words)),
         }
     }
-    ensure!(problems.is_empty(), "nothing is pulled, for not every tag can be pinned to a digest:\n{}", problems.join("\n"));
+    ensure!(
+        problems.is_empty(),
+        "nothing is pulled, for not every tag can be pinned to a digest:\n{}",
+        problems.join("\n")
+    );
     Ok(pinned)
 }
 
 /// As they were written, but each only once.
 fn each_once(images: &[ImageReference]) -> Vec<Box<str>> {
     let mut seen = BTreeSet::new();
-    images.iter().filter(|image| seen.insert(image.normalized())).map(|image| image.as_str().into()).collect()
+    images
+        .iter()
+        .filter(|image| seen.insert(image.normalized()))
+        .map(|image| image.as_str().into())
+        .collect()
 }
 
 /// As long as the pod may be needed: every image may take every try and the wait before it.
@@ -238,7 +290,8 @@ fn life_seconds(limits: &Limits, images: usize) -> u64 {
     const LONGEST_WAIT: u64 = 330;
     let tries = u64::from(limits.backoff_limit) + 1;
     let each = tries.saturating_mul(limits.timeout.as_secs() + LONGEST_WAIT);
-    each.saturating_mul(images.try_into().unwrap_or(u64::MAX)).min(LONGEST_LIFE)
+    each.saturating_mul(images.try_into().unwrap_or(u64::MAX))
+        .min(LONGEST_LIFE)
 }
 
 /// Another one for every run: two at a time must not take each other's pods for theirs.
@@ -252,19 +305,31 @@ mod tests {
 
     #[test]
     fn an_image_that_is_written_twice_is_pulled_once() {
-        let images = ["busybox", "docker.io/library/busybox:latest", "busybox:1"].map(|image| ImageReference::parse(image).unwrap());
+        let images = ["busybox", "docker.io/library/busybox:latest", "busybox:1"]
+            .map(|image| ImageReference::parse(image).unwrap());
         assert_eq!(each_once(&images), ["busybox".into(), "busybox:1".into()]);
     }
 
     #[test]
     fn pods_of_a_killed_run_end_within_a_day() {
-        let limits = Limits { parallelism: 1, timeout: Duration::from_secs(60), backoff_limit: 1, ask_again: None };
-        assert_eq!((life_seconds(&limits, 2), life_seconds(&limits, usize::MAX)), (2 * 2 * 390, LONGEST_LIFE));
+        let limits = Limits {
+            parallelism: 1,
+            timeout: Duration::from_secs(60),
+            backoff_limit: 1,
+            ask_again: None,
+        };
+        assert_eq!(
+            (life_seconds(&limits, 2), life_seconds(&limits, usize::MAX)),
+            (2 * 2 * 390, LONGEST_LIFE)
+        );
     }
 
     #[test]
     fn two_runs_have_two_ids() {
-        assert_ne!(run_id(Timestamp::UNIX_EPOCH, 1), run_id(Timestamp::UNIX_EPOCH, 2));
+        assert_ne!(
+            run_id(Timestamp::UNIX_EPOCH, 1),
+            run_id(Timestamp::UNIX_EPOCH, 2)
+        );
         assert!(run_id(Timestamp::UNIX_EPOCH, 1).len() == 8);
     }
 }

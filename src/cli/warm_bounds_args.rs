@@ -12,16 +12,23 @@ const TRY_SECONDS: u32 = 1800;
 
 #[derive(Debug, Args)]
 pub(super) struct WarmBoundsArgs {
-    /// Seconds that one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job says
+    /// Seconds that one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its
+    /// job says
     #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
     #[arg(value_parser = clap::value_parser!(u32).range(60..=86_400))]
     warm_try_seconds_max: u32,
     /// Who does ImagePullJobs and ImageListPullJobs where OpenKruise's CRDs are there
     #[arg(long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
     warm_coexist: WarmCoexistArg,
-    /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable): whoever may make jobs there can delay each new
-    /// node. They always wait for --warm-exit-images, and for jobs of --state-namespace
-    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_STARTUP_TAINT_NAMESPACE", value_delimiter = ',')]
+    /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable):
+    /// whoever may make jobs there can delay each new node. They always wait for
+    /// --warm-exit-images, and for jobs of --state-namespace
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "SWAPLET_WARM_STARTUP_TAINT_NAMESPACE",
+        value_delimiter = ','
+    )]
     #[arg(requires = "warm_startup_taint", value_parser = NonEmptyStringValueParser::new())]
     warm_startup_taint_namespace: Vec<String>,
 }
@@ -29,7 +36,8 @@ pub(super) struct WarmBoundsArgs {
 /// [`Coexist`] as a flag, for jobs that pull images.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum WarmCoexistArg {
-    /// OpenKruise while its manager does them; swaplet where that is gone, or runs with KruiseDaemon or ImagePullJobGate off
+    /// OpenKruise while its manager does them; swaplet where that is gone, or runs with
+    /// KruiseDaemon or ImagePullJobGate off
     Auto,
     /// OpenKruise
     Defer,
@@ -53,7 +61,15 @@ impl WarmBoundsArgs {
     }
 
     /// The namespaces for whose jobs nodes wait.
-    pub(super) fn startup_taint_namespaces(&self, state_namespace: Option<&str>) -> BTreeSet<Box<str>> {
-        self.warm_startup_taint_namespace.iter().map(String::as_str).chain(state_namespace).map(Box::from).collect()
+    pub(super) fn startup_taint_namespaces(
+        &self,
+        state_namespace: Option<&str>,
+    ) -> BTreeSet<Box<str>> {
+        self.warm_startup_taint_namespace
+            .iter()
+            .map(String::as_str)
+            .chain(state_namespace)
+            .map(Box::from)
+            .collect()
     }
 }

@@ -1,12 +1,14 @@
-//! Everything that talks to the API server: watches, the one writer, reports; and what asks registries meanwhile
-//! ([`terminate::derive`], [`warm::resolve`]) by the functions that it is given.
+//! Everything that talks to the API server: watches, the one writer, reports; and what asks
+//! registries meanwhile ([`terminate::derive`], [`warm::resolve`]) by the functions that it is
+//! given.
 //!
 //! ```text
 //! watch -> index (memory of all pods, asks core) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`frame::writer`] writes. Of several processes one runs it ([`run::lead`],
-//! [`frame::lease`]). Which room may import which stands in `docs/architecture.md`, and `tests/docs/rooms.rs` holds it.
+//! [`run`] is the loop that connects them; only [`frame::writer`] writes. Of several processes one
+//! runs it ([`run::lead`], [`frame::lease`]). Which room may import which stands in
+//! `docs/architecture.md`, and `tests/docs/rooms.rs` holds it.
 
 pub mod cluster;
 pub mod frame;

@@ -1,4 +1,5 @@
-//! Restarts of single containers: requests are carried out, or made because a configuration has changed.
+//! Restarts of single containers: requests are carried out, or made because a configuration has
+//! changed.
 
 pub mod on_config;
 pub mod parked;

@@ -53,7 +53,8 @@ use crate::terminate::selection::{Progress, Selected, Selection};
 const IDLE: Duration = Duration::from_secs(3600);
 /// After a busy answer no write is started for this long, or for as long as the server asks.
 const BRAKE: Duration = Duration::from_millis(250);
-/// The longest pause that one answer can cause for all pods: a server that asks for more is asked again.
+/// The longest pause that one answer can cause for all pods: a server that asks for more is asked
+/// again.
 const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 
 /// Writes of pods under way at once, if nothing else is said.
@@ -61,7 +62,8 @@ pub const CONCURRENCY: u16 = 16;
 /// Seconds that one write may take, if nothing else is said.
 pub const WRITE_SECONDS: u16 = 10;
 
-/// Runs the controller until `shutdown` completes; then waits for the writes under way. The client must not retry by itself.
+/// Runs the controller until `shutdown` completes; then waits for the writes under way. The client
+/// must not retry by itself.
 ///
 /// # Errors
 /// [`TaskDied`], where only a new process can go on.
@@ -72,15 +74,51 @@ pub async fn run(
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
-    let (pods, all) = (ListParams::default().fields(JOB_PODS), ListParams::default());
-    let (pod_apis, job_apis) = (settings.namespaces.apis(&client), settings.namespaces.apis(&client));
-    let mut events = watch_all_kept(pod_apis, &pods, &metrics.watch_ages, Unlisted::AreHidden, PodWire::without_containers);
-    let mut jobs = watch_all_kept(job_apis, &all, &metrics.watch_ages, Unlisted::AreHidden, JobWire::clone);
-    let mut nodes = watch_noted(Api::<NodeWire>::all(client.clone()), ListParams::default(), &metrics.watch_ages);
+    let (pods, all) = (
+        ListParams::default().fields(JOB_PODS),
+        ListParams::default(),
+    );
+    let (pod_apis, job_apis) = (
+        settings.namespaces.apis(&client),
+        settings.namespaces.apis(&client),
+    );
+    let mut events = watch_all_kept(
+        pod_apis,
+        &pods,
+        &metrics.watch_ages,
+        Unlisted::AreHidden,
+        PodWire::without_containers,
+    );
+    let mut jobs = watch_all_kept(
+        job_apis,
+        &all,
+        &metrics.watch_ages,
+        Unlisted::AreHidden,
+        JobWire::clone,
+    );
+    let mut nodes = watch_noted(
+        Api::<NodeWire>::all(client.clone()),
+        ListParams::default(),
+        &metrics.watch_ages,
+    );
     let discovery = Discovery::new(client.clone());
-    let mut openkruise = observe(discovery.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
+    let mut openkruise = observe(
+        discovery.clone(),
+        Scope::of(
+            settings.namespaces.clone(),
+            &settings.rules,
+            settings.restart.is_some(),
+        ),
+    );
     health.watches(&metrics.watch_ages);
-    let gate = Gate::of(discovery.client(), settings.restart.as_ref().and_then(|restart| restart.leash.as_deref()), &health);
+    let gate = Gate::of(
+        discovery.client(),
+        settings
+            .restart
+            .as_ref()
+            .and_then(|restart| restart.leash.as_deref()),
+        &health,
+    );
     let mut controller = Controller::new(&discovery, &settings, &gate, metrics, health);
     let mut beside = controller.start_beside(&discovery, &settings, &gate);
     if let Some(namespace) = &settings.state_namespace {
@@ -130,7 +168,13 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(discovery: &Discovery, settings: &Settings, gate: &Gate, metrics: Metrics, health: Health) -> Self {
+    fn new(
+        discovery: &Discovery,
+        settings: &Settings,
+        gate: &Gate,
+        metrics: Metrics,
+        health: Health,
+    ) -> Self {
         let client = discovery.client();
         Self {
             clock: Clock::start(),
@@ -138,11 +182,22 @@ impl Controller {
                 Some(_) => Index::new(settings.rules.clone()).with_restarts(),
                 None => Index::new(settings.rules.clone()),
             },
-            restarts: Driver::start(discovery, &settings.common(), settings.restart.as_ref(), gate, &metrics.watch_ages),
+            restarts: Driver::start(
+                discovery,
+                &settings.common(),
+                settings.restart.as_ref(),
+                gate,
+                &metrics.watch_ages,
+            ),
             writer: Writer::new(client.clone(), settings.write_deadline)
                 .while_leading(settings.leadership.clone())
                 .counted_by(metrics.clone()),
-            reporter: Reporter::new(client.clone(), metrics.clone(), health.clone(), &settings.instance),
+            reporter: Reporter::new(
+                client.clone(),
+                metrics.clone(),
+                health.clone(),
+                &settings.instance,
+            ),
             metrics,
             health,
             concurrency: settings.concurrency.max(1),
@@ -171,7 +226,9 @@ impl Controller {
             }
             Event::Current(since) => self.health.pods_current(since),
             Event::Deleted(pod) => {
-                let effects = read("pod", || pod.read()).map(|pod| self.index.remove(&pod, now)).unwrap_or_default();
+                let effects = read("pod", || pod.read())
+                    .map(|pod| self.index.remove(&pod, now))
+                    .unwrap_or_default();
                 self.effects(effects);
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
@@ -182,7 +239,10 @@ impl Controller {
             Event::Hidden(error) => {
                 self.metrics.watch_trouble("pods");
                 self.health.hidden("pods", &error);
-                self.tell_trouble(&error, "cannot watch pods of a namespace, so nothing is done there; trying again");
+                self.tell_trouble(
+                    &error,
+                    "cannot watch pods of a namespace, so nothing is done there; trying again",
+                );
             }
         }
     }
@@ -205,14 +265,18 @@ impl Controller {
             Event::Current(since) => self.health.jobs_current(*since),
             Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
         }
-        let effects = self.index.jobs(|headroom| take_notice(headroom, event), self.clock.now());
+        let effects = self
+            .index
+            .jobs(|headroom| take_notice(headroom, event), self.clock.now());
         self.effects(effects);
     }
 
     fn apply(&mut self, pod: PodWire, now: Duration) {
         let Some(pod) = read("pod", || {
             pod.read().or_else(|| {
-                tracing::warn!("an object of the watch has no name, namespace or uid; it is left alone");
+                tracing::warn!(
+                    "an object of the watch has no name, namespace or uid; it is left alone"
+                );
                 None
             })
         }) else {
@@ -229,8 +293,17 @@ impl Controller {
     }
 
     fn select(&mut self, selection: Option<Selection>) {
-        let Some(Selection { pods, kept, progress }) = selection else { return };
-        self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
+        let Some(Selection {
+            pods,
+            kept,
+            progress,
+        }) = selection
+        else {
+            return;
+        };
+        self.index
+            .nodes
+            .restore_kept(kept, self.clock.now(), time_of_day());
         self.index.selected = Selected::only(&pods);
         self.progress = Some(progress);
     }
@@ -238,7 +311,11 @@ impl Controller {
     /// Whoever does not listen any more has seen enough.
     fn tell_progress(&mut self) {
         if let Some(progress) = &self.progress {
-            self.index.selected.take_news().into_iter().for_each(|news| drop(progress.send(news)));
+            self.index
+                .selected
+                .take_news()
+                .into_iter()
+                .for_each(|news| drop(progress.send(news)));
         }
     }
 
@@ -250,9 +327,23 @@ impl Controller {
     /// When to look again if nothing happens.
     fn next_look(&self) -> Duration {
         let now = self.clock.now();
-        let due = self.index.next_due().into_iter().chain(self.restarts.next_due(now)).min().unwrap_or(now + IDLE);
-        let due = self.index.next_budget().filter(|at| *at > now).map_or(due, |at| due.min(at));
-        if self.index.waiting() > 0 && self.brake > now { due.min(self.brake) } else { due }
+        let due = self
+            .index
+            .next_due()
+            .into_iter()
+            .chain(self.restarts.next_due(now))
+            .min()
+            .unwrap_or(now + IDLE);
+        let due = self
+            .index
+            .next_budget()
+            .filter(|at| *at > now)
+            .map_or(due, |at| due.min(at));
+        if self.index.waiting() > 0 && self.brake > now {
+            due.min(self.brake)
+        } else {
+            due
+        }
     }
 
     fn start_writes(&mut self) {
@@ -274,9 +365,17 @@ impl Controller {
         for (reason, pods) in self.index.reasons() {
             self.metrics.kept(reason, pods);
         }
-        self.metrics.oldest_since(self.index.waits_since().map(|since| self.clock.instant(since)));
-        self.metrics.waiting_for_headroom.set(i64::try_from(self.index.waiting_for_headroom()).unwrap_or(i64::MAX));
-        self.metrics.waiting.set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
+        self.metrics.oldest_since(
+            self.index
+                .waits_since()
+                .map(|since| self.clock.instant(since)),
+        );
+        self.metrics
+            .waiting_for_headroom
+            .set(i64::try_from(self.index.waiting_for_headroom()).unwrap_or(i64::MAX));
+        self.metrics
+            .waiting
+            .set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
     }
 
     fn finish(&mut self, done: Result<(Write, Outcome), JoinError>) -> Result<(), TaskDied> {
@@ -284,7 +383,8 @@ impl Controller {
         log_outcome(&write.target, &outcome);
         note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
-        // A request to OpenKruise may fail because of its webhook: that is no reason to hold up other pods.
+        // A request to OpenKruise may fail because of its webhook: that is no reason to hold up
+        // other pods.
         if let (Action::Swap(_), Outcome::Failed { retry_after, .. }) = (&write.action, &outcome) {
             self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
         }
@@ -298,11 +398,17 @@ impl Controller {
         match &pushed {
             Ok(reference) => {
                 tracing::info!(paths = shown, %reference, "an exit image for these paths is there");
-                self.derived.send_if_modified(|derived| derived.insert(reference.clone()));
+                self.derived
+                    .send_if_modified(|derived| derived.insert(reference.clone()));
             }
-            Err(trouble) => tracing::warn!(paths = shown, error = trouble.words, "no exit image for these paths; trying again later"),
+            Err(trouble) => tracing::warn!(
+                paths = shown,
+                error = trouble.words,
+                "no exit image for these paths; trying again later"
+            ),
         }
-        self.metrics.wrote("images", if pushed.is_ok() { "applied" } else { "failed" });
+        self.metrics
+            .wrote("images", if pushed.is_ok() { "applied" } else { "failed" });
         let effects = self.index.derived_came(paths, pushed, self.clock.now());
         self.effects(effects);
     }

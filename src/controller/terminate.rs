@@ -1,4 +1,5 @@
-//! The sidecars of finished Job pods: the index of pods, the exit images that are derived, and the writes that are no swap.
+//! The sidecars of finished Job pods: the index of pods, the exit images that are derived, and the
+//! writes that are no swap.
 
 pub mod derive;
 pub mod index;

@@ -1,4 +1,5 @@
-//! Image references and what the exit and park images hold, as decisions need it: nothing here is built, read or pushed.
+//! Image references and what the exit and park images hold, as decisions need it: nothing here is
+//! built, read or pushed.
 
 pub mod alias;
 pub mod exit;

@@ -1,7 +1,8 @@
 //! Panics: a defect that one object meets must not cost the others their work.
 //!
-//! Only for what leaves behind nothing that others build on when it breaks off: a decision about one object, or reading it. The panic hook
-//! has printed the words of the panic with the place by the time they come back from here.
+//! Only for what leaves behind nothing that others build on when it breaks off: a decision about
+//! one object, or reading it. The panic hook has printed the words of the panic with the place by
+//! the time they come back from here.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,5 +19,6 @@ pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 #[must_use]
 pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it gives no reason".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "it gives no reason".to_owned())
 }

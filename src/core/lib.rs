@@ -1,6 +1,7 @@
 //! What swaplet decides, and the objects that it decides about: plain functions over plain values.
 //!
-//! Nothing here waits, asks a clock, or speaks to anybody; the dependencies of this crate do not allow it.
+//! Nothing here waits, asks a clock, or speaks to anybody; the dependencies of this crate do not
+//! allow it.
 
 pub mod image;
 pub mod isolated;

@@ -1,7 +1,9 @@
-//! Kubernetes objects as swaplet reads them: only the fields that decisions use, and tolerant of everything else.
+//! Kubernetes objects as swaplet reads them: only the fields that decisions use, and tolerant of
+//! everything else.
 //!
-//! Decoding never fails on well-formed JSON: a field of an unexpected type, or longer than its bound, is read as absent and remembered
-//! as [`pod::Pod::malformed`], so that one strange object cannot stop a watch (one undecodable item would fail a whole list).
+//! Decoding never fails on well-formed JSON: a field of an unexpected type, or longer than its
+//! bound, is read as absent and remembered as [`pod::Pod::malformed`], so that one strange object
+//! cannot stop a watch (one undecodable item would fail a whole list).
 
 #[macro_use]
 mod of_kind;

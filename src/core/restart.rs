@@ -1,4 +1,5 @@
-//! Restarts of single containers: by requests, because a configuration has changed, and of all pods of a workload.
+//! Restarts of single containers: by requests, because a configuration has changed, and of all pods
+//! of a workload.
 
 pub mod on_config;
 pub mod parked;

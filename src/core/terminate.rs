@@ -1,8 +1,9 @@
 //! Ending sidecars: when, which, and with what image; and what to say about it.
 //!
-//! The conditions are OpenKruise's (`isInterestingPod`), with these differences: phase `Pending` does not exclude a pod
-//! whose main containers are done (a sidecar in ImagePullBackOff keeps it Pending, and the swap releases it: `docs/measured.md`, row 25); a
-//! missing status of a sidecar is tolerated; a pod whose containers are all sidecars is refused, not ended.
+//! The conditions are OpenKruise's (`isInterestingPod`), with these differences: phase `Pending`
+//! does not exclude a pod whose main containers are done (a sidecar in ImagePullBackOff keeps it
+//! Pending, and the swap releases it: `docs/measured.md`, row 25); a missing status of a sidecar is
+//! tolerated; a pod whose containers are all sidecars is refused, not ended.
 
 pub mod circumstances;
 pub(crate) mod ending;
@@ -24,28 +25,39 @@ use self::methods::{AllowedMethods, Step};
 use crate::cluster::node_class::OVERRIDE;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
-use crate::objects::values::env::{ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE};
+use crate::objects::values::env::{
+    ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE,
+};
 use crate::report::decision::{Action, Decision, Method, Report};
 use crate::report::reason::Reason;
 
 /// A sidecar that has not ended, with its position in `spec.containers`.
 pub(crate) type Unended<'a> = (usize, &'a Container);
 
-/// Decides about a pod. `memory` must have observed this state of the pod ([`Memory::observe`]). Total: every pod, however
-/// strange, gets a decision.
+/// Decides about a pod. `memory` must have observed this state of the pod ([`Memory::observe`]).
+/// Total: every pod, however strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision = out_of_scope(pod, memory, around).or_else(|| refused(pod)).unwrap_or_else(|| {
-        let unended = unended(pod);
-        let left = openkruise::left(pod, &unended, memory, around).is_some();
-        let wants = if left { Vec::new() } else { swap::wants(pod, &unended, memory, around) };
-        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, memory, around)) }
-    });
+    let decision = out_of_scope(pod, memory, around)
+        .or_else(|| refused(pod))
+        .unwrap_or_else(|| {
+            let unended = unended(pod);
+            let left = openkruise::left(pod, &unended, memory, around).is_some();
+            let wants = if left {
+                Vec::new()
+            } else {
+                swap::wants(pod, &unended, memory, around)
+            };
+            Decision {
+                wants,
+                ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, memory, around))
+            }
+        });
     unless_said(when_free(decision, memory, around), memory)
 }
 
-/// What is said of a pod that is none of those that are to be ended: whatever else it is, nothing is written and nothing is told. One that
-/// could not be ended by anybody need not be kept either.
+/// What is said of a pod that is none of those that are to be ended: whatever else it is, nothing
+/// is written and nothing is told. One that could not be ended by anybody need not be kept either.
 #[must_use]
 pub fn unselected(pod: &Pod) -> Decision {
     Decision::quiet(if pod.deleting {
@@ -75,11 +87,17 @@ fn when_free(decision: Decision, memory: &Memory, around: &Circumstances<'_>) ->
 
 /// A report is made once per pod and reason; the decision stays what it is.
 fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
-    decision.reports.retain(|report| !memory.said.contains(&report.reason));
+    decision
+        .reports
+        .retain(|report| !memory.said.contains(&report.reason));
     decision
 }
 
-pub(crate) fn out_of_scope(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+pub(crate) fn out_of_scope(
+    pod: &Pod,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Decision> {
     if pod.restart_policy == RestartPolicy::Always {
         return Some(Decision::quiet(Reason::RestartPolicyAlways));
     }
@@ -96,11 +114,16 @@ pub(crate) fn out_of_scope(pod: &Pod, memory: &Memory, around: &Circumstances<'_
 pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
-        let note = format!("{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone");
+        let note = format!(
+            "{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone"
+        );
         return Some(Decision::tell(Reason::PodMalformed, note));
     }
     if let Some(left) = left_to_platform(pod).filter(|_| !marked) {
-        return Some(Decision { reports: vec![left], ..Decision::quiet(Reason::LeftToPlatform) });
+        return Some(Decision {
+            reports: vec![left],
+            ..Decision::quiet(Reason::LeftToPlatform)
+        });
     }
     if !marked {
         return Some(mark_problem(pod).unwrap_or(Decision::quiet(Reason::NoSidecar)));
@@ -117,16 +140,19 @@ pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
     None
 }
 
-/// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the containers cannot be read,
-/// nobody knows whether it is marked.
+/// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the
+/// containers cannot be read, nobody knows whether it is marked.
 fn hides_roles(malformed: &str) -> bool {
     malformed == "spec" || malformed.starts_with("spec.containers")
 }
 
-/// What a policy means that this version does not know, of the pod or of one container, is not guessed.
+/// What a policy means that this version does not know, of the pod or of one container, is not
+/// guessed.
 fn unknown_policy(pod: &Pod) -> Option<String> {
     if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
-        return Some(format!("spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only"));
+        return Some(format!(
+            "spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only"
+        ));
     }
     pod.containers.iter().find_map(|container| match &container.restart_policy {
         Some(RestartPolicy::Unknown(policy)) => Some(format!(
@@ -139,24 +165,39 @@ fn unknown_policy(pod: &Pod) -> Option<String> {
 
 /// Two that stop the same container would stop it twice.
 fn left_to_platform(pod: &Pod) -> Option<Report> {
-    let left = pod.containers.iter().filter(|container| container.mark.is_sidecar() && roles::is_left_to_platform(pod, container));
-    let names = left.map(|container| &*container.name).collect::<Vec<_>>().join(", ");
+    let left = pod.containers.iter().filter(|container| {
+        container.mark.is_sidecar() && roles::is_left_to_platform(pod, container)
+    });
+    let names = left
+        .map(|container| &*container.name)
+        .collect::<Vec<_>>()
+        .join(", ");
     let note = format!(
         "{names}: left to the platform under node {}, which ends containers with {ECI_CONTAINER_TYPE}={ECI_SIDECAR} by itself when the others are done; \
          remove that variable where swaplet is to do it",
         pod.node
     );
-    (!names.is_empty()).then_some(Report { reason: Reason::LeftToPlatform, note })
+    (!names.is_empty()).then_some(Report {
+        reason: Reason::LeftToPlatform,
+        note,
+    })
 }
 
 fn mark_problem(pod: &Pod) -> Option<Decision> {
-    let (container, problem) = pod.containers.iter().find_map(|c| Some((&c.name, c.mark.problem.as_ref()?)))?;
+    let (container, problem) = pod
+        .containers
+        .iter()
+        .find_map(|c| Some((&c.name, c.mark.problem.as_ref()?)))?;
     let note = match problem {
         MarkProblem::FromReference { variable } => {
-            format!("container {container}: {variable} comes by valueFrom, which is not read: give it a literal value")
+            format!(
+                "container {container}: {variable} comes by valueFrom, which is not read: give it a literal value"
+            )
         }
         MarkProblem::NotAFlag { variable } => {
-            format!("container {container}: {variable} is neither \"true\" nor \"false\", so the container is not marked as a sidecar")
+            format!(
+                "container {container}: {variable} is neither \"true\" nor \"false\", so the container is not marked as a sidecar"
+            )
         }
         MarkProblem::EmptyImage => format!(
             "container {container}: {WITH_IMAGE} is empty, so the container is not marked as a sidecar: name an image, or set {WHEN_JOB_EXIT} to \"true\""
@@ -168,18 +209,29 @@ fn mark_problem(pod: &Pod) -> Option<Decision> {
 fn mains_not_done(pod: &Pod) -> Option<Decision> {
     match roles::mains_state(pod) {
         Mains::Done => None,
-        // A broken mark beside a good one is told while the main containers run, so that it can be mended before the next run.
+        // A broken mark beside a good one is told while the main containers run, so that it can be
+        // mended before the next run.
         Mains::Running(_) | Mains::NotReported(_) => {
-            let reports = mark_problem(pod).map(|problem| problem.reports).unwrap_or_default();
-            Some(Decision { reports, ..Decision::quiet(Reason::MainsRunning) })
+            let reports = mark_problem(pod)
+                .map(|problem| problem.reports)
+                .unwrap_or_default();
+            Some(Decision {
+                reports,
+                ..Decision::quiet(Reason::MainsRunning)
+            })
         }
     }
 }
 
 /// The sidecars that have not ended and are ours to end.
 pub(crate) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
-    let is_unended = |container: &Container| roles::is_sidecar(pod, container) && container.end().is_none();
-    pod.containers.iter().enumerate().filter(|(_, container)| is_unended(container)).collect()
+    let is_unended =
+        |container: &Container| roles::is_sidecar(pod, container) && container.end().is_none();
+    pod.containers
+        .iter()
+        .enumerate()
+        .filter(|(_, container)| is_unended(container))
+        .collect()
 }
 
 /// The main containers are done and the pod is not finished.
@@ -216,27 +268,50 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
             }
         }
     }
-    let lacks_room = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
-    let swaps_wanted = if lacks_room { swap::wanted(pod, &unended, memory, around) } else { 0 };
-    Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
+    let lacks_room = refused
+        .iter()
+        .any(|report| report.reason == Reason::NoHeadroom);
+    let swaps_wanted = if lacks_room {
+        swap::wanted(pod, &unended, memory, around)
+    } else {
+        0
+    };
+    Decision {
+        swaps_wanted,
+        ..exhausted(pod, refused, earliest, around)
+    }
 }
 
-/// What a method has decided, with what the methods before it have `refused`: what is not a swap tells why it is none, and a request to
-/// OpenKruise's daemon that did not do it is told along.
+/// What a method has decided, with what the methods before it have `refused`: what is not a swap
+/// tells why it is none, and a request to OpenKruise's daemon that did not do it is told along.
 fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
-    if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) = (&decision.action, &mut decision.done) {
+    if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) =
+        (&decision.action, &mut decision.done)
+    {
         for report in &refused {
             let _ = write!(done.note, "; {}: {}", report.reason, report.note);
         }
     }
-    let is_failed = |report: &Report| matches!(report.reason, Reason::RecreateUnanswered | Reason::RecreateFailed);
-    decision.reports.extend(refused.into_iter().filter(is_failed));
+    let is_failed = |report: &Report| {
+        matches!(
+            report.reason,
+            Reason::RecreateUnanswered | Reason::RecreateFailed
+        )
+    };
+    decision
+        .reports
+        .extend(refused.into_iter().filter(is_failed));
     decision
 }
 
-/// The sidecars whose turn it is, and their methods. On kubelets those whose exit code is to be ignored come last, by `finish` (OpenKruise:
-/// the normal ones first, then the override, on ordinary nodes only).
-pub(crate) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>) -> (Vec<Unended<'a>>, Vec<Method>) {
+/// The sidecars whose turn it is, and their methods. On kubelets those whose exit code is to be
+/// ignored come last, by `finish` (OpenKruise: the normal ones first, then the override, on
+/// ordinary nodes only).
+pub(crate) fn turn<'a>(
+    pod: &'a Pod,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> (Vec<Unended<'a>>, Vec<Method>) {
     let all = unended(pod);
     let ignored = |(_, sidecar): &Unended<'_>| sidecar.mark.ignores_exit_code();
     let allowed = around.allowed.of_pod(pod);
@@ -244,18 +319,31 @@ pub(crate) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>
         let methods = methods(pod, &all, memory, around, &allowed);
         return (all, methods);
     }
-    let normal: Vec<_> = all.iter().copied().filter(|sidecar| !ignored(sidecar)).collect();
+    let normal: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|sidecar| !ignored(sidecar))
+        .collect();
     if !normal.is_empty() {
         let methods = methods(pod, &normal, memory, around, &allowed);
         return (normal, methods);
     }
-    let finish_first = AllowedMethods { prefer: Some(Method::Finish), ..allowed };
+    let finish_first = AllowedMethods {
+        prefer: Some(Method::Finish),
+        ..allowed
+    };
     let methods = methods(pod, &all, memory, around, &finish_first);
     (all, methods)
 }
 
 /// A swap that was made is waited for also where its node gets no other (any more).
-fn methods(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>, allowed: &AllowedMethods) -> Vec<Method> {
+fn methods(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+    allowed: &AllowedMethods,
+) -> Vec<Method> {
     let mut methods = allowed.methods(around.node, &pod.restart_policy, around.bears_swap(pod));
     if !methods.contains(&Method::Swap) && swap::is_under_way(unended, memory) {
         methods.insert(0, Method::Swap);
@@ -280,13 +368,22 @@ pub(crate) fn ask(
 }
 
 /// No method leads on.
-fn exhausted(pod: &Pod, mut refused: Vec<Report>, again: Option<Duration>, around: &Circumstances<'_>) -> Decision {
+fn exhausted(
+    pod: &Pod,
+    mut refused: Vec<Report>,
+    again: Option<Duration>,
+    around: &Circumstances<'_>,
+) -> Decision {
     if refused.is_empty() {
         refused.push(no_method(pod, around));
     }
     let reason = refused[0].reason;
     let again = again.or(around.facts.class_until);
-    Decision { reports: one_per_reason(refused), again, ..Decision::quiet(reason) }
+    Decision {
+        reports: one_per_reason(refused),
+        again,
+        ..Decision::quiet(reason)
+    }
 }
 
 fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
@@ -295,14 +392,20 @@ fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
         "node {node} is {class}, where nothing that is allowed ends the sidecars of a pod with restartPolicy {policy:?}: allow finish (start the controller without --finish=never), delete the pod, or, \
          if the node does restart containers whose image changes, say so with its label {OVERRIDE} (see swaplet nodes)"
     );
-    Report { reason: Reason::NoRung, note }
+    Report {
+        reason: Reason::NoRung,
+        note,
+    }
 }
 
 /// What is true of several containers is told in one report.
 pub(crate) fn one_per_reason(reports: Vec<Report>) -> Vec<Report> {
     let mut told: Vec<Report> = Vec::new();
     for report in reports {
-        match told.iter_mut().find(|earlier| earlier.reason == report.reason) {
+        match told
+            .iter_mut()
+            .find(|earlier| earlier.reason == report.reason)
+        {
             Some(earlier) => earlier.note = format!("{}; {}", earlier.note, report.note),
             None => told.push(report),
         }

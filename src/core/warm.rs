@@ -1,5 +1,5 @@
-//! Images that are pulled to nodes before they are needed: the warmer pods, the jobs that ask for it, the caches of providers, and what is
-//! pulled before a workload needs it.
+//! Images that are pulled to nodes before they are needed: the warmer pods, the jobs that ask for
+//! it, the caches of providers, and what is pulled before a workload needs it.
 
 pub mod image_cache;
 pub mod pod;

@@ -37,8 +37,8 @@ Examples:
 
 /// Show the main job in a cluster that lives in this process
 ///
-/// Nothing is installed, nothing is contacted.
-/// The API server, the Job controller and the node are stand-ins; the controller is the one that `swaplet run` runs.
+/// Nothing is installed, nothing is contacted. The API server, the Job controller and the node are
+/// stand-ins; the controller is the one that `swaplet run` runs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
@@ -62,7 +62,12 @@ impl DemoArgs {
     /// # Errors
     /// Unreadable files, objects that the API server refuses, an address that cannot be served.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { filename, profile, serve, timeout } = self;
+        let Self {
+            filename,
+            profile,
+            serve,
+            timeout,
+        } = self;
         let objects = read_all(&filename)?;
         let cluster = Cluster::start(profile.default_options());
         let served = match serve {
@@ -70,12 +75,18 @@ impl DemoArgs {
             None => None,
         };
         let deadline = Duration::from_secs(timeout);
-        let results = cluster.play(&objects.unwrap_or_else(pipeline::jobs), deadline).await?;
+        let results = cluster
+            .play(&objects.unwrap_or_else(pipeline::jobs), deadline)
+            .await?;
         print(&results.table())?;
         if let Some(served) = served {
             served.stay().await?;
         }
-        Ok(if results.all_completed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if results.all_completed() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }
 
@@ -83,12 +94,20 @@ fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
     if files.is_empty() {
         return Ok(None);
     }
-    let Manifests { documents, problems } = Manifests::read(files);
+    let Manifests {
+        documents,
+        problems,
+    } = Manifests::read(files);
     if let Some(problem) = problems.into_iter().next() {
         return Err(problem);
     }
     ensure!(!documents.is_empty(), "the files hold no objects");
-    Ok(Some(documents.into_iter().map(|document| document.object).collect()))
+    Ok(Some(
+        documents
+            .into_iter()
+            .map(|document| document.object)
+            .collect(),
+    ))
 }
 
 /// The API on a loopback port, with a kubeconfig file for it.
@@ -99,10 +118,16 @@ struct Served {
 
 impl Served {
     async fn start(server: &ApiServer, address: std::net::SocketAddr) -> anyhow::Result<Self> {
-        ensure!(address.ip().is_loopback(), "--serve {address}: the API of the demo asks nobody who they are; use a loopback address");
-        let listener = TcpListener::bind(address).await.with_context(|| format!("--serve {address}"))?;
+        ensure!(
+            address.ip().is_loopback(),
+            "--serve {address}: the API of the demo asks nobody who they are; use a loopback address"
+        );
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("--serve {address}"))?;
         let address = listener.local_addr()?;
-        let kubeconfig = std::env::temp_dir().join(format!("swaplet-demo-{}.kubeconfig", address.port()));
+        let kubeconfig =
+            std::env::temp_dir().join(format!("swaplet-demo-{}.kubeconfig", address.port()));
         write_new(&kubeconfig, &ApiServer::kubeconfig(address))?;
         let server = server.clone();
         let server = tokio::spawn(async move { server.serve(listener).await });
@@ -111,19 +136,27 @@ impl Served {
     }
 
     async fn stay(self) -> anyhow::Result<()> {
-        eprintln!("\nThe cluster stays until Ctrl-C. In another terminal: export KUBECONFIG={}", self.kubeconfig.display());
+        eprintln!(
+            "\nThe cluster stays until Ctrl-C. In another terminal: export KUBECONFIG={}",
+            self.kubeconfig.display()
+        );
         tokio::select! {
             result = self.server => result??,
             result = tokio::signal::ctrl_c() => result?,
         }
-        std::fs::remove_file(&self.kubeconfig).with_context(|| self.kubeconfig.display().to_string())
+        std::fs::remove_file(&self.kubeconfig)
+            .with_context(|| self.kubeconfig.display().to_string())
     }
 }
 
-/// The folder for temporary files is everybody's: a link that somebody left at this name is not followed.
+/// The folder for temporary files is everybody's: a link that somebody left at this name is not
+/// followed.
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let _ = std::fs::remove_file(path);
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path);
     let mut file = file.with_context(|| path.display().to_string())?;
     Ok(std::io::Write::write_all(&mut file, text.as_bytes())?)
 }

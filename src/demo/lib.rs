@@ -1,5 +1,5 @@
-//! swaplet without a cluster of one's own: the demo, and a node that runs nothing. A program apart, for the testbed has no place in the one
-//! that is installed in clusters.
+//! swaplet without a cluster of one's own: the demo, and a node that runs nothing. A program apart,
+//! for the testbed has no place in the one that is installed in clusters.
 
 mod demo;
 mod mock_node;

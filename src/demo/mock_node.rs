@@ -15,7 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::print;
 use crate::testbed::Clock;
 use crate::testbed::virtual_node::{
-    Gap, ImageOptions, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, Taint, VirtualNode,
+    Gap, ImageOptions, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile,
+    ProviderOptions, StatusMode, Taint, VirtualNode,
 };
 
 const AFTER_HELP: &str = "\
@@ -43,9 +44,10 @@ Pods come to a virtual node if they tolerate its taint, virtual-kubelet.io/provi
 
 /// Add a node that runs nothing, but treats its pods as a kubelet or a virtual node does
 ///
-/// It registers a Node, and for the pods bound to it reports statuses and events as if their containers ran. Nothing is started, pulled or
-/// mounted. For trying out controllers: how does mine get on with a node that ignores image changes? On Ctrl-C the Node is taken away;
-/// its pods stay as they are, and go on when it comes back.
+/// It registers a Node, and for the pods bound to it reports statuses and events as if their
+/// containers ran. Nothing is started, pulled or mounted. For trying out controllers: how does mine
+/// get on with a node that ignores image changes? On Ctrl-C the Node is taken away; its pods stay
+/// as they are, and go on when it comes back.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct MockNodeArgs {
@@ -64,7 +66,8 @@ pub(super) struct MockNodeArgs {
     /// No taint
     #[arg(long)]
     no_taint: bool,
-    /// Images that are exit images, besides those of a repository named `exit` (repeatable); * stands for any characters except /
+    /// Images that are exit images, besides those of a repository named `exit` (repeatable); *
+    /// stands for any characters except /
     #[arg(long = "exit-image", value_name = "PATTERN", value_parser = pattern)]
     exit_images: Vec<ImagePattern>,
     /// Images that no registry gives (repeatable)
@@ -144,7 +147,8 @@ struct ProviderArgs {
     /// The imageID of every container
     #[arg(long, value_enum, default_value = "empty")]
     image_id: ImageId,
-    /// What is seen between the old and the new container: nothing, the old one's end, or that and a phase made of it
+    /// What is seen between the old and the new container: nothing, the old one's end, or that and
+    /// a phase made of it
     #[arg(long, value_enum, default_value = "hidden")]
     gap: GapName,
     /// Whether changed labels and annotations are kept; if not, the next status report reverts them
@@ -205,15 +209,23 @@ impl MockNodeArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let options = self.options();
         let client = self.cluster.client().await?;
-        let version = client.apiserver_version().await.context("the API server does not answer")?;
+        let version = client
+            .apiserver_version()
+            .await
+            .context("the API server does not answer")?;
         ensure!(!options.name.is_empty(), "--name: the node needs a name");
-        print(&format!("node {} in a cluster of version {}; Ctrl-C takes it away\n", options.name, version.git_version))?;
+        print(&format!(
+            "node {} in a cluster of version {}; Ctrl-C takes it away\n",
+            options.name, version.git_version
+        ))?;
         let node = VirtualNode::new(client, Clock::starting_at(time_of_day()), options);
         tokio::select! {
             () = node.clone().run() => (),
             () = stopped() => (),
         }
-        node.remove().await.context("the Node could not be taken away; do it with kubectl delete node")?;
+        node.remove()
+            .await
+            .context("the Node could not be taken away; do it with kubectl delete node")?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -235,7 +247,9 @@ impl MockNodeArgs {
 
     fn profile(&self) -> Profile {
         match self.profile {
-            ProfileName::Kubelet => Profile::Kubelet(KubeletOptions::of(self.kubelet.kubelet_version.into())),
+            ProfileName::Kubelet => {
+                Profile::Kubelet(KubeletOptions::of(self.kubelet.kubelet_version.into()))
+            }
             ProfileName::Updates => Profile::Virtual(self.provider.options(OnUpdate::Replaces)),
             ProfileName::Inert => Profile::Virtual(self.provider.options(OnUpdate::Nothing)),
             ProfileName::Rejects => Profile::Virtual(self.provider.options(OnUpdate::Fails)),
@@ -247,7 +261,11 @@ impl ProviderArgs {
     fn options(&self, on_update: OnUpdate) -> ProviderOptions {
         ProviderOptions {
             on_update,
-            status: if self.status == StatusName::Poll { StatusMode::Poll } else { StatusMode::Notify },
+            status: if self.status == StatusName::Poll {
+                StatusMode::Poll
+            } else {
+                StatusMode::Notify
+            },
             new_container_ids: self.container_ids == Ids::New,
             counts_restarts: self.restart_count == Count::Counted,
             reports_image_id: self.image_id == ImageId::Digest,
@@ -285,7 +303,10 @@ impl From<Version> for KubeletVersion {
 
 /// Until Ctrl-C or SIGTERM. Where neither can be heard, the process is ended otherwise.
 async fn stopped() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -307,16 +328,27 @@ fn taint(text: &str) -> Result<Taint, String> {
     if key.is_empty() || !known {
         return Err(form.to_owned());
     }
-    Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+    Ok(Taint {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        effect: effect.to_owned(),
+    })
 }
 
 fn pattern(text: &str) -> Result<ImagePattern, String> {
     // The message names the flag that patterns were made for.
-    ImagePattern::parse(text).map_err(|error| error.to_string().trim_start_matches("--exit-images: ").to_owned())
+    ImagePattern::parse(text).map_err(|error| {
+        error
+            .to_string()
+            .trim_start_matches("--exit-images: ")
+            .to_owned()
+    })
 }
 
 fn slow(text: &str) -> Result<(ImagePattern, Duration), String> {
-    let (images, long) = text.rsplit_once('=').ok_or("a slow image is written PATTERN=TIME")?;
+    let (images, long) = text
+        .rsplit_once('=')
+        .ok_or("a slow image is written PATTERN=TIME")?;
     Ok((pattern(images)?, time(long)?))
 }
 
@@ -337,25 +369,58 @@ mod tests {
     }
 
     fn parse(line: &str) -> Result<NodeOptions, String> {
-        Only::try_parse_from(line.split(' ')).map(|only| only.args.options()).map_err(|error| error.to_string())
+        Only::try_parse_from(line.split(' '))
+            .map(|only| only.args.options())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn flags_become_options() {
         let node = parse("x --profile updates --name n --gap judged --metadata reverting --container-ids new --exit-runs 50ms --label type= --taint a=b:NoExecute").unwrap();
-        let Profile::Virtual(provider) = node.profile else { panic!("{:?}", node.profile) };
-        assert_eq!((provider.gap, provider.keeps_metadata, provider.new_container_ids), (Gap::Judged, false, true));
+        let Profile::Virtual(provider) = node.profile else {
+            panic!("{:?}", node.profile)
+        };
+        assert_eq!(
+            (
+                provider.gap,
+                provider.keeps_metadata,
+                provider.new_container_ids
+            ),
+            (Gap::Judged, false, true)
+        );
         assert_eq!(provider.exit_runs, Duration::from_millis(50));
-        assert_eq!(node.taints, [Taint { key: "a".into(), value: "b".into(), effect: "NoExecute".into() }]);
+        assert_eq!(
+            node.taints,
+            [Taint {
+                key: "a".into(),
+                value: "b".into(),
+                effect: "NoExecute".into()
+            }]
+        );
         let kubelet = parse("x --profile kubelet --kubelet-version 1.36").unwrap();
-        assert_eq!(kubelet.profile, Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36)));
+        assert_eq!(
+            kubelet.profile,
+            Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36))
+        );
         assert!(kubelet.taints.is_empty());
     }
 
     #[test]
     fn wrong_flags_are_explained() {
-        assert!(parse("x --profile kubelet --pull soon").unwrap_err().contains("1m30s"));
-        assert!(parse("x --profile kubelet --taint a").unwrap_err().contains("KEY=VALUE:EFFECT"));
-        assert!(parse("x --profile kubelet --missing */x").unwrap_err().contains("registry's host"));
+        assert!(
+            parse("x --profile kubelet --pull soon")
+                .unwrap_err()
+                .contains("1m30s")
+        );
+        assert!(
+            parse("x --profile kubelet --taint a")
+                .unwrap_err()
+                .contains("KEY=VALUE:EFFECT")
+        );
+        assert!(
+            parse("x --profile kubelet --missing */x")
+                .unwrap_err()
+                .contains("registry's host")
+        );
     }
 }

@@ -25,15 +25,24 @@ impl ClusterArgs {
     /// # Errors
     /// No usable configuration; says where it was looked for.
     pub async fn client(&self) -> anyhow::Result<Client> {
-        let mut config = self.config().await.context("cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod")?;
-        config.headers.push((http::header::USER_AGENT, user_agent()));
+        let mut config = self.config().await.context(
+            "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod",
+        )?;
+        config
+            .headers
+            .push((http::header::USER_AGENT, user_agent()));
         Ok(connect(config)?)
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
         Ok(match &self.kubeconfig {
-            Some(file) => Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?,
+            Some(file) => {
+                Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?
+            }
             None if options.context.is_some() => Config::from_kubeconfig(&options).await?,
             None => Config::infer().await?,
         })

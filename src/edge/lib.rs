@@ -1,5 +1,5 @@
-//! What the programs of swaplet share at their edge: which cluster they work on ([`client`]), the manifests that they are given
-//! ([`manifests`]), and what they print.
+//! What the programs of swaplet share at their edge: which cluster they work on ([`client`]), the
+//! manifests that they are given ([`manifests`]), and what they print.
 
 pub mod client;
 pub mod manifests;

@@ -1,4 +1,5 @@
-//! Manifests as users have them: files, folders and standard input; YAML with several documents, or JSON.
+//! Manifests as users have them: files, folders and standard input; YAML with several documents, or
+//! JSON.
 
 use std::fs;
 use std::io::{self, Read};
@@ -32,7 +33,8 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// Reads files and folders; `-` is standard input. One that cannot be read does not keep the others from being read.
+    /// Reads files and folders; `-` is standard input. One that cannot be read does not keep the
+    /// others from being read.
     #[must_use]
     pub fn read(paths: &[PathBuf]) -> Self {
         let mut manifests = Self::default();
@@ -54,7 +56,10 @@ impl Manifests {
             }
         } else {
             let name = path.display().to_string();
-            let text = fs::File::open(path).map_err(anyhow::Error::from).and_then(limited).with_context(|| name.clone())?;
+            let text = fs::File::open(path)
+                .map_err(anyhow::Error::from)
+                .and_then(limited)
+                .with_context(|| name.clone())?;
             self.parse(&name, &text);
         }
         Ok(())
@@ -64,28 +69,48 @@ impl Manifests {
         for (number, part) in parts(text).into_iter().enumerate() {
             match part.parse() {
                 Ok(Value::Null) => {}
-                Ok(object) if object.is_object() => self.documents.push(Document { file: file.to_owned(), object }),
-                Ok(_) => self.problems.push(anyhow!("{file}: document {}, line {}: not an object", number + 1, part.line)),
-                Err(problem) => self.problems.push(anyhow!("{file}: document {}, {problem}", number + 1)),
+                Ok(object) if object.is_object() => self.documents.push(Document {
+                    file: file.to_owned(),
+                    object,
+                }),
+                Ok(_) => self.problems.push(anyhow!(
+                    "{file}: document {}, line {}: not an object",
+                    number + 1,
+                    part.line
+                )),
+                Err(problem) => self
+                    .problems
+                    .push(anyhow!("{file}: document {}, {problem}", number + 1)),
             }
         }
     }
 }
 
-/// All manifests of a folder and of those in it, sorted. Hidden folders and links to folders are left out, as version control has them.
+/// All manifests of a folder and of those in it, sorted. Hidden folders and links to folders are
+/// left out, as version control has them.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut entries = fs::read_dir(folder)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>())
+        .and_then(|entries| {
+            entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<Result<Vec<_>, _>>()
+        })
         .with_context(|| folder.display().to_string())?;
     entries.sort_unstable();
     let mut found = Vec::new();
     for path in entries {
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if path.is_dir() {
             if !hidden && !path.is_symlink() {
                 found.extend(files(&path)?);
             }
-        } else if path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known)) {
+        } else if path.extension().is_some_and(|extension| {
+            ["yaml", "yml", "json"]
+                .iter()
+                .any(|known| extension == *known)
+        }) {
             found.push(path);
         }
     }
@@ -108,7 +133,8 @@ struct Part<'a> {
     text: &'a str,
 }
 
-/// Splits at the markers `---` and `...`: at the start of a line they are markers, whatever is around them.
+/// Splits at the markers `---` and `...`: at the start of a line they are markers, whatever is
+/// around them.
 fn parts(text: &str) -> Vec<Part<'_>> {
     let is_json = text.trim_start().starts_with('{');
     let mut parts = vec![Part { line: 1, text: "" }];
@@ -117,11 +143,16 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     for (index, line) in text.split_inclusive('\n').enumerate() {
         end += line.len();
         let marker = line.starts_with("---") || line.trim_end() == "...";
-        let alone = line.get(3..).is_none_or(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        let alone = line
+            .get(3..)
+            .is_none_or(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if marker && alone && !is_json {
             // What stands behind the marker on its line belongs to the document.
             start = end - line.len() + 3;
-            parts.push(Part { line: index + 1, text: "" });
+            parts.push(Part {
+                line: index + 1,
+                text: "",
+            });
         }
         if let Some(part) = parts.last_mut() {
             part.text = &text[start..end];
@@ -134,7 +165,9 @@ fn parts(text: &str) -> Vec<Part<'_>> {
 impl Part<'_> {
     /// Nothing but blank lines, comments and directives.
     fn is_empty(&self) -> bool {
-        self.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#') || line.starts_with('%'))
+        self.text.lines().all(|line| {
+            line.trim().is_empty() || line.trim_start().starts_with('#') || line.starts_with('%')
+        })
     }
 
     fn parse(&self) -> Result<Value, String> {
@@ -147,11 +180,20 @@ impl Part<'_> {
     }
 
     fn problem(&self, error: &serde_saphyr::Error) -> String {
-        let line = error.location().map_or(self.line, |location| self.line + (location.line() as usize).saturating_sub(1));
+        let line = error.location().map_or(self.line, |location| {
+            self.line + (location.line() as usize).saturating_sub(1)
+        });
         let message = error.to_string();
-        let message = message.lines().find(|line| !line.trim().is_empty()).unwrap_or("not YAML").trim_start_matches("error: ");
-        let hint =
-            if self.text.contains("{{") { "; is it a template? render it first: helm template ... | swaplet check -f -" } else { "" };
+        let message = message
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or("not YAML")
+            .trim_start_matches("error: ");
+        let hint = if self.text.contains("{{") {
+            "; is it a template? render it first: helm template ... | swaplet check -f -"
+        } else {
+            ""
+        };
         format!("line {line}: {message}{hint}")
     }
 }
@@ -169,13 +211,23 @@ mod tests {
     #[test]
     fn documents_are_split_at_markers() {
         let text = "%YAML 1.2\n---\n# nothing\n---\na: 1\n--- # two\nb: |\n  ---\n  text\n...\n---\n--- {c: 3}\n";
-        let objects: Vec<String> = parsed(text).documents.iter().map(|document| document.object.to_string()).collect();
-        assert_eq!(objects, [r#"{"a":1}"#, r#"{"b":"---\ntext\n"}"#, r#"{"c":3}"#]);
+        let objects: Vec<String> = parsed(text)
+            .documents
+            .iter()
+            .map(|document| document.object.to_string())
+            .collect();
+        assert_eq!(
+            objects,
+            [r#"{"a":1}"#, r#"{"b":"---\ntext\n"}"#, r#"{"c":3}"#]
+        );
     }
 
     #[test]
     fn json_is_read_as_it_is() {
-        assert_eq!(parsed("{\n\"a\": \"x\\n---\\n\"}").documents[0].object["a"], "x\n---\n");
+        assert_eq!(
+            parsed("{\n\"a\": \"x\\n---\\n\"}").documents[0].object["a"],
+            "x\n---\n"
+        );
     }
 
     #[test]
@@ -185,13 +237,26 @@ mod tests {
         assert!(words.starts_with("f.yaml: document 2, line "), "{words}");
         let words = parsed("a: {{ .Values.x }}\n  b: 1\n").problems[0].to_string();
         assert!(words.contains("helm template"), "{words}");
-        assert!(parsed("- 1\n").problems[0].to_string().contains("line 1: not an object"));
+        assert!(
+            parsed("- 1\n").problems[0]
+                .to_string()
+                .contains("line 1: not an object")
+        );
     }
 
     #[test]
     fn scalars_are_what_they_are_in_kubernetes() {
-        let object = &parsed("a: \"true\"\nb: true\nc: 010\nd: &x {e: 1}\nf: *x\ng: {<<: *x, h: ~}\n").documents[0].object;
-        assert_eq!((&object["a"], &object["b"]), (&Value::from("true"), &Value::from(true)));
-        assert_eq!((object["f"]["e"].as_i64(), object["g"]["e"].as_i64()), (Some(1), Some(1)));
+        let object =
+            &parsed("a: \"true\"\nb: true\nc: 010\nd: &x {e: 1}\nf: *x\ng: {<<: *x, h: ~}\n")
+                .documents[0]
+                .object;
+        assert_eq!(
+            (&object["a"], &object["b"]),
+            (&Value::from("true"), &Value::from(true))
+        );
+        assert_eq!(
+            (object["f"]["e"].as_i64(), object["g"]["e"].as_i64()),
+            (Some(1), Some(1))
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Images as bytes: layer, configuration, manifest per platform, and the index over them. No clock, no registry, no file: the same kind
-//! and paths give the same digests on every machine, so a digest is known before anything is pushed.
+//! Images as bytes: layer, configuration, manifest per platform, and the index over them. No clock,
+//! no registry, no file: the same kind and paths give the same digests on every machine, so a
+//! digest is known before anything is pushed.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,7 +12,8 @@ use swaplet_core::image::path_set::{PathError, PathSet};
 use super::layer::{self, BLOCK, LayerError};
 use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
 
-/// A user without rights that no distribution gives to anybody, in numbers: with `runAsNonRoot` the kubelet accepts no names.
+/// A user without rights that no distribution gives to anybody, in numbers: with `runAsNonRoot` the
+/// kubelet accepts no names.
 const USER: &str = "65532:65532";
 
 /// Media types of the OCI image specification.
@@ -22,7 +24,8 @@ pub mod media_type {
     pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
     /// The configuration of one platform.
     pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-    /// A layer without compression: its digest is also its diff ID, and at this size compression saves nothing that a registry would notice.
+    /// A layer without compression: its digest is also its diff ID, and at this size compression
+    /// saves nothing that a registry would notice.
     pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 }
 
@@ -40,7 +43,11 @@ pub struct Blob {
 impl Blob {
     fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
         let digest = digest_of(&bytes);
-        Self { media_type, bytes, digest }
+        Self {
+            media_type,
+            bytes,
+            digest,
+        }
     }
 
     /// `serde_json` writes object keys sorted, so the bytes depend on nothing but the value.
@@ -67,7 +74,8 @@ pub struct PlatformImage {
     pub manifest: Blob,
     /// The size of the program in bytes.
     pub program_size: usize,
-    /// The tar headers of links and of the directories that they need: what the paths cost, and nothing else.
+    /// The tar headers of links and of the directories that they need: what the paths cost, and
+    /// nothing else.
     link_headers: usize,
 }
 
@@ -78,7 +86,8 @@ impl PlatformImage {
         self.layer.bytes.len() + self.config.bytes.len() + self.manifest.bytes.len()
     }
 
-    /// [`size`](Self::size) without the tar headers (one block of 512 bytes each) of links and their directories.
+    /// [`size`](Self::size) without the tar headers (one block of 512 bytes each) of links and
+    /// their directories.
     #[must_use]
     pub fn size_without_links(&self) -> usize {
         self.size() - self.link_headers
@@ -110,9 +119,15 @@ impl BuiltImage {
 ///
 /// # Errors
 /// [`LayerError`] if a path cannot be in an image.
-pub fn build<S: AsRef<str>>(kind: Kind, paths: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
+pub fn build<S: AsRef<str>>(
+    kind: Kind,
+    paths: impl IntoIterator<Item = S>,
+) -> Result<BuiltImage, LayerError> {
     let paths = PathSet::new(paths)?;
-    let platforms = Platform::ALL.into_iter().map(|platform| build_platform(kind, platform, &paths)).collect::<Result<Vec<_>, _>>()?;
+    let platforms = Platform::ALL
+        .into_iter()
+        .map(|platform| build_platform(kind, platform, &paths))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(over(kind.into(), paths, platforms))
 }
 
@@ -121,13 +136,31 @@ pub fn build<S: AsRef<str>>(kind: Kind, paths: impl IntoIterator<Item = S>) -> R
 /// # Errors
 /// [`LayerError`] if one of the paths cannot be in an image.
 pub fn build_controller(program: &ProgramFiles) -> Result<BuiltImage, LayerError> {
-    let layer = Blob::new(media_type::LAYER, layer::layer_of_files(&program.files)?.bytes);
-    let start = Start { program: PROGRAM, libraries: program.has_libraries().then_some(LIBRARIES) };
-    let platform = platform_image(Label::Controller, program.platform, layer, &start, program.program_size, 0);
-    Ok(over(Label::Controller, PathSet::new([""; 0])?, vec![platform]))
+    let layer = Blob::new(
+        media_type::LAYER,
+        layer::layer_of_files(&program.files)?.bytes,
+    );
+    let start = Start {
+        program: PROGRAM,
+        libraries: program.has_libraries().then_some(LIBRARIES),
+    };
+    let platform = platform_image(
+        Label::Controller,
+        program.platform,
+        layer,
+        &start,
+        program.program_size,
+        0,
+    );
+    Ok(over(
+        Label::Controller,
+        PathSet::new([""; 0])?,
+        vec![platform],
+    ))
 }
 
-/// Builds the image of a kind with the standard paths. Both kinds have them: a container that is parked is started with its own command.
+/// Builds the image of a kind with the standard paths. Both kinds have them: a container that is
+/// parked is started with its own command.
 ///
 /// # Errors
 /// None in practice: a test holds the standard paths to what an image can hold.
@@ -139,18 +172,26 @@ pub fn build_standard(kind: Kind) -> Result<BuiltImage, LayerError> {
 ///
 /// # Errors
 /// [`LayerError`] if a path of `more` cannot be in an image.
-pub fn build_derived<S: AsRef<str>>(kind: Kind, more: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
+pub fn build_derived<S: AsRef<str>>(
+    kind: Kind,
+    more: impl IntoIterator<Item = S>,
+) -> Result<BuiltImage, LayerError> {
     build(kind, derived_paths(more)?.iter())
 }
 
-/// The paths of a derived image. A standard path gives way where one of `more` needs it to be a directory, or is a directory of it:
-/// what was asked for comes first.
+/// The paths of a derived image. A standard path gives way where one of `more` needs it to be a
+/// directory, or is a directory of it: what was asked for comes first.
 ///
 /// # Errors
 /// [`PathError`] if a path of `more` cannot be in an image.
-pub fn derived_paths<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Result<PathSet, PathError> {
+pub fn derived_paths<S: AsRef<str>>(
+    more: impl IntoIterator<Item = S>,
+) -> Result<PathSet, PathError> {
     let more = PathSet::new(more)?;
-    let standard = standard_paths().iter().map(|entry| entry.path).filter(|path| !more.conflicts_with(path));
+    let standard = standard_paths()
+        .iter()
+        .map(|entry| entry.path)
+        .filter(|path| !more.conflicts_with(path));
     PathSet::new(standard.chain(more.iter()))
 }
 
@@ -166,14 +207,28 @@ pub fn digest_of(bytes: &[u8]) -> String {
     digest
 }
 
-fn build_platform(kind: Kind, platform: Platform, paths: &PathSet) -> Result<PlatformImage, LayerError> {
+fn build_platform(
+    kind: Kind,
+    platform: Platform,
+    paths: &PathSet,
+) -> Result<PlatformImage, LayerError> {
     let program = kind.program(platform);
     let tar = layer::layer(program, kind.program_path(), paths)?;
     // The directory of the program is there without any link.
     let link_headers = (tar.links + tar.directories - 1) * BLOCK;
     let layer = Blob::new(media_type::LAYER, tar.bytes);
-    let start = Start { program: kind.program_path(), libraries: None };
-    Ok(platform_image(kind.into(), platform, layer, &start, program.len(), link_headers))
+    let start = Start {
+        program: kind.program_path(),
+        libraries: None,
+    };
+    Ok(platform_image(
+        kind.into(),
+        platform,
+        layer,
+        &start,
+        program.len(),
+        link_headers,
+    ))
 }
 
 /// How a container of the image is started.
@@ -183,15 +238,37 @@ struct Start {
     libraries: Option<&'static str>,
 }
 
-fn platform_image(label: Label, platform: Platform, layer: Blob, start: &Start, program_size: usize, link_headers: usize) -> PlatformImage {
-    let config = Blob::json(media_type::CONFIG, &config(label, platform, start, &layer.digest));
+fn platform_image(
+    label: Label,
+    platform: Platform,
+    layer: Blob,
+    start: &Start,
+    program_size: usize,
+    link_headers: usize,
+) -> PlatformImage {
+    let config = Blob::json(
+        media_type::CONFIG,
+        &config(label, platform, start, &layer.digest),
+    );
     let manifest = Blob::json(media_type::MANIFEST, &manifest(label, &config, &layer));
-    PlatformImage { platform, layer, config, manifest, program_size, link_headers }
+    PlatformImage {
+        platform,
+        layer,
+        config,
+        manifest,
+        program_size,
+        link_headers,
+    }
 }
 
 fn over(label: Label, paths: PathSet, platforms: Vec<PlatformImage>) -> BuiltImage {
     let index = Blob::json(media_type::INDEX, &index(label, &platforms));
-    BuiltImage { label, paths, platforms, index }
+    BuiltImage {
+        label,
+        paths,
+        platforms,
+        index,
+    }
 }
 
 fn labels(label: Label) -> Value {
@@ -204,7 +281,9 @@ fn labels(label: Label) -> Value {
 }
 
 fn config(label: Label, platform: Platform, start: &Start, diff_id: &str) -> Value {
-    let libraries = start.libraries.map(|folder| format!("LD_LIBRARY_PATH={folder}"));
+    let libraries = start
+        .libraries
+        .map(|folder| format!("LD_LIBRARY_PATH={folder}"));
     json!({
         "architecture": platform.architecture(),
         "os": "linux",
@@ -240,7 +319,8 @@ fn index(label: Label, platforms: &[PlatformImage]) -> Value {
     };
     json!({
         "schemaVersion": 2,
-        // Without it a registry would keep the index as a Docker manifest list, under another digest.
+        // Without it a registry would keep the index as a Docker manifest list, under another
+        // digest.
         "mediaType": media_type::INDEX,
         "manifests": platforms.iter().map(entry).collect::<Vec<_>>(),
         "annotations": labels(label),
@@ -280,7 +360,10 @@ mod tests {
         let one = build(Kind::Exit, ["/b", "/a"]).unwrap();
         assert_eq!(one, build(Kind::Exit, ["/a", "/b", "/a"]).unwrap());
         assert_ne!(one.digest(), build(Kind::Exit, ["/a"]).unwrap().digest());
-        assert_ne!(build(Kind::Exit, [""; 0]).unwrap().digest(), build(Kind::Park, [""; 0]).unwrap().digest());
+        assert_ne!(
+            build(Kind::Exit, [""; 0]).unwrap().digest(),
+            build(Kind::Park, [""; 0]).unwrap().digest()
+        );
     }
 
     #[test]
@@ -288,14 +371,25 @@ mod tests {
         let image = build_standard(Kind::Exit).unwrap();
         let index = parsed(&image.index);
         assert_eq!(index["mediaType"], media_type::INDEX);
-        for (entry, platform) in index["manifests"].as_array().unwrap().iter().zip(&image.platforms) {
+        for (entry, platform) in index["manifests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(&image.platforms)
+        {
             assert_eq!(entry["digest"], platform.manifest.digest);
             assert_eq!(entry["size"], platform.manifest.bytes.len());
-            assert_eq!(entry["platform"]["architecture"], platform.platform.architecture());
+            assert_eq!(
+                entry["platform"]["architecture"],
+                platform.platform.architecture()
+            );
             let manifest = parsed(&platform.manifest);
             assert_eq!(manifest["config"]["digest"], platform.config.digest);
             assert_eq!(manifest["layers"][0]["digest"], platform.layer.digest);
-            assert_eq!(parsed(&platform.config)["rootfs"]["diff_ids"][0], platform.layer.digest);
+            assert_eq!(
+                parsed(&platform.config)["rootfs"]["diff_ids"][0],
+                platform.layer.digest
+            );
         }
     }
 
@@ -307,7 +401,12 @@ mod tests {
             assert_eq!(config["config"]["User"], "65532:65532");
             assert_eq!(config["config"]["Entrypoint"], json!([kind.program_path()]));
             assert_eq!(config["config"]["Labels"][LABEL], Label::from(kind).value());
-            assert!(config["config"]["Env"][0].as_str().unwrap().starts_with("PATH="));
+            assert!(
+                config["config"]["Env"][0]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("PATH=")
+            );
             assert!(config["config"].get("Volumes").is_none());
         }
     }
@@ -315,8 +414,16 @@ mod tests {
     #[test]
     fn the_controller_image_starts_the_program_where_it_lies() {
         let of = |files: &[&str]| {
-            let files = files.iter().map(|path| ((*path).to_owned(), b"contents".to_vec())).collect();
-            build_controller(&ProgramFiles { platform: Platform::Amd64, files, program_size: 8 }).unwrap()
+            let files = files
+                .iter()
+                .map(|path| ((*path).to_owned(), b"contents".to_vec()))
+                .collect();
+            build_controller(&ProgramFiles {
+                platform: Platform::Amd64,
+                files,
+                program_size: 8,
+            })
+            .unwrap()
         };
         let image = of(&[PROGRAM]);
         assert_eq!(image.platforms.len(), 1);
@@ -324,7 +431,11 @@ mod tests {
         assert_eq!(config["config"]["Entrypoint"], json!([PROGRAM]));
         assert_eq!(config["config"]["User"], "65532:65532");
         assert_eq!(config["config"]["Labels"][LABEL], "controller");
-        assert_eq!(config["config"]["Env"], json!([format!("PATH={PATH}")]), "static");
+        assert_eq!(
+            config["config"]["Env"],
+            json!([format!("PATH={PATH}")]),
+            "static"
+        );
         assert_eq!(image, of(&[PROGRAM]));
         let config = parsed(&of(&[PROGRAM, "/swaplet/lib/libc.so.6"]).platforms[0].config);
         assert_eq!(config["config"]["Env"][1], "LD_LIBRARY_PATH=/swaplet/lib");
@@ -332,20 +443,46 @@ mod tests {
 
     #[test]
     fn a_container_that_is_parked_finds_its_command_where_one_that_is_ended_does() {
-        assert_eq!(build_standard(Kind::Park).unwrap().paths, build_standard(Kind::Exit).unwrap().paths);
+        assert_eq!(
+            build_standard(Kind::Park).unwrap().paths,
+            build_standard(Kind::Exit).unwrap().paths
+        );
     }
 
     #[test]
     fn a_derived_image_has_what_was_asked_for_and_the_standard_paths_around_it() {
-        let derived = build_derived(Kind::Exit, ["/opt/app/run", "/vault/agent", "/entrypoint/main", "/usr/bin"]).unwrap();
-        assert!(["/opt/app/run", "/entrypoint/main", "/usr/bin", "/bin/sh"].into_iter().all(|path| derived.paths.contains(path)));
-        assert!(["/entrypoint", "/usr/bin/env"].into_iter().all(|path| !derived.paths.contains(path)));
-        assert_eq!(build_derived(Kind::Exit, ["/bin/sh"]).unwrap(), build_standard(Kind::Exit).unwrap());
+        let derived = build_derived(
+            Kind::Exit,
+            [
+                "/opt/app/run",
+                "/vault/agent",
+                "/entrypoint/main",
+                "/usr/bin",
+            ],
+        )
+        .unwrap();
+        assert!(
+            ["/opt/app/run", "/entrypoint/main", "/usr/bin", "/bin/sh"]
+                .into_iter()
+                .all(|path| derived.paths.contains(path))
+        );
+        assert!(
+            ["/entrypoint", "/usr/bin/env"]
+                .into_iter()
+                .all(|path| !derived.paths.contains(path))
+        );
+        assert_eq!(
+            build_derived(Kind::Exit, ["/bin/sh"]).unwrap(),
+            build_standard(Kind::Exit).unwrap()
+        );
         assert!(build_derived(Kind::Exit, ["relative"]).is_err());
     }
 
     #[test]
     fn digests_are_those_of_the_standard() {
-        assert_eq!(digest_of(b""), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(
+            digest_of(b""),
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Credentials from a docker configuration file, and from nowhere else. Credential helpers are programs; they are never executed, for what
-//! they would run is decided by whoever can write the file.
+//! Credentials from a docker configuration file, and from nowhere else. Credential helpers are
+//! programs; they are never executed, for what they would run is decided by whoever can write the
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,12 +104,15 @@ pub enum DockerConfigError {
 }
 
 impl DockerConfig {
-    /// Reads `$DOCKER_CONFIG/config.json`, or `~/.docker/config.json`. A missing file means no credentials.
+    /// Reads `$DOCKER_CONFIG/config.json`, or `~/.docker/config.json`. A missing file means no
+    /// credentials.
     ///
     /// # Errors
     /// [`DockerConfigError`] if the file exists and cannot be used.
     pub fn load() -> Result<Self, DockerConfigError> {
-        let directory = env::var_os("DOCKER_CONFIG").filter(|set| !set.is_empty()).map(PathBuf::from);
+        let directory = env::var_os("DOCKER_CONFIG")
+            .filter(|set| !set.is_empty())
+            .map(PathBuf::from);
         let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".docker"));
         match directory.or_else(home) {
             Some(directory) => Self::load_if_there(&directory.join("config.json")),
@@ -121,13 +125,20 @@ impl DockerConfig {
     /// # Errors
     /// [`DockerConfigError`] if it is not there, or cannot be used.
     pub fn load_from(path: &Path) -> Result<Self, DockerConfigError> {
-        let text = read(path).map_err(|source| DockerConfigError::Read { path: path.to_owned(), source })?;
+        let text = read(path).map_err(|source| DockerConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         Self::parse(path, &text)
     }
 
     fn load_if_there(path: &Path) -> Result<Self, DockerConfigError> {
         match Self::load_from(path) {
-            Err(DockerConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(DockerConfigError::Read { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Ok(Self::default())
+            }
             loaded => loaded,
         }
     }
@@ -138,21 +149,38 @@ impl DockerConfig {
             path: path.to_owned(),
             problem: format!("line {}, column {}", error.line(), error.column()),
         })?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
     }
 
-    /// The credentials for the registry and repository of a reference: the entry with the longest matching key, where a key is a host, with
-    /// or without scheme and `/v1/`, or a host and the start of a repository.
+    /// The credentials for the registry and repository of a reference: the entry with the longest
+    /// matching key, where a key is a host, with or without scheme and `/v1/`, or a host and the
+    /// start of a repository.
     ///
     /// # Errors
     /// [`DockerConfigError`] if the file says that there are credentials, but they cannot be used.
-    pub fn credentials(&self, reference: &ImageReference) -> Result<Credentials, DockerConfigError> {
+    pub fn credentials(
+        &self,
+        reference: &ImageReference,
+    ) -> Result<Credentials, DockerConfigError> {
         let registry = lookup_host(reference.registry());
-        if let Some(helper) = self.file.cred_helpers.iter().find(|(key, _)| normalize(key) == registry) {
+        if let Some(helper) = self
+            .file
+            .cred_helpers
+            .iter()
+            .find(|(key, _)| normalize(key) == registry)
+        {
             return Err(self.behind_helper(&registry, helper.1));
         }
         let wanted = format!("{registry}/{}", reference.repository());
-        let best = self.file.auths.iter().filter(|(key, _)| covers(&normalize(key), &wanted)).max_by_key(|(key, _)| normalize(key).len());
+        let best = self
+            .file
+            .auths
+            .iter()
+            .filter(|(key, _)| covers(&normalize(key), &wanted))
+            .max_by_key(|(key, _)| normalize(key).len());
         match best {
             Some((_, entry)) => self.read_entry(&registry, entry),
             None => Ok(Credentials::Anonymous),
@@ -174,7 +202,10 @@ impl DockerConfig {
             return self.decode(registry, &entry.auth);
         }
         if !entry.username.is_empty() {
-            return Ok(Credentials::Basic { user: entry.username.clone(), password: entry.password.clone() });
+            return Ok(Credentials::Basic {
+                user: entry.username.clone(),
+                password: entry.password.clone(),
+            });
         }
         match &self.file.creds_store {
             // `docker login` leaves an empty entry where it gave the secret to a store.
@@ -187,9 +218,10 @@ impl DockerConfig {
         let bytes = STANDARD.decode(auth.trim()).ok();
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         match text.as_deref().and_then(|text| text.split_once(':')) {
-            Some((user, password)) => {
-                Ok(Credentials::Basic { user: user.to_owned(), password: password.trim_end_matches('\0').to_owned() })
-            }
+            Some((user, password)) => Ok(Credentials::Basic {
+                user: user.to_owned(),
+                password: password.trim_end_matches('\0').to_owned(),
+            }),
             None => Err(DockerConfigError::Format {
                 path: self.path.clone(),
                 problem: format!("the auth of {registry} is not the base64 form of USER:PASSWORD"),
@@ -206,7 +238,12 @@ impl DockerConfig {
     }
 
     fn elsewhere(&self, registry: &str, place: String, fix: &'static str) -> DockerConfigError {
-        DockerConfigError::Elsewhere { path: self.path.clone(), registry: registry.to_owned(), place, fix }
+        DockerConfigError::Elsewhere {
+            path: self.path.clone(),
+            registry: registry.to_owned(),
+            place,
+            fix,
+        }
     }
 }
 
@@ -218,13 +255,24 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn lookup_host(registry: &str) -> String {
-    normalize(if registry == "docker.io" { DOCKER_HUB_KEY } else { registry })
+    normalize(if registry == "docker.io" {
+        DOCKER_HUB_KEY
+    } else {
+        registry
+    })
 }
 
 /// `https://index.docker.io/v1/` is `index.docker.io`.
 fn normalize(key: &str) -> String {
-    let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key).trim_end_matches('/');
-    let key = key.strip_suffix("/v1").or_else(|| key.strip_suffix("/v2")).unwrap_or(key);
+    let key = key
+        .strip_prefix("https://")
+        .or_else(|| key.strip_prefix("http://"))
+        .unwrap_or(key)
+        .trim_end_matches('/');
+    let key = key
+        .strip_suffix("/v1")
+        .or_else(|| key.strip_suffix("/v2"))
+        .unwrap_or(key);
     match key {
         "docker.io" | "registry-1.docker.io" => DOCKER_HUB_KEY.to_owned(),
         key => key.to_owned(),
@@ -233,7 +281,9 @@ fn normalize(key: &str) -> String {
 
 /// Whether `key` is `wanted` or a directory above it.
 fn covers(key: &str, wanted: &str) -> bool {
-    wanted.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    wanted
+        .strip_prefix(key)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -241,19 +291,25 @@ mod tests {
     use super::*;
 
     fn find(text: &str, reference: &str) -> Result<Credentials, DockerConfigError> {
-        DockerConfig::parse(Path::new("config.json"), text)?.credentials(&ImageReference::parse(reference).unwrap())
+        DockerConfig::parse(Path::new("config.json"), text)?
+            .credentials(&ImageReference::parse(reference).unwrap())
     }
 
     fn basic(user: &str, password: &str) -> Credentials {
-        Credentials::Basic { user: user.to_owned(), password: password.to_owned() }
+        Credentials::Basic {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        }
     }
 
     #[test]
     fn finds_the_entry_of_the_host() {
-        let text =
-            r#"{"auths": {"https://index.docker.io/v1/": {"auth": "aHViOnB3"}, "r.example:5000": {"username": "u", "password": "p:q"}}}"#;
+        let text = r#"{"auths": {"https://index.docker.io/v1/": {"auth": "aHViOnB3"}, "r.example:5000": {"username": "u", "password": "p:q"}}}"#;
         assert_eq!(find(text, "busybox").unwrap(), basic("hub", "pw"));
-        assert_eq!(find(text, "r.example:5000/a/b:v1").unwrap(), basic("u", "p:q"));
+        assert_eq!(
+            find(text, "r.example:5000/a/b:v1").unwrap(),
+            basic("u", "p:q")
+        );
         assert_eq!(find(text, "r.example/a").unwrap(), Credentials::Anonymous);
         assert_eq!(find("{}", "r.example/a").unwrap(), Credentials::Anonymous);
     }
@@ -261,8 +317,14 @@ mod tests {
     #[test]
     fn the_longest_key_wins_and_never_covers_half_a_name() {
         let text = r#"{"auths": {"r.example": {"username": "all"}, "r.example/team": {"username": "team"}}}"#;
-        assert_eq!(find(text, "r.example/team/exit").unwrap(), basic("team", ""));
-        assert_eq!(find(text, "r.example/teams/exit").unwrap(), basic("all", ""));
+        assert_eq!(
+            find(text, "r.example/team/exit").unwrap(),
+            basic("team", "")
+        );
+        assert_eq!(
+            find(text, "r.example/teams/exit").unwrap(),
+            basic("all", "")
+        );
     }
 
     #[test]
@@ -271,8 +333,14 @@ mod tests {
         let helper = r#"{"credHelpers": {"r.example": "ecr-login"}}"#;
         for (text, name) in [(store, "desktop"), (helper, "ecr-login")] {
             let error = find(text, "r.example/a").unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("DOCKER_CONFIG"), "{error}");
-            assert_eq!(find(text, "other.example/a").unwrap(), Credentials::Anonymous);
+            assert!(
+                error.contains(name) && error.contains("DOCKER_CONFIG"),
+                "{error}"
+            );
+            assert_eq!(
+                find(text, "other.example/a").unwrap(),
+                Credentials::Anonymous
+            );
         }
     }
 
@@ -293,7 +361,12 @@ mod tests {
     fn a_missing_file_means_no_credentials_unless_it_was_named() {
         let missing = Path::new("/nonexistent/config.json");
         let config = DockerConfig::load_if_there(missing).unwrap();
-        assert_eq!(config.credentials(&ImageReference::parse("a").unwrap()).unwrap(), Credentials::Anonymous);
+        assert_eq!(
+            config
+                .credentials(&ImageReference::parse("a").unwrap())
+                .unwrap(),
+            Credentials::Anonymous
+        );
         let error = DockerConfig::load_from(missing).err().unwrap().to_string();
         assert!(error.contains("/nonexistent/config.json"), "{error}");
     }

@@ -1,4 +1,5 @@
-//! An image as files, for machines that reach no registry: an OCI image layout, which also carries what `docker load` reads.
+//! An image as files, for machines that reach no registry: an OCI image layout, which also carries
+//! what `docker load` reads.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,13 +23,21 @@ pub struct LayoutFile {
 /// The files of the image layout, in a fixed order; the image is named `reference` in it.
 #[must_use]
 pub fn layout(image: &BuiltImage, reference: &ImageReference) -> Vec<LayoutFile> {
-    let blobs = image.platforms.iter().flat_map(|platform| [&platform.layer, &platform.config, &platform.manifest]);
+    let blobs = image
+        .platforms
+        .iter()
+        .flat_map(|platform| [&platform.layer, &platform.config, &platform.manifest]);
     let heads = [
         json_file("oci-layout", &json!({"imageLayoutVersion": "1.0.0"})),
         json_file("index.json", &index(image, reference)),
         json_file("manifest.json", &docker_manifest(image, reference)),
     ];
-    let blobs = blobs.chain(iter::once(&image.index)).map(|blob| LayoutFile { path: blob_path(blob), bytes: blob.bytes.clone() });
+    let blobs = blobs
+        .chain(iter::once(&image.index))
+        .map(|blob| LayoutFile {
+            path: blob_path(blob),
+            bytes: blob.bytes.clone(),
+        });
     heads.into_iter().chain(blobs).collect()
 }
 
@@ -54,13 +63,20 @@ pub fn write_folder(files: &[LayoutFile], folder: &Path) -> io::Result<()> {
 pub fn write_archive(files: &[LayoutFile], out: impl Write) -> io::Result<()> {
     let mut tar = tar::Builder::new(out);
     for file in files {
-        tar.append_data(&mut header(tar::EntryType::Regular, file.bytes.len() as u64), &file.path, file.bytes.as_slice())?;
+        tar.append_data(
+            &mut header(tar::EntryType::Regular, file.bytes.len() as u64),
+            &file.path,
+            file.bytes.as_slice(),
+        )?;
     }
     tar.into_inner()?.flush()
 }
 
 fn json_file(path: &str, value: &Value) -> LayoutFile {
-    LayoutFile { path: path.to_owned(), bytes: value.to_string().into_bytes() }
+    LayoutFile {
+        path: path.to_owned(),
+        bytes: value.to_string().into_bytes(),
+    }
 }
 
 fn blob_path(blob: &Blob) -> String {
@@ -77,9 +93,11 @@ fn index(image: &BuiltImage, reference: &ImageReference) -> Value {
     json!({"schemaVersion": 2, "mediaType": image.index.media_type, "manifests": [entry]})
 }
 
-/// The older form knows no platforms, so each is an image of its own, named as a push would name it.
+/// The older form knows no platforms, so each is an image of its own, named as a push would name
+/// it.
 fn docker_manifest(image: &BuiltImage, reference: &ImageReference) -> Value {
-    let name = |platform: &PlatformImage| format!("{}-{}", reference.normalized(), platform.platform);
+    let name =
+        |platform: &PlatformImage| format!("{}-{}", reference.normalized(), platform.platform);
     let entry = |platform: &PlatformImage| {
         json!({
             "Config": blob_path(&platform.config),
@@ -97,20 +115,40 @@ mod tests {
     use swaplet_core::image::Kind;
 
     fn files() -> Vec<LayoutFile> {
-        layout(&build(Kind::Exit, ["/bin/sh"]).unwrap(), &ImageReference::parse("r.example/exit:v1").unwrap())
+        layout(
+            &build(Kind::Exit, ["/bin/sh"]).unwrap(),
+            &ImageReference::parse("r.example/exit:v1").unwrap(),
+        )
     }
 
     #[test]
     fn every_blob_is_named_by_its_digest_and_every_named_blob_is_there() {
         let files = files();
-        let find = |path: &str| files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("{path} is missing"));
+        let find = |path: &str| {
+            files
+                .iter()
+                .find(|file| file.path == path)
+                .unwrap_or_else(|| panic!("{path} is missing"))
+        };
         for blob in files.iter().filter(|file| file.path.starts_with("blobs/")) {
-            assert_eq!(format!("blobs/{}", digest_of(&blob.bytes).replace(':', "/")), blob.path);
+            assert_eq!(
+                format!("blobs/{}", digest_of(&blob.bytes).replace(':', "/")),
+                blob.path
+            );
         }
         let read = |file: &LayoutFile| serde_json::from_slice::<Value>(&file.bytes).unwrap();
         let index = read(find("index.json"));
-        assert_eq!(index["manifests"][0]["annotations"]["io.containerd.image.name"], "r.example/exit:v1");
-        find(&format!("blobs/{}", index["manifests"][0]["digest"].as_str().unwrap().replace(':', "/")));
+        assert_eq!(
+            index["manifests"][0]["annotations"]["io.containerd.image.name"],
+            "r.example/exit:v1"
+        );
+        find(&format!(
+            "blobs/{}",
+            index["manifests"][0]["digest"]
+                .as_str()
+                .unwrap()
+                .replace(':', "/")
+        ));
         for entry in read(find("manifest.json")).as_array().unwrap() {
             find(entry["Config"].as_str().unwrap());
             find(entry["Layers"][0].as_str().unwrap());
@@ -125,7 +163,10 @@ mod tests {
             bytes
         };
         assert_eq!(archive(), archive());
-        let count = tar::Archive::new(archive().as_slice()).entries().unwrap().count();
+        let count = tar::Archive::new(archive().as_slice())
+            .entries()
+            .unwrap()
+            .count();
         assert_eq!(count, files().len());
     }
 }

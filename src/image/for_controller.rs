@@ -1,4 +1,5 @@
-//! What the controller wants of registries: exit images pushed that pods need, and the digests of tags; with its own words for what is wrong.
+//! What the controller wants of registries: exit images pushed that pods need, and the digests of
+//! tags; with its own words for what is wrong.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -18,7 +19,8 @@ const TAG_DIGITS: usize = 16;
 
 /// Pushes the exit image with these paths, unless it is there, and gives the reference to write.
 ///
-/// The image is written by its digest, and kept under a tag, so that no registry takes it for rubbish.
+/// The image is written by its digest, and kept under a tag, so that no registry takes it for
+/// rubbish.
 ///
 /// # Errors
 /// What the registry, the credentials or the paths refuse.
@@ -30,13 +32,33 @@ pub async fn push_derived(
 ) -> Result<Box<str>, Trouble> {
     let credentials = credentials.map_err(|error| trouble(error, None))?;
     let image = build_derived(Kind::Exit, paths).map_err(|error| trouble(error, None))?;
-    let digits = image.digest().trim_start_matches("sha256:").chars().take(TAG_DIGITS);
-    let tag = repository.with_tag(&digits.collect::<String>()).map_err(|error| trouble(error, None))?;
-    let by_digest = format!("{}/{}@{}", repository.registry(), repository.repository(), image.digest());
+    let digits = image
+        .digest()
+        .trim_start_matches("sha256:")
+        .chars()
+        .take(TAG_DIGITS);
+    let tag = repository
+        .with_tag(&digits.collect::<String>())
+        .map_err(|error| trouble(error, None))?;
+    let by_digest = format!(
+        "{}/{}@{}",
+        repository.registry(),
+        repository.repository(),
+        image.digest()
+    );
     let reference = ImageReference::parse(&by_digest).map_err(|error| trouble(error, None))?;
-    let registry = Registry::connect(repository, &credentials, options).await.map_err(trouble_with_registry)?;
-    if registry.digest(&reference).await.map_err(trouble_with_registry)?.is_none() {
-        push(&registry, &tag, &image, false).await.map_err(of_push)?;
+    let registry = Registry::connect(repository, &credentials, options)
+        .await
+        .map_err(trouble_with_registry)?;
+    if registry
+        .digest(&reference)
+        .await
+        .map_err(trouble_with_registry)?
+        .is_none()
+    {
+        push(&registry, &tag, &image, false)
+            .await
+            .map_err(of_push)?;
     }
     Ok(by_digest.into())
 }
@@ -53,36 +75,67 @@ fn of_push(error: PushError) -> Trouble {
 }
 
 fn trouble(words: impl Display, retry_after: Option<Duration>) -> Trouble {
-    Trouble { words: words.to_string(), retry_after }
+    Trouble {
+        words: words.to_string(),
+        retry_after,
+    }
 }
 
-/// Asks for the digest of a tag. An image for several platforms has one digest for all of them, that of its index.
+/// Asks for the digest of a tag. An image for several platforms has one digest for all of them,
+/// that of its index.
 ///
 /// # Errors
 /// What the registry or the credentials refuse.
-pub async fn resolve(image: &ImageReference, credentials: Result<Credentials, DockerConfigError>, options: RegistryOptions) -> Resolved {
+pub async fn resolve(
+    image: &ImageReference,
+    credentials: Result<Credentials, DockerConfigError>,
+    options: RegistryOptions,
+) -> Resolved {
     let credentials = credentials.map_err(unknown)?;
-    let options = RegistryOptions { access: Access::Pull, ..options };
+    let options = RegistryOptions {
+        access: Access::Pull,
+        ..options
+    };
     let is_for_others = matches!(options.reach, Reach::Judged(_));
     let is_anonymous = matches!(credentials, Credentials::Anonymous);
-    let problem = |error: RegistryError| if is_for_others { for_others(image, is_anonymous, error) } else { of_registry(error) };
-    let registry = Registry::connect(image, &credentials, options).await.map_err(problem)?;
+    let problem = |error: RegistryError| {
+        if is_for_others {
+            for_others(image, is_anonymous, error)
+        } else {
+            of_registry(error)
+        }
+    };
+    let registry = Registry::connect(image, &credentials, options)
+        .await
+        .map_err(problem)?;
     match registry.digest(image).await.map_err(problem)? {
         Some(digest) => Ok(digest.into()),
-        None => Err(answer(format!("{} has no {}", image.registry(), image.normalized()))),
+        None => Err(answer(format!(
+            "{} has no {}",
+            image.registry(),
+            image.normalized()
+        ))),
     }
 }
 
 fn unknown(words: impl Display) -> Unresolved {
-    Unresolved { words: words.to_string().into(), is_answer: false, retry_after: None }
+    Unresolved {
+        words: words.to_string().into(),
+        is_answer: false,
+        retry_after: None,
+    }
 }
 
 fn answer(words: String) -> Unresolved {
-    Unresolved { words: words.into(), is_answer: true, retry_after: None }
+    Unresolved {
+        words: words.into(),
+        is_answer: true,
+        retry_after: None,
+    }
 }
 
-/// What is said of a registry that somebody else has named: nothing by which it could be told what is at an address, or whether there is
-/// one. The log has it, for the administrator.
+/// What is said of a registry that somebody else has named: nothing by which it could be told what
+/// is at an address, or whether there is one. The log has it, for the administrator.
 fn for_others(image: &ImageReference, is_anonymous: bool, error: RegistryError) -> Unresolved {
     let registry = image.registry();
     match error.problem() {
@@ -109,8 +162,13 @@ fn of_registry(error: RegistryError) -> Unresolved {
         | Problem::Refused
         | Problem::TooLarge
         | Problem::DigestMismatch => answer(error.to_string()),
-        Problem::TooManyRequests | Problem::Server(_) | Problem::Rejected | Problem::Timeout(_) | Problem::Unreachable => {
-            Unresolved { retry_after: error.wait(), ..unknown(error) }
-        }
+        Problem::TooManyRequests
+        | Problem::Server(_)
+        | Problem::Rejected
+        | Problem::Timeout(_)
+        | Problem::Unreachable => Unresolved {
+            retry_after: error.wait(),
+            ..unknown(error)
+        },
     }
 }

@@ -1,5 +1,5 @@
-//! The one layer of an image: a program once and a hard link to it at every other path, or some files. Reproducible: the same contents and
-//! paths give the same bytes on every machine.
+//! The one layer of an image: a program once and a hard link to it at every other path, or some
+//! files. Reproducible: the same contents and paths give the same bytes on every machine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,7 +32,11 @@ pub fn layer(program: &[u8], program_path: &str, paths: &PathSet) -> Result<Laye
     for path in all.iter().filter(|path| *path != program_path) {
         append_link(&mut tar, path, program_path)?;
     }
-    Ok(Layer { bytes: tar.into_inner()?, links: all.len() - 1, directories })
+    Ok(Layer {
+        bytes: tar.into_inner()?,
+        links: all.len() - 1,
+        directories,
+    })
 }
 
 /// The layer with these files, by their paths.
@@ -44,7 +48,11 @@ pub fn layer_of_files(files: &BTreeMap<String, Vec<u8>>) -> Result<Layer, LayerE
     for (path, contents) in files {
         append_file(&mut tar, path, contents)?;
     }
-    Ok(Layer { bytes: tar.into_inner()?, links: 0, directories })
+    Ok(Layer {
+        bytes: tar.into_inner()?,
+        links: 0,
+        directories,
+    })
 }
 
 /// A layer that could not be made.
@@ -63,8 +71,9 @@ fn in_tar(path: &str) -> &str {
     path.trim_start_matches('/')
 }
 
-/// Everything that could differ between two machines or two runs is fixed here: time, owner and mode. 0755: the program must run as any
-/// user, and directories must be open to any user (OpenShift chooses one).
+/// Everything that could differ between two machines or two runs is fixed here: time, owner and
+/// mode. 0755: the program must run as any user, and directories must be open to any user
+/// (OpenShift chooses one).
 pub(crate) fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -92,11 +101,19 @@ fn append_directory(tar: &mut Builder<Vec<u8>>, path: &str) -> io::Result<()> {
 }
 
 fn append_file(tar: &mut Builder<Vec<u8>>, path: &str, contents: &[u8]) -> io::Result<()> {
-    tar.append_data(&mut header(EntryType::Regular, contents.len() as u64), in_tar(path), contents)
+    tar.append_data(
+        &mut header(EntryType::Regular, contents.len() as u64),
+        in_tar(path),
+        contents,
+    )
 }
 
 fn append_link(tar: &mut Builder<Vec<u8>>, path: &str, target: &str) -> io::Result<()> {
-    tar.append_link(&mut header(EntryType::Link, 0), in_tar(path), in_tar(target))
+    tar.append_link(
+        &mut header(EntryType::Link, 0),
+        in_tar(path),
+        in_tar(target),
+    )
 }
 
 #[cfg(test)]
@@ -114,11 +131,27 @@ mod tests {
         let read = |entry: io::Result<tar::Entry<'_, &[u8]>>| {
             let mut entry = entry.unwrap();
             let header = entry.header().clone();
-            assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (0, 0, 0));
-            let link = entry.link_name().unwrap().map(|link| link.display().to_string());
+            assert_eq!(
+                (
+                    header.uid().unwrap(),
+                    header.gid().unwrap(),
+                    header.mtime().unwrap()
+                ),
+                (0, 0, 0)
+            );
+            let link = entry
+                .link_name()
+                .unwrap()
+                .map(|link| link.display().to_string());
             let mut contents = Vec::new();
             entry.read_to_end(&mut contents).unwrap();
-            (entry.path().unwrap().display().to_string(), header.entry_type(), header.mode().unwrap(), link, contents)
+            (
+                entry.path().unwrap().display().to_string(),
+                header.entry_type(),
+                header.mode().unwrap(),
+                link,
+                contents,
+            )
         };
         archive.entries().unwrap().map(read).collect()
     }
@@ -132,25 +165,56 @@ mod tests {
         let made = make(&["/usr/bin/env", "/bin/sh", "/sidecar"]);
         let found = entries(&made);
         let names: Vec<&str> = found.iter().map(|entry| entry.0.as_str()).collect();
-        assert_eq!(names, ["bin/", "swaplet/", "usr/", "usr/bin/", "swaplet/p", "bin/sh", "sidecar", "usr/bin/env"]);
+        assert_eq!(
+            names,
+            [
+                "bin/",
+                "swaplet/",
+                "usr/",
+                "usr/bin/",
+                "swaplet/p",
+                "bin/sh",
+                "sidecar",
+                "usr/bin/env"
+            ]
+        );
         assert!(found.iter().all(|entry| entry.2 == 0o755));
         assert_eq!(found[4].4, b"program");
-        assert!(found[5..].iter().all(|entry| entry.1 == EntryType::Link && entry.3.as_deref() == Some("swaplet/p")));
+        assert!(
+            found[5..]
+                .iter()
+                .all(|entry| entry.1 == EntryType::Link && entry.3.as_deref() == Some("swaplet/p"))
+        );
         assert_eq!((made.links, made.directories), (3, 4));
     }
 
     #[test]
     fn order_and_doubles_do_not_matter() {
-        assert_eq!(make(&["/b", "/a", "/b", "/swaplet/p"]).bytes, make(&["/a", "/b"]).bytes);
+        assert_eq!(
+            make(&["/b", "/a", "/b", "/swaplet/p"]).bytes,
+            make(&["/a", "/b"]).bytes
+        );
     }
 
     #[test]
     fn files_come_with_their_directories() {
-        let files = [("/p/lib/x", "library"), ("/p/run", "program")].map(|(path, bytes)| (path.to_owned(), bytes.as_bytes().to_vec()));
+        let files = [("/p/lib/x", "library"), ("/p/run", "program")]
+            .map(|(path, bytes)| (path.to_owned(), bytes.as_bytes().to_vec()));
         let made = layer_of_files(&BTreeMap::from(files)).unwrap();
-        let found: Vec<_> = entries(&made).into_iter().map(|entry| (entry.0, entry.4)).collect();
-        let expected = [("p/", ""), ("p/lib/", ""), ("p/lib/x", "library"), ("p/run", "program")];
-        assert_eq!(found, expected.map(|(path, bytes)| (path.to_owned(), bytes.as_bytes().to_vec())));
+        let found: Vec<_> = entries(&made)
+            .into_iter()
+            .map(|entry| (entry.0, entry.4))
+            .collect();
+        let expected = [
+            ("p/", ""),
+            ("p/lib/", ""),
+            ("p/lib/x", "library"),
+            ("p/run", "program"),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(path, bytes)| (path.to_owned(), bytes.as_bytes().to_vec()))
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The files that a program needs to run in an image that holds nothing else: itself, and where it is not static, its loader and
-//! shared objects as this machine has them.
+//! The files that a program needs to run in an image that holds nothing else: itself, and where it
+//! is not static, its loader and shared objects as this machine has them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,16 +15,19 @@ use swaplet_core::image::exit::Platform;
 /// Where the program lies in the image.
 pub const PROGRAM: &str = "/swaplet/swaplet";
 
-/// Where its shared objects lie. The loader is told by `LD_LIBRARY_PATH`, for each distribution has default folders of its own.
+/// Where its shared objects lie. The loader is told by `LD_LIBRARY_PATH`, for each distribution has
+/// default folders of its own.
 pub const LIBRARIES: &str = "/swaplet/lib";
 
 /// Where every TLS library of Linux looks for certificates, and where Debian and Alpine keep them.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Where other distributions keep them: Fedora and Red Hat, SUSE.
-const OTHER_CERTIFICATES: [&str; 2] = ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
+const OTHER_CERTIFICATES: [&str; 2] =
+    ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
-/// What glibc before 2.34 opens when it looks up the name of a host, although the program does not name it.
+/// What glibc before 2.34 opens when it looks up the name of a host, although the program does not
+/// name it.
 const NAME_SERVICE: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"];
 
 /// A program with all files that it needs, by their path in the image.
@@ -74,9 +77,14 @@ impl ProgramFiles {
     /// [`ProgramError`]
     pub fn of(program: &Path) -> Result<Self, ProgramError> {
         let bytes = read(program)?;
-        let (platform, loader) = kind_of(&bytes).ok_or_else(|| ProgramError::NotLinux(program.to_owned()))?;
+        let (platform, loader) =
+            kind_of(&bytes).ok_or_else(|| ProgramError::NotLinux(program.to_owned()))?;
         let program_size = bytes.len();
-        let mut packed = Self { platform, files: BTreeMap::from([(PROGRAM.to_owned(), bytes)]), program_size };
+        let mut packed = Self {
+            platform,
+            files: BTreeMap::from([(PROGRAM.to_owned(), bytes)]),
+            program_size,
+        };
         if let Some(loader) = loader {
             packed.add_shared_objects(program, &loader)?;
         }
@@ -89,29 +97,42 @@ impl ProgramFiles {
         self.files.keys().any(|path| path.starts_with(LIBRARIES))
     }
 
-    /// Adds the certificates of the authorities that the program is to trust besides the one of its cluster, as PEM: of this file, or
-    /// those of this machine. Whether there were any.
+    /// Adds the certificates of the authorities that the program is to trust besides the one of its
+    /// cluster, as PEM: of this file, or those of this machine. Whether there were any.
     ///
     /// # Errors
     /// The file that was named cannot be read.
     pub fn add_certificates(&mut self, file: Option<&Path>) -> Result<bool, ProgramError> {
         let found = match file {
             Some(file) => Some(read(file)?),
-            None => std::iter::once(CERTIFICATES).chain(OTHER_CERTIFICATES).find_map(|file| std::fs::read(file).ok()),
+            None => std::iter::once(CERTIFICATES)
+                .chain(OTHER_CERTIFICATES)
+                .find_map(|file| std::fs::read(file).ok()),
         };
         let added = found.map(|bytes| self.files.insert(CERTIFICATES.to_owned(), bytes));
         Ok(added.is_some())
     }
 
     fn add_shared_objects(&mut self, program: &Path, loader: &str) -> Result<(), ProgramError> {
-        let fail = |words: String| ProgramError::Loader { loader: loader.to_owned(), program: program.to_owned(), words };
-        let output = Command::new(loader).arg("--list").arg(program).output().map_err(|error| fail(error.to_string()))?;
+        let fail = |words: String| ProgramError::Loader {
+            loader: loader.to_owned(),
+            program: program.to_owned(),
+            words,
+        };
+        let output = Command::new(loader)
+            .arg("--list")
+            .arg(program)
+            .output()
+            .map_err(|error| fail(error.to_string()))?;
         if !output.status.success() {
-            return Err(fail(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+            return Err(fail(
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            ));
         }
         let list = String::from_utf8_lossy(&output.stdout);
         let needed = needed(&list).map_err(fail)?;
-        self.files.insert(loader.to_owned(), read(Path::new(loader))?);
+        self.files
+            .insert(loader.to_owned(), read(Path::new(loader))?);
         for (name, path) in &needed {
             self.add_library(name, read(path)?);
             if name.starts_with("libc.so") {
@@ -135,7 +156,10 @@ impl ProgramFiles {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
-    std::fs::read(path).map_err(|error| ProgramError::Read { path: path.to_owned(), error })
+    std::fs::read(path).map_err(|error| ProgramError::Read {
+        path: path.to_owned(),
+        error,
+    })
 }
 
 /// What the program is built for, and its loader if it is not static.
@@ -148,15 +172,23 @@ fn kind_of(bytes: &[u8]) -> Option<(Platform, Option<String>)> {
         _ => return None,
     };
     let segments = header.program_headers(endian, bytes).ok()?;
-    let loader = segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok().flatten());
-    Some((platform, loader.map(|path| String::from_utf8_lossy(path).into_owned())))
+    let loader = segments
+        .iter()
+        .find_map(|segment| segment.interpreter(endian, bytes).ok().flatten());
+    Some((
+        platform,
+        loader.map(|path| String::from_utf8_lossy(path).into_owned()),
+    ))
 }
 
-/// Reads what a loader lists, one per line: `NAME => PATH (ADDRESS)`. Lines of another form are the loader itself and what the kernel
-/// brings.
+/// Reads what a loader lists, one per line: `NAME => PATH (ADDRESS)`. Lines of another form are the
+/// loader itself and what the kernel brings.
 fn needed(list: &str) -> Result<Vec<(&str, PathBuf)>, String> {
     let mut needed = Vec::new();
-    for (name, rest) in list.lines().filter_map(|line| line.trim().split_once(" => ")) {
+    for (name, rest) in list
+        .lines()
+        .filter_map(|line| line.trim().split_once(" => "))
+    {
         match rest.rsplit_once(" (") {
             Some((path, _)) if path.starts_with('/') => needed.push((name, PathBuf::from(path))),
             _ => return Err(format!("{name}: {rest}")),
@@ -169,12 +201,17 @@ fn needed(list: &str) -> Result<Vec<(&str, PathBuf)>, String> {
 mod tests {
     use super::*;
 
-    const LIST: &str =
-        "\tlinux-vdso.so.1 (0x1)\n\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
+    const LIST: &str = "\tlinux-vdso.so.1 (0x1)\n\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
 
     #[test]
     fn a_list_of_shared_objects_is_read() {
-        assert_eq!(needed(LIST), Ok(vec![("libm.so.6", PathBuf::from("/lib/x86_64-linux-gnu/libm.so.6"))]));
+        assert_eq!(
+            needed(LIST),
+            Ok(vec![(
+                "libm.so.6",
+                PathBuf::from("/lib/x86_64-linux-gnu/libm.so.6")
+            )])
+        );
         let missing = needed("\tlibx.so.1 => not found\n").unwrap_err();
         assert_eq!(missing, "libx.so.1: not found");
     }
@@ -187,7 +224,14 @@ mod tests {
         if packed.has_libraries() {
             let loader = kind_of(&packed.files[PROGRAM]).unwrap().1.unwrap();
             assert!(packed.files.contains_key(&loader), "{loader}");
-            assert!(packed.files.keys().any(|path| path.starts_with("/swaplet/lib/libc.")), "{:?}", packed.files.keys());
+            assert!(
+                packed
+                    .files
+                    .keys()
+                    .any(|path| path.starts_with("/swaplet/lib/libc.")),
+                "{:?}",
+                packed.files.keys()
+            );
         }
     }
 
@@ -195,7 +239,11 @@ mod tests {
     fn a_static_program_comes_alone() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("park");
-        std::fs::write(&file, swaplet_core::image::Kind::Park.program(Platform::Arm64)).unwrap();
+        std::fs::write(
+            &file,
+            swaplet_core::image::Kind::Park.program(Platform::Arm64),
+        )
+        .unwrap();
         let packed = ProgramFiles::of(&file).unwrap();
         assert_eq!(packed.platform, Platform::Arm64);
         assert_eq!(packed.files.keys().collect::<Vec<_>>(), [PROGRAM]);
@@ -207,7 +255,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("script");
         std::fs::write(&file, "#!/bin/sh\n").unwrap();
-        assert!(ProgramFiles::of(&file).unwrap_err().to_string().contains("no 64-bit Linux program"));
-        assert!(ProgramFiles::of(&folder.path().join("nothing")).unwrap_err().to_string().contains("cannot read"));
+        assert!(
+            ProgramFiles::of(&file)
+                .unwrap_err()
+                .to_string()
+                .contains("no 64-bit Linux program")
+        );
+        assert!(
+            ProgramFiles::of(&folder.path().join("nothing"))
+                .unwrap_err()
+                .to_string()
+                .contains("cannot read")
+        );
     }
 }

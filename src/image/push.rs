@@ -11,7 +11,8 @@ use swaplet_core::image::reference::{ImageReference, ReferenceError};
 /// The longest tag that the distribution specification allows.
 const MAX_TAG: usize = 128;
 
-/// An index with more platforms than this is nobody's exit image; it bounds what is read to find that out.
+/// An index with more platforms than this is nobody's exit image; it bounds what is read to find
+/// that out.
 const MAX_PLATFORMS: usize = 16;
 
 /// What a reference holds now.
@@ -38,7 +39,9 @@ pub enum Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The reference names no tag to write to.
-    #[error("{0} names no tag; write it as REPOSITORY:TAG, with @DIGEST behind it if the digest is to be checked")]
+    #[error(
+        "{0} names no tag; write it as REPOSITORY:TAG, with @DIGEST behind it if the digest is to be checked"
+    )]
     NoTag(String),
     /// The reference is pinned to another digest.
     #[error(
@@ -51,7 +54,9 @@ pub enum PushError {
         digest: String,
     },
     /// The tags of the platforms would be too long.
-    #[error("the tag of {reference} is too long: with the name of a platform behind it, it must not exceed {MAX_TAG} characters")]
+    #[error(
+        "the tag of {reference} is too long: with the name of a platform behind it, it must not exceed {MAX_TAG} characters"
+    )]
     LongTag {
         /// The reference.
         reference: String,
@@ -69,7 +74,9 @@ pub enum PushError {
         pushed: Label,
     },
     /// The reference holds something that swaplet did not make.
-    #[error("{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force")]
+    #[error(
+        "{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force"
+    )]
     Foreign {
         /// The reference.
         reference: String,
@@ -82,12 +89,18 @@ pub enum PushError {
     Registry(#[from] RegistryError),
 }
 
-/// Pushes an image to the tag of `reference`, its platforms to tags such as `TAG-amd64`. Looks first at what these tags
-/// hold: the other kind is never overwritten, something foreign only with `force`.
+/// Pushes an image to the tag of `reference`, its platforms to tags such as `TAG-amd64`. Looks
+/// first at what these tags hold: the other kind is never overwritten, something foreign only with
+/// `force`.
 ///
 /// # Errors
 /// [`PushError`].
-pub async fn push(registry: &Registry, reference: &ImageReference, image: &BuiltImage, force: bool) -> Result<Outcome, PushError> {
+pub async fn push(
+    registry: &Registry,
+    reference: &ImageReference,
+    image: &BuiltImage,
+    force: bool,
+) -> Result<Outcome, PushError> {
     let targets = Targets::new(reference, image)?;
     if registry.digest(&targets.index).await?.as_deref() == Some(image.digest()) {
         return Ok(Outcome::Unchanged);
@@ -114,13 +127,18 @@ pub fn check_reference(reference: &ImageReference, image: &BuiltImage) -> Result
 ///
 /// # Errors
 /// [`RegistryError`].
-pub async fn inspect(registry: &Registry, reference: &ImageReference) -> Result<Holding, RegistryError> {
+pub async fn inspect(
+    registry: &Registry,
+    reference: &ImageReference,
+) -> Result<Holding, RegistryError> {
     let Some((manifest, _)) = registry.manifest(reference).await? else {
         return Ok(Holding::Nothing);
     };
     let manifest = parse(&manifest);
     let Some(entries) = manifest["manifests"].as_array() else {
-        return Ok(holding(kind_of_manifest(registry, reference, &manifest).await?));
+        return Ok(holding(
+            kind_of_manifest(registry, reference, &manifest).await?,
+        ));
     };
     if entries.len() > MAX_PLATFORMS {
         return Ok(Holding::Foreign);
@@ -144,15 +162,35 @@ struct Targets {
 
 impl Targets {
     fn new(reference: &ImageReference, image: &BuiltImage) -> Result<Self, PushError> {
-        let tag = reference.tag().ok_or_else(|| PushError::NoTag(reference.to_string()))?;
-        if reference.digest().is_some_and(|digest| digest != image.digest()) {
-            return Err(PushError::OtherDigest { reference: reference.to_string(), digest: image.digest().to_owned() });
+        let tag = reference
+            .tag()
+            .ok_or_else(|| PushError::NoTag(reference.to_string()))?;
+        if reference
+            .digest()
+            .is_some_and(|digest| digest != image.digest())
+        {
+            return Err(PushError::OtherDigest {
+                reference: reference.to_string(),
+                digest: image.digest().to_owned(),
+            });
         }
-        let tags: Vec<String> = image.platforms.iter().map(|platform| format!("{tag}-{}", platform.platform)).collect();
+        let tags: Vec<String> = image
+            .platforms
+            .iter()
+            .map(|platform| format!("{tag}-{}", platform.platform))
+            .collect();
         if tags.iter().any(|tag| tag.len() > MAX_TAG) {
-            return Err(PushError::LongTag { reference: reference.to_string() });
+            return Err(PushError::LongTag {
+                reference: reference.to_string(),
+            });
         }
-        Ok(Self { index: reference.with_tag(tag)?, platforms: tags.iter().map(|tag| reference.with_tag(tag)).collect::<Result<_, _>>()? })
+        Ok(Self {
+            index: reference.with_tag(tag)?,
+            platforms: tags
+                .iter()
+                .map(|tag| reference.with_tag(tag))
+                .collect::<Result<_, _>>()?,
+        })
     }
 
     fn all(&self) -> impl Iterator<Item = &ImageReference> {
@@ -160,17 +198,31 @@ impl Targets {
     }
 }
 
-fn guard(reference: &ImageReference, holding: Holding, pushed: Label, force: bool) -> Result<(), PushError> {
+fn guard(
+    reference: &ImageReference,
+    holding: Holding,
+    pushed: Label,
+    force: bool,
+) -> Result<(), PushError> {
     let reference = reference.to_string();
     match holding {
-        Holding::Ours(there) if there != pushed => Err(PushError::OtherKind { reference, there, pushed }),
+        Holding::Ours(there) if there != pushed => Err(PushError::OtherKind {
+            reference,
+            there,
+            pushed,
+        }),
         Holding::Foreign if !force => Err(PushError::Foreign { reference }),
         Holding::Nothing | Holding::Ours(_) | Holding::Foreign => Ok(()),
     }
 }
 
-/// Children go under tags, not under digests alone: some registries answer a push by digest in a way that the client library cannot take.
-async fn push_platform(registry: &Registry, target: &ImageReference, image: &PlatformImage) -> Result<(), RegistryError> {
+/// Children go under tags, not under digests alone: some registries answer a push by digest in a
+/// way that the client library cannot take.
+async fn push_platform(
+    registry: &Registry,
+    target: &ImageReference,
+    image: &PlatformImage,
+) -> Result<(), RegistryError> {
     registry.push_blob(target, &image.layer).await?;
     registry.push_blob(target, &image.config).await?;
     registry.push_manifest(target, &image.manifest).await
@@ -184,9 +236,17 @@ fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }
 
-async fn kind_of_entry(registry: &Registry, reference: &ImageReference, entry: &Value) -> Result<Option<Label>, RegistryError> {
+async fn kind_of_entry(
+    registry: &Registry,
+    reference: &ImageReference,
+    entry: &Value,
+) -> Result<Option<Label>, RegistryError> {
     let digest = entry["digest"].as_str().unwrap_or_default();
-    let Ok(child) = ImageReference::parse(&format!("{}/{}@{digest}", reference.registry(), reference.repository())) else {
+    let Ok(child) = ImageReference::parse(&format!(
+        "{}/{}@{digest}",
+        reference.registry(),
+        reference.repository()
+    )) else {
         return Ok(None);
     };
     match registry.manifest(&child).await? {
@@ -196,7 +256,11 @@ async fn kind_of_entry(registry: &Registry, reference: &ImageReference, entry: &
 }
 
 /// By the label in the configuration: it stays with the image wherever it is copied.
-async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manifest: &Value) -> Result<Option<Label>, RegistryError> {
+async fn kind_of_manifest(
+    registry: &Registry,
+    reference: &ImageReference,
+    manifest: &Value,
+) -> Result<Option<Label>, RegistryError> {
     let Some(digest) = manifest["config"]["digest"].as_str() else {
         return Ok(None);
     };
@@ -205,7 +269,9 @@ async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manif
         Err(error) if error.problem() == Problem::TooLarge => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(config["config"]["Labels"][LABEL].as_str().and_then(Label::from_value))
+    Ok(config["config"]["Labels"][LABEL]
+        .as_str()
+        .and_then(Label::from_value))
 }
 
 #[cfg(test)]
@@ -221,27 +287,55 @@ mod tests {
     #[test]
     fn a_reference_needs_a_tag_and_the_right_digest() {
         let image = build_standard(Kind::Park).unwrap();
-        let check = |written: &str| check_reference(&reference(written), &image).map_err(|error| error.to_string());
+        let check = |written: &str| {
+            check_reference(&reference(written), &image).map_err(|error| error.to_string())
+        };
         assert!(check("r.example/park:v1").is_ok());
         assert!(check("r.example/park").is_ok(), "latest");
         assert!(check(&format!("r.example/park:v1@{}", image.digest())).is_ok());
-        assert!(check(&format!("r.example/park@{}", image.digest())).unwrap_err().contains("REPOSITORY:TAG"));
+        assert!(
+            check(&format!("r.example/park@{}", image.digest()))
+                .unwrap_err()
+                .contains("REPOSITORY:TAG")
+        );
         let other = format!("sha256:{}", "a".repeat(64));
-        assert!(check(&format!("r.example/park:v1@{other}")).unwrap_err().contains("pinned"));
-        assert!(check(&format!("r.example/park:{}", "t".repeat(125))).unwrap_err().contains("too long"));
+        assert!(
+            check(&format!("r.example/park:v1@{other}"))
+                .unwrap_err()
+                .contains("pinned")
+        );
+        assert!(
+            check(&format!("r.example/park:{}", "t".repeat(125)))
+                .unwrap_err()
+                .contains("too long")
+        );
     }
 
     #[test]
     fn a_push_can_run_on_any_thread() {
-        fn must_be_send<T: Send>(_: impl Fn(&'static Registry, &'static ImageReference, &'static BuiltImage) -> T) {}
+        fn must_be_send<T: Send>(
+            _: impl Fn(&'static Registry, &'static ImageReference, &'static BuiltImage) -> T,
+        ) {
+        }
         must_be_send(|registry, reference, image| push(registry, reference, image, false));
     }
 
     #[test]
     fn platforms_go_under_their_own_tags() {
-        let targets = Targets::new(&reference("r.example/park:v1"), &build_standard(Kind::Park).unwrap()).unwrap();
+        let targets = Targets::new(
+            &reference("r.example/park:v1"),
+            &build_standard(Kind::Park).unwrap(),
+        )
+        .unwrap();
         let all: Vec<&str> = targets.all().map(ImageReference::as_str).collect();
-        assert_eq!(all, ["r.example/park:v1", "r.example/park:v1-amd64", "r.example/park:v1-arm64"]);
+        assert_eq!(
+            all,
+            [
+                "r.example/park:v1",
+                "r.example/park:v1-amd64",
+                "r.example/park:v1-arm64"
+            ]
+        );
     }
 
     #[test]
@@ -255,7 +349,11 @@ mod tests {
             (Holding::Foreign, false, false),
             (Holding::Foreign, true, true),
         ] {
-            assert_eq!(guard(&at, holding, Label::Exit, force).is_ok(), allowed, "{holding:?} {force}");
+            assert_eq!(
+                guard(&at, holding, Label::Exit, force).is_ok(),
+                allowed,
+                "{holding:?} {force}"
+            );
         }
     }
 }

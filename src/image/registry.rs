@@ -1,7 +1,8 @@
-//! One registry: reading and writing manifests and blobs, with timeouts, retries and errors in words.
+//! One registry: reading and writing manifests and blobs, with timeouts, retries and errors in
+//! words.
 //!
-//! It reads by requests of its own and writes by the registry library: the library reads without bounds, follows redirects anywhere, and
-//! drops the header that says when to come back.
+//! It reads by requests of its own and writes by the registry library: the library reads without
+//! bounds, follows redirects anywhere, and drops the header that says when to come back.
 
 mod ask;
 mod hosts;
@@ -29,13 +30,20 @@ use swaplet_core::image::reference::ImageReference;
 /// How long one request may take: a registry that needs longer for a few kilobytes is not there.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The waits before the second, third and fourth try: together under four seconds, so that a person at a terminal does not give up first.
-const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
+/// The waits before the second, third and fourth try: together under four seconds, so that a person
+/// at a terminal does not give up first.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
 
-/// The longest wait that a registry is granted; who asks for more is told as the error, for somebody else to come back.
+/// The longest wait that a registry is granted; who asks for more is told as the error, for
+/// somebody else to come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// One call of the client library makes up to this many requests (a version probe, and the steps of an upload).
+/// One call of the client library makes up to this many requests (a version probe, and the steps of
+/// an upload).
 const REQUESTS_PER_CALL: u32 = 6;
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
@@ -51,13 +59,15 @@ const ACCEPTED: [&str; 4] = [
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 
-/// Chooses the implementation of cryptography for TLS, once per process. Every connection needs it, also those to the API server.
+/// Chooses the implementation of cryptography for TLS, once per process. Every connection needs it,
+/// also those to the API server.
 pub fn install_crypto() {
     // It fails only if a choice was made before, and then there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// What a repository is spoken to for. Some registries refuse a login that asks for more than the credentials may do.
+/// What a repository is spoken to for. Some registries refuse a login that asks for more than the
+/// credentials may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading.
@@ -71,17 +81,20 @@ pub enum Access {
 pub struct RegistryOptions {
     /// What for.
     pub access: Access,
-    /// Which addresses may be connected to: not all, where somebody else than the user of this machine has named the registry.
+    /// Which addresses may be connected to: not all, where somebody else than the user of this
+    /// machine has named the registry.
     pub reach: Reach,
-    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be listed, where these are trusted.
+    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be
+    /// listed, where these are trusted.
     pub plain_http: Vec<String>,
-    /// Hosts, with or without port, that are spoken to although only this machine or this cluster can reach them: link-local addresses,
-    /// names of Services. Those in `plain_http` need not be listed again.
+    /// Hosts, with or without port, that are spoken to although only this machine or this cluster
+    /// can reach them: link-local addresses, names of Services. Those in `plain_http` need not be
+    /// listed again.
     pub allowed: Vec<String>,
     /// How long one request may take.
     pub timeout: Duration,
-    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number of further tries. A registry that asks
-    /// for a longer wait gets it.
+    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number
+    /// of further tries. A registry that asks for a longer wait gets it.
     pub pauses: Vec<Duration>,
     /// Told about each retry.
     pub note: fn(&str),
@@ -113,17 +126,41 @@ impl Registry {
     /// Logs in to the repository of `reference`, for what the options say.
     ///
     /// # Errors
-    /// [`RegistryError`] if the address is refused, the registry cannot be reached, or it does not accept the credentials.
-    pub async fn connect(reference: &ImageReference, credentials: &Credentials, options: RegistryOptions) -> Result<Self, RegistryError> {
+    /// [`RegistryError`] if the address is refused, the registry cannot be reached, or it does not
+    /// accept the credentials.
+    pub async fn connect(
+        reference: &ImageReference,
+        credentials: &Credentials,
+        options: RegistryOptions,
+    ) -> Result<Self, RegistryError> {
         install_crypto();
         let operation = format!("connecting to {}", reference.registry());
         let asker = asker(reference, &options, &operation)?;
         let client = Client::try_from(client_config(&asker.hosts, &options))
             .map_err(|error| RegistryError::from_client(&operation, options.timeout, &error))?;
-        let mut registry = Self { client, asker, login: Login::Anonymous, options };
-        let login = || Login::get(&registry.asker, &operation, reference.repository(), registry.options.access, credentials);
+        let mut registry = Self {
+            client,
+            asker,
+            login: Login::Anonymous,
+            options,
+        };
+        let login = || {
+            Login::get(
+                &registry.asker,
+                &operation,
+                reference.repository(),
+                registry.options.access,
+                credentials,
+            )
+        };
         registry.login = registry.again(login).await?;
-        registry.client.store_auth_if_needed(&registry.asker.hosts.registry, &registry_auth(&registry.login)).await;
+        registry
+            .client
+            .store_auth_if_needed(
+                &registry.asker.hosts.registry,
+                &registry_auth(&registry.login),
+            )
+            .await;
         Ok(registry)
     }
 
@@ -131,9 +168,17 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError`], also for one that is larger than 4 MiB.
-    pub async fn manifest(&self, reference: &ImageReference) -> Result<Option<(Vec<u8>, String)>, RegistryError> {
+    pub async fn manifest(
+        &self,
+        reference: &ImageReference,
+    ) -> Result<Option<(Vec<u8>, String)>, RegistryError> {
         let operation = format!("reading {reference}");
-        let Some(answer) = self.read(&operation, Method::GET, &manifest_path(reference)).await? else { return Ok(None) };
+        let Some(answer) = self
+            .read(&operation, Method::GET, &manifest_path(reference))
+            .await?
+        else {
+            return Ok(None);
+        };
         let digest = digest_of(&answer.body);
         check_digest(&operation, &digest, answer.digest())?;
         check_digest(&operation, &digest, reference.digest())?;
@@ -144,11 +189,20 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError`].
-    pub async fn digest(&self, reference: &ImageReference) -> Result<Option<String>, RegistryError> {
+    pub async fn digest(
+        &self,
+        reference: &ImageReference,
+    ) -> Result<Option<String>, RegistryError> {
         let operation = format!("reading the digest of {reference}");
-        let Some(answer) = self.read(&operation, Method::HEAD, &manifest_path(reference)).await? else { return Ok(None) };
+        let Some(answer) = self
+            .read(&operation, Method::HEAD, &manifest_path(reference))
+            .await?
+        else {
+            return Ok(None);
+        };
         match answer.digest() {
-            Some(digest) => check_digest(&operation, digest, reference.digest()).map(|()| Some(digest.to_owned())),
+            Some(digest) => check_digest(&operation, digest, reference.digest())
+                .map(|()| Some(digest.to_owned())),
             None => Ok(self.manifest(reference).await?.map(|(_, digest)| digest)),
         }
     }
@@ -157,9 +211,18 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError`], also for a blob that is larger than 4 MiB.
-    pub async fn blob(&self, reference: &ImageReference, digest: &str) -> Result<Option<Vec<u8>>, RegistryError> {
+    pub async fn blob(
+        &self,
+        reference: &ImageReference,
+        digest: &str,
+    ) -> Result<Option<Vec<u8>>, RegistryError> {
         let operation = format!("reading {digest} of {reference}");
-        let Some(answer) = self.read(&operation, Method::GET, &blob_path(reference, digest)).await? else { return Ok(None) };
+        let Some(answer) = self
+            .read(&operation, Method::GET, &blob_path(reference, digest))
+            .await?
+        else {
+            return Ok(None);
+        };
         check_digest(&operation, &digest_of(&answer.body), Some(digest))?;
         Ok(Some(answer.body))
     }
@@ -168,52 +231,117 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError`].
-    pub async fn push_blob(&self, reference: &ImageReference, blob: &Blob) -> Result<bool, RegistryError> {
+    pub async fn push_blob(
+        &self,
+        reference: &ImageReference,
+        blob: &Blob,
+    ) -> Result<bool, RegistryError> {
         let operation = format!("pushing {} to {reference}", blob.digest);
-        if self.read(&operation, Method::HEAD, &blob_path(reference, &blob.digest)).await?.is_some() {
+        if self
+            .read(
+                &operation,
+                Method::HEAD,
+                &blob_path(reference, &blob.digest),
+            )
+            .await?
+            .is_some()
+        {
             return Ok(false);
         }
         let target = &for_client(reference);
-        self.write(&operation, || self.client.push_blob(target, blob.bytes.clone(), &blob.digest)).await?;
+        self.write(&operation, || {
+            self.client
+                .push_blob(target, blob.bytes.clone(), &blob.digest)
+        })
+        .await?;
         Ok(true)
     }
 
-    /// Writes a manifest or index under the tag of `reference` and checks that the registry then names the same digest.
+    /// Writes a manifest or index under the tag of `reference` and checks that the registry then
+    /// names the same digest.
     ///
     /// # Errors
     /// [`RegistryError`].
-    pub async fn push_manifest(&self, reference: &ImageReference, manifest: &Blob) -> Result<(), RegistryError> {
+    pub async fn push_manifest(
+        &self,
+        reference: &ImageReference,
+        manifest: &Blob,
+    ) -> Result<(), RegistryError> {
         let operation = format!("pushing {reference}");
         let content_type = HeaderValue::from_static(manifest.media_type);
         let target = &for_client(reference);
-        self.write(&operation, || self.client.push_manifest_raw(target, manifest.bytes.clone(), content_type.clone())).await?;
+        self.write(&operation, || {
+            self.client
+                .push_manifest_raw(target, manifest.bytes.clone(), content_type.clone())
+        })
+        .await?;
         match self.digest(reference).await? {
             Some(digest) if digest == manifest.digest => Ok(()),
-            other => Err(RegistryError::new(&operation, Problem::DigestMismatch, mismatch(&manifest.digest, other.as_deref()))),
+            other => Err(RegistryError::new(
+                &operation,
+                Problem::DigestMismatch,
+                mismatch(&manifest.digest, other.as_deref()),
+            )),
         }
     }
 
     /// Asks for something of the repository, again while the registry is in trouble.
-    async fn read(&self, operation: &str, method: Method, path: &str) -> Result<Option<Answer>, RegistryError> {
-        let (url, accept, credentials) = (self.asker.hosts.url(path), ACCEPTED.join(", "), self.login.header());
+    async fn read(
+        &self,
+        operation: &str,
+        method: Method,
+        path: &str,
+    ) -> Result<Option<Answer>, RegistryError> {
+        let (url, accept, credentials) = (
+            self.asker.hosts.url(path),
+            ACCEPTED.join(", "),
+            self.login.header(),
+        );
         let ask = async || {
-            let answer = self.asker.ask(operation, method.clone(), &url, &accept, credentials.as_ref()).await?;
+            let answer = self
+                .asker
+                .ask(
+                    operation,
+                    method.clone(),
+                    &url,
+                    &accept,
+                    credentials.as_ref(),
+                )
+                .await?;
             answer.found(operation)
         };
         self.again(ask).await
     }
 
-    /// Calls the client library, again while the registry is in trouble. The library drops the header that says how long to wait, so the
-    /// registry is asked for it.
-    async fn write<T, F>(&self, operation: &str, request: impl Fn() -> F) -> Result<T, RegistryError>
+    /// Calls the client library, again while the registry is in trouble. The library drops the
+    /// header that says how long to wait, so the registry is asked for it.
+    async fn write<T, F>(
+        &self,
+        operation: &str,
+        request: impl Fn() -> F,
+    ) -> Result<T, RegistryError>
     where
         F: Future<Output = Result<T, OciDistributionError>>,
     {
         let call = async || match self.within_time(operation, request()).await {
             Err(error) if error.problem().is_transient() => {
                 let base = self.asker.hosts.url("/v2/");
-                let answer = self.asker.ask(operation, Method::GET, &base, "*/*", self.login.header().as_ref()).await;
-                Err(error.retry_after(answer.ok().filter(Answer::is_transient).and_then(|answer| answer.retry_after())))
+                let answer = self
+                    .asker
+                    .ask(
+                        operation,
+                        Method::GET,
+                        &base,
+                        "*/*",
+                        self.login.header().as_ref(),
+                    )
+                    .await;
+                Err(error.retry_after(
+                    answer
+                        .ok()
+                        .filter(Answer::is_transient)
+                        .and_then(|answer| answer.retry_after()),
+                ))
             }
             done => done,
         };
@@ -234,7 +362,10 @@ impl Registry {
             match pauses.next() {
                 Some(pause) if error.problem().is_transient() && asked <= LONGEST_WAIT => {
                     let pause = asked.max(*pause);
-                    (self.options.note)(&format!("{error}; trying again in {:.1} s", pause.as_secs_f32()));
+                    (self.options.note)(&format!(
+                        "{error}; trying again in {:.1} s",
+                        pause.as_secs_f32()
+                    ));
                     tokio::time::sleep(pause).await;
                 }
                 _ => return Err(error),
@@ -259,27 +390,52 @@ impl Registry {
 /// In the type of the registry client.
 fn for_client(image: &ImageReference) -> Reference {
     let (registry, repository) = (image.registry().to_owned(), image.repository().to_owned());
-    match (image.tag().map(str::to_owned), image.digest().map(str::to_owned)) {
-        (Some(tag), Some(digest)) => Reference::with_tag_and_digest(registry, repository, tag, digest),
+    match (
+        image.tag().map(str::to_owned),
+        image.digest().map(str::to_owned),
+    ) {
+        (Some(tag), Some(digest)) => {
+            Reference::with_tag_and_digest(registry, repository, tag, digest)
+        }
         (None, Some(digest)) => Reference::with_digest(registry, repository, digest),
         // A reference without a digest has a tag, if only `latest`.
         (tag, None) => Reference::with_tag(registry, repository, tag.unwrap_or_default()),
     }
 }
 
-fn asker(reference: &ImageReference, options: &RegistryOptions, operation: &str) -> Result<Asker, RegistryError> {
+fn asker(
+    reference: &ImageReference,
+    options: &RegistryOptions,
+    operation: &str,
+) -> Result<Asker, RegistryError> {
     let registry = for_client(reference).resolve_registry().to_owned();
-    let (plain_http, allowed, reach) = (options.plain_http.clone(), options.allowed.clone(), options.reach.clone());
-    let hosts = Hosts { plain_http, allowed, registry, reach };
+    let (plain_http, allowed, reach) = (
+        options.plain_http.clone(),
+        options.allowed.clone(),
+        options.reach.clone(),
+    );
+    let hosts = Hosts {
+        plain_http,
+        allowed,
+        registry,
+        reach,
+    };
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
-    let address = hosts.address().ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
+    let address = hosts
+        .address()
+        .ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
     hosts.check(&address).map_err(refuse)?;
-    Asker::new(hosts, options.timeout).map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
+    Asker::new(hosts, options.timeout)
+        .map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
 }
 
 fn client_config(hosts: &Hosts, options: &RegistryOptions) -> ClientConfig {
     ClientConfig {
-        protocol: if hosts.is_plain() { ClientProtocol::Http } else { ClientProtocol::Https },
+        protocol: if hosts.is_plain() {
+            ClientProtocol::Http
+        } else {
+            ClientProtocol::Https
+        },
         read_timeout: Some(options.timeout),
         connect_timeout: Some(options.timeout),
         user_agent: USER_AGENT,
@@ -310,14 +466,21 @@ fn check_digest(operation: &str, found: &str, expected: Option<&str>) -> Result<
     let algorithm = |digest: &str| digest.split(':').next().map(str::to_owned);
     match expected {
         Some(expected) if expected != found && algorithm(expected) == algorithm(found) => {
-            Err(RegistryError::new(operation, Problem::DigestMismatch, mismatch(expected, Some(found))))
+            Err(RegistryError::new(
+                operation,
+                Problem::DigestMismatch,
+                mismatch(expected, Some(found)),
+            ))
         }
         _ => Ok(()),
     }
 }
 
 fn mismatch(ours: &str, theirs: Option<&str>) -> String {
-    format!("expected {ours}, the registry has {}", theirs.unwrap_or("nothing"))
+    format!(
+        "expected {ours}, the registry has {}",
+        theirs.unwrap_or("nothing")
+    )
 }
 
 #[cfg(test)]
@@ -354,9 +517,10 @@ mod tests {
             "a:b/",
             "/",
         ] {
-            for path in
-                ["", "a", "A", "a/b", "a/B", "a..b", "a.b", "a__b", "a___b", "a_.b", "a---b", "-a", "a-", "a//b", "a/", "a.b/c", "a_b.c"]
-            {
+            for path in [
+                "", "a", "A", "a/b", "a/B", "a..b", "a.b", "a__b", "a___b", "a_.b", "a---b", "-a",
+                "a-", "a//b", "a/", "a.b/c", "a_b.c",
+            ] {
                 for tag in ["", ":", ":1", ":V_1.-", ":-1", ":a/b", ":a:b"] {
                     alike(&format!("{host}{path}{tag}"));
                     for (algorithm, length) in [
@@ -371,7 +535,10 @@ mod tests {
                         ("a+1", 40),
                         ("", 64),
                     ] {
-                        alike(&format!("{host}{path}{tag}@{algorithm}:{}", &digits[..length]));
+                        alike(&format!(
+                            "{host}{path}{tag}@{algorithm}:{}",
+                            &digits[..length]
+                        ));
                     }
                 }
             }

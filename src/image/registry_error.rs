@@ -76,7 +76,12 @@ impl RegistryError {
     /// An error that was found here.
     #[must_use]
     pub fn new(operation: &str, problem: Problem, detail: impl Into<String>) -> Self {
-        Self { operation: operation.to_owned(), problem, detail: one_line(&detail.into()), retry_after: None }
+        Self {
+            operation: operation.to_owned(),
+            problem,
+            detail: one_line(&detail.into()),
+            retry_after: None,
+        }
     }
 
     /// An error of a request that got no answer.
@@ -89,7 +94,10 @@ impl RegistryError {
     /// The same error, with the time that the registry asks to wait.
     #[must_use]
     pub fn retry_after(self, retry_after: Option<Duration>) -> Self {
-        Self { retry_after, ..self }
+        Self {
+            retry_after,
+            ..self
+        }
     }
 
     /// How long the registry asks to wait, if it does.
@@ -118,7 +126,11 @@ impl fmt::Display for RegistryError {
         if let Some(wait) = self.retry_after {
             write!(out, "; it asks to come back in {} s", wait.as_secs())?;
         }
-        if self.detail.is_empty() { Ok(()) } else { write!(out, " [{}]", self.detail) }
+        if self.detail.is_empty() {
+            Ok(())
+        } else {
+            write!(out, " [{}]", self.detail)
+        }
     }
 }
 
@@ -144,7 +156,10 @@ fn advice(problem: Problem) -> String {
 fn classify(timeout: Duration, error: &OciDistributionError) -> (Problem, String) {
     match error {
         OciDistributionError::UnauthorizedError { .. } => (Problem::Unauthorized, String::new()),
-        OciDistributionError::ServerError { code, message, .. } => (Problem::from_answer(*code, message.as_bytes()), message.clone()),
+        OciDistributionError::ServerError { code, message, .. } => (
+            Problem::from_answer(*code, message.as_bytes()),
+            message.clone(),
+        ),
         OciDistributionError::RequestError(request) => classify_http(timeout, request),
         other => (Problem::Rejected, other.to_string()),
     }
@@ -167,10 +182,15 @@ fn classify_http(timeout: Duration, error: &reqwest::Error) -> (Problem, String)
 fn names_code(body: &[u8], codes: &[&str]) -> bool {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut errors = parsed["errors"].as_array().into_iter().flatten();
-    errors.any(|error| error["code"].as_str().is_some_and(|code| codes.contains(&code)))
+    errors.any(|error| {
+        error["code"]
+            .as_str()
+            .is_some_and(|code| codes.contains(&code))
+    })
 }
 
-/// The cause at the end of the chain says it best ("Connection refused", "dns error"); the outer ones repeat the URL.
+/// The cause at the end of the chain says it best ("Connection refused", "dns error"); the outer
+/// ones repeat the URL.
 fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
@@ -200,10 +220,16 @@ mod tests {
             (503, "later"),
             (418, "refused"),
         ] {
-            let error = RegistryError::new("pushing r.example/a:v1", Problem::from_answer(status, b""), "<html>\n  tea </html>");
+            let error = RegistryError::new(
+                "pushing r.example/a:v1",
+                Problem::from_answer(status, b""),
+                "<html>\n  tea </html>",
+            );
             let text = error.to_string();
             assert!(
-                text.starts_with("pushing r.example/a:v1: ") && text.contains(word) && text.ends_with("[<html> tea </html>]"),
+                text.starts_with("pushing r.example/a:v1: ")
+                    && text.contains(word)
+                    && text.ends_with("[<html> tea </html>]"),
                 "{text}"
             );
         }
@@ -212,17 +238,35 @@ mod tests {
     #[test]
     fn names_and_digests_that_a_registry_refuses_are_told_apart() {
         let body = |code: &str| format!(r#"{{"errors": [{{"code": "{code}", "message": "x"}}]}}"#);
-        for (code, problem) in
-            [("NAME_INVALID", Problem::InvalidName), ("DIGEST_INVALID", Problem::DigestMismatch), ("MANIFEST_INVALID", Problem::Rejected)]
-        {
-            assert_eq!(Problem::from_answer(400, body(code).as_bytes()), problem, "{code}");
+        for (code, problem) in [
+            ("NAME_INVALID", Problem::InvalidName),
+            ("DIGEST_INVALID", Problem::DigestMismatch),
+            ("MANIFEST_INVALID", Problem::Rejected),
+        ] {
+            assert_eq!(
+                Problem::from_answer(400, body(code).as_bytes()),
+                problem,
+                "{code}"
+            );
         }
     }
 
     #[test]
     fn only_429_and_5xx_are_tried_again() {
-        for (status, transient) in [(401, false), (403, false), (404, false), (429, true), (500, true), (503, true), (400, false)] {
-            assert_eq!(Problem::from_answer(status, b"").is_transient(), transient, "{status}");
+        for (status, transient) in [
+            (401, false),
+            (403, false),
+            (404, false),
+            (429, true),
+            (500, true),
+            (503, true),
+            (400, false),
+        ] {
+            assert_eq!(
+                Problem::from_answer(status, b"").is_transient(),
+                transient,
+                "{status}"
+            );
         }
     }
 }

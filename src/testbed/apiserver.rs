@@ -1,26 +1,36 @@
-//! An API server in memory, under the real kube client as a service or on a loopback port for `kubectl`.
+//! An API server in memory, under the real kube client as a service or on a loopback port for
+//! `kubectl`.
 //!
-//! It keeps to the real server (1.34) in what clients of swaplet can observe: codes, reasons and details of errors, the
-//! rules of pod and status updates, versions, watches, patches, deletion.
+//! It keeps to the real server (1.34) in what clients of swaplet can observe: codes, reasons and
+//! details of errors, the rules of pod and status updates, versions, watches, patches, deletion.
 //!
 //! What it does **not** do:
 //!
-//! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only one function at creation
-//!   ([`ApiServer::set_webhook`]). Of the built-in admission only what changes pods: default tolerations, priority, namespace life
-//!   cycle.
-//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, no OpenAPI v2, no schemas of types. So there
-//!   is no `kubectl explain`, and no `kubectl create namespace x` and the like, whose bodies are protobuf (415); `create -f` works.
-//! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`; printer columns know simple paths.
-//! * Server-side apply merges and removes what the same manager applied before; it knows no ownership, so no conflicts, and
-//!   writes no `managedFields`. Lists of custom resources are replaced whole.
-//! * Validation covers names, labels, containers, images, mounts, policies, jobs and events; other rules are missing. The diff
-//!   in the refusal of a pod update lists changed paths. Of the types, fields newer than 1.33 are unknown and dropped.
-//! * Zero values that the real types leave out may stay if a client sends them (`hostNetwork: false`).
-//! * Only jobs have a controller (in this testbed), and nodes none: no leases expire, no pod is evicted, services get no
-//!   address, service accounts no token, and pods no token volume. Deployments, disruption budgets and the like are stored and nothing else.
-//! * The garbage collector works within the request that makes garbage; it never looks for owners that never existed.
-//! * No logs, exec, attach, port-forward, proxy, eviction, scale, resize, ephemeral containers, token requests.
-//! * `continue` tokens and resource versions are its own: one counter for everything, dense, from 1.
+//! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only
+//!   one function at creation ([`ApiServer::set_webhook`]). Of the built-in admission only what
+//!   changes pods: default tolerations, priority, namespace life cycle.
+//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, no OpenAPI
+//!   v2, no schemas of types. So there is no `kubectl explain`, and no `kubectl create namespace x`
+//!   and the like, whose bodies are protobuf (415); `create -f` works.
+//! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`;
+//!   printer columns know simple paths.
+//! * Server-side apply merges and removes what the same manager applied before; it knows no
+//!   ownership, so no conflicts, and writes no `managedFields`. Lists of custom resources are
+//!   replaced whole.
+//! * Validation covers names, labels, containers, images, mounts, policies, jobs and events; other
+//!   rules are missing. The diff in the refusal of a pod update lists changed paths. Of the types,
+//!   fields newer than 1.33 are unknown and dropped.
+//! * Zero values that the real types leave out may stay if a client sends them (`hostNetwork:
+//!   false`).
+//! * Only jobs have a controller (in this testbed), and nodes none: no leases expire, no pod is
+//!   evicted, services get no address, service accounts no token, and pods no token volume.
+//!   Deployments, disruption budgets and the like are stored and nothing else.
+//! * The garbage collector works within the request that makes garbage; it never looks for owners
+//!   that never existed.
+//! * No logs, exec, attach, port-forward, proxy, eviction, scale, resize, ephemeral containers,
+//!   token requests.
+//! * `continue` tokens and resource versions are its own: one counter for everything, dense, from
+//!   1.
 
 mod apply;
 mod delete;
@@ -74,13 +84,15 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere must not spread through the lock: every change of the state is complete in itself.
+        // A panic elsewhere must not spread through the lock: every change of the state is complete
+        // in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells watches that something may have changed.
     fn announce(&self, revision: u64) {
-        self.revisions.send_if_modified(|known| std::mem::replace(known, revision) != revision);
+        self.revisions
+            .send_if_modified(|known| std::mem::replace(known, revision) != revision);
     }
 }
 
@@ -96,8 +108,16 @@ impl ApiServer {
     pub fn new(clock: Clock) -> Self {
         let state = State::new(clock);
         let revisions = tokio::sync::watch::Sender::new(state.store.revision());
-        let shared = Shared { state: Mutex::new(state), clock, faults: Faults::default(), recorded: Mutex::default(), revisions };
-        Self { shared: Arc::new(shared) }
+        let shared = Shared {
+            state: Mutex::new(state),
+            clock,
+            faults: Faults::default(),
+            recorded: Mutex::default(),
+            revisions,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// A kube client on this server, without sockets. Needs a tokio runtime.
@@ -110,7 +130,10 @@ impl ApiServer {
     #[must_use]
     pub fn client_as(&self, user_agent: &'static str) -> kube::Client {
         let name = move |mut request: ::http::Request<kube::client::Body>| {
-            request.headers_mut().insert(::http::header::USER_AGENT, ::http::HeaderValue::from_static(user_agent));
+            request.headers_mut().insert(
+                ::http::header::USER_AGENT,
+                ::http::HeaderValue::from_static(user_agent),
+            );
             request
         };
         kube::Client::new(tower::util::MapRequest::new(self.clone(), name), "default")
@@ -122,7 +145,8 @@ impl ApiServer {
         self.shared.clock
     }
 
-    /// Lets this function change every object that is created from now on, before it is validated: a mutating admission webhook.
+    /// Lets this function change every object that is created from now on, before it is validated:
+    /// a mutating admission webhook.
     pub fn set_webhook(&self, webhook: Webhook) {
         self.shared.lock().webhook = Some(webhook);
     }
@@ -162,8 +186,9 @@ impl ApiServer {
         state.store.compact(revision);
     }
 
-    /// Goes back to what was stored at an older revision, as after a restore of etcd from a backup; whatever happens then has the next
-    /// revisions. Watches that are open go on, silent until the revision is where it was.
+    /// Goes back to what was stored at an older revision, as after a restore of etcd from a backup;
+    /// whatever happens then has the next revisions. Watches that are open go on, silent until the
+    /// revision is where it was.
     pub fn restore(&self, revision: u64) {
         let mut state = self.shared.lock();
         state.store.restore(revision);
@@ -173,16 +198,27 @@ impl ApiServer {
     /// A stored object, past all faults and records: `resource` is `pods` or `jobs.batch`.
     #[must_use]
     pub fn peek(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        self.shared.lock().store.get(resource, &Key::new(namespace, name))
+        self.shared
+            .lock()
+            .store
+            .get(resource, &Key::new(namespace, name))
     }
 
     /// All stored objects of a resource, past all faults and records.
     #[must_use]
     pub fn peek_all(&self, resource: &str) -> Vec<Arc<Value>> {
-        self.shared.lock().store.all(resource).map(|(_, object)| object.clone()).collect()
+        self.shared
+            .lock()
+            .store
+            .all(resource)
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     fn records(&self) -> MutexGuard<'_, Vec<Recorded>> {
-        self.shared.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .recorded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// A wall clock that follows the runtime's monotonic clock, so that it stands still and jumps with `tokio::time::pause`.
+/// A wall clock that follows the runtime's monotonic clock, so that it stands still and jumps with
+/// `tokio::time::pause`.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     base: Timestamp,
@@ -16,7 +17,10 @@ impl Clock {
     /// A clock that shows `base` now and moves with the runtime's time.
     #[must_use]
     pub fn starting_at(base: Timestamp) -> Self {
-        Self { base, start: Instant::now() }
+        Self {
+            base,
+            start: Instant::now(),
+        }
     }
 
     /// The time it shows.

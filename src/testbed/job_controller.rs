@@ -1,6 +1,8 @@
-//! Runs the rules of [`super::job_rules`] against any API server. Meant for servers without a Job controller of their own.
+//! Runs the rules of [`super::job_rules`] against any API server. Meant for servers without a Job
+//! controller of their own.
 //!
-//! Not done: indexed jobs, pod failure and success policies, `managedBy` (all left alone), adoption of orphans by selector.
+//! Not done: indexed jobs, pod failure and success policies, `managedBy` (all left alone), adoption
+//! of orphans by selector.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -21,7 +23,8 @@ use super::job_rules::{Backoff, FINALIZER, Plan, decide, finished};
 use super::queue::Queue;
 use super::reporter::Reporter;
 
-/// Changes of pods are gathered for so long before their job is looked at, as in the real controller.
+/// Changes of pods are gathered for so long before their job is looked at, as in the real
+/// controller.
 const GATHER: Duration = Duration::from_secs(1);
 /// Steps of one look at a job; a bound for the case that a write never takes.
 const STEPS: usize = 20;
@@ -37,14 +40,21 @@ struct Controller {
 
 /// Runs jobs until it is dropped.
 pub async fn run(client: Client, clock: Clock) {
-    let jobs = watcher(Api::<Job>::all(client.clone()), watcher::Config::default()).default_backoff();
-    let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff();
+    let jobs =
+        watcher(Api::<Job>::all(client.clone()), watcher::Config::default()).default_backoff();
+    let pods =
+        watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff();
     let jobs = jobs.filter_map(|event| ready(event.ok().and_then(|event| job_key(&event))));
     let pods = pods.filter_map(|event| ready(event.ok().and_then(|event| owner_key(&event))));
     pin_mut!(jobs, pods);
     let mut queue = Queue::default();
     let reporter = Reporter::new(client.clone(), clock, "job-controller");
-    let mut controller = Controller { client, clock, reporter, backoffs: HashMap::new() };
+    let mut controller = Controller {
+        client,
+        clock,
+        reporter,
+        backoffs: HashMap::new(),
+    };
     loop {
         tokio::select! {
             Some(key) = jobs.next() => queue.add(key, Duration::ZERO),
@@ -62,13 +72,18 @@ fn job_key(event: &watcher::Event<Job>) -> Option<Key> {
 /// The job that controls a pod.
 fn owner_key(event: &watcher::Event<Pod>) -> Option<Key> {
     let pod = object_of(event)?;
-    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true) && owner.kind == "Job")?;
+    let owner = pod
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true) && owner.kind == "Job")?;
     Some((pod.namespace()?, owner.name.clone()))
 }
 
 fn object_of<K>(event: &watcher::Event<K>) -> Option<&K> {
     match event {
-        watcher::Event::Apply(object) | watcher::Event::InitApply(object) | watcher::Event::Delete(object) => Some(object),
+        watcher::Event::Apply(object)
+        | watcher::Event::InitApply(object)
+        | watcher::Event::Delete(object) => Some(object),
         watcher::Event::Init | watcher::Event::InitDone => None,
     }
 }
@@ -78,7 +93,8 @@ impl Controller {
         match self.sync(&key).await {
             Ok(wake) => {
                 queue.succeeded(&key);
-                wake.into_iter().for_each(|wake| queue.add(key.clone(), wake));
+                wake.into_iter()
+                    .for_each(|wake| queue.add(key.clone(), wake));
             }
             Err(_) => queue.retry(key),
         }
@@ -91,11 +107,18 @@ impl Controller {
                 self.backoffs.remove(key);
                 return self.release_orphans(key).await.map(|()| None);
             };
-            if job.spec.as_ref().is_some_and(|spec| spec.managed_by.is_some() || spec.completion_mode.as_deref() == Some("Indexed")) {
+            if job.spec.as_ref().is_some_and(|spec| {
+                spec.managed_by.is_some() || spec.completion_mode.as_deref() == Some("Indexed")
+            }) {
                 return Ok(None);
             }
             let pods = self.pods_of(key, &job).await?;
-            let plan = decide(&job, &pods, self.backoffs.get(key).unwrap_or(&Backoff::default()), self.clock.now());
+            let plan = decide(
+                &job,
+                &pods,
+                self.backoffs.get(key).unwrap_or(&Backoff::default()),
+                self.clock.now(),
+            );
             let wake = plan.wake;
             if !plan.acts() {
                 return Ok(wake);
@@ -110,12 +133,25 @@ impl Controller {
             self.release(key, name).await?;
         }
         for name in plan.forget.iter().chain(&plan.delete) {
-            missing_is_fine(self.pods(key).delete(name, &DeleteParams::background()).await)?;
-            self.normal(job, "SuccessfulDelete", &format!("Deleted pod: {name}")).await;
+            missing_is_fine(
+                self.pods(key)
+                    .delete(name, &DeleteParams::background())
+                    .await,
+            )?;
+            self.normal(job, "SuccessfulDelete", &format!("Deleted pod: {name}"))
+                .await;
         }
         for _ in 0..plan.create {
-            let pod = self.pods(key).create(&PostParams::default(), &new_pod(job)).await?;
-            self.normal(job, "SuccessfulCreate", &format!("Created pod: {}", pod.name_any())).await;
+            let pod = self
+                .pods(key)
+                .create(&PostParams::default(), &new_pod(job))
+                .await?;
+            self.normal(
+                job,
+                "SuccessfulCreate",
+                &format!("Created pod: {}", pod.name_any()),
+            )
+            .await;
         }
         if let Some(status) = &plan.status {
             self.write_status(key, job, status).await?;
@@ -125,14 +161,20 @@ impl Controller {
             self.release(key, name).await?;
         }
         if plan.expired {
-            missing_is_fine(self.jobs(key).delete(&key.1, &DeleteParams::foreground()).await)?;
+            missing_is_fine(
+                self.jobs(key)
+                    .delete(&key.1, &DeleteParams::foreground())
+                    .await,
+            )?;
         }
         Ok(())
     }
 
     async fn write_status(&self, key: &Key, job: &Job, status: &JobStatus) -> kube::Result<()> {
         let body = json!({"metadata": {"resourceVersion": job.resource_version()}, "status": replaced(job, status)});
-        self.jobs(key).patch_status(&key.1, &PatchParams::default(), &Patch::Merge(body)).await?;
+        self.jobs(key)
+            .patch_status(&key.1, &PatchParams::default(), &Patch::Merge(body))
+            .await?;
         self.report_end(job, status).await;
         self.report_suspension(job, status).await;
         Ok(())
@@ -140,7 +182,8 @@ impl Controller {
 
     /// Pods whose job is gone must not be held back.
     async fn release_orphans(&self, key: &Key) -> kube::Result<()> {
-        let params = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", key.1));
+        let params =
+            ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", key.1));
         for pod in self.pods(key).list(&params).await? {
             if pod.finalizers().iter().any(|one| one == FINALIZER) {
                 self.release(key, &pod.name_any()).await?;
@@ -151,15 +194,26 @@ impl Controller {
 
     /// Removes the finalizer, and only that one.
     async fn release(&self, key: &Key, name: &str) -> kube::Result<()> {
-        let patch = Patch::Strategic(json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}));
-        missing_is_fine(self.pods(key).patch(name, &PatchParams::default(), &patch).await)
+        let patch = Patch::Strategic(
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}),
+        );
+        missing_is_fine(
+            self.pods(key)
+                .patch(name, &PatchParams::default(), &patch)
+                .await,
+        )
     }
 
     async fn pods_of(&self, key: &Key, job: &Job) -> kube::Result<Vec<Pod>> {
         let uid = job.uid().unwrap_or_default();
-        let params = ListParams::default().labels(&format!("batch.kubernetes.io/controller-uid={uid}"));
+        let params =
+            ListParams::default().labels(&format!("batch.kubernetes.io/controller-uid={uid}"));
         let pods = self.pods(key).list(&params).await?.items;
-        let owned = |pod: &Pod| pod.owner_references().iter().any(|owner| owner.controller == Some(true) && owner.uid == uid);
+        let owned = |pod: &Pod| {
+            pod.owner_references()
+                .iter()
+                .any(|owner| owner.controller == Some(true) && owner.uid == uid)
+        };
         Ok(pods.into_iter().filter(owned).collect())
     }
 
@@ -168,13 +222,20 @@ impl Controller {
         if end.type_ == "Complete" {
             return self.normal(job, "Completed", "Job completed").await;
         }
-        let (reason, message) = (end.reason.as_deref().unwrap_or_default(), end.message.as_deref().unwrap_or_default());
-        self.reporter.report(job, ("Warning", reason), message).await;
+        let (reason, message) = (
+            end.reason.as_deref().unwrap_or_default(),
+            end.message.as_deref().unwrap_or_default(),
+        );
+        self.reporter
+            .report(job, ("Warning", reason), message)
+            .await;
     }
 
     async fn report_suspension(&self, job: &Job, status: &JobStatus) {
         match (suspension(job.status.as_ref()), suspension(Some(status))) {
-            (before, Some(true)) if before != Some(true) => self.normal(job, "Suspended", "Job suspended").await,
+            (before, Some(true)) if before != Some(true) => {
+                self.normal(job, "Suspended", "Job suspended").await
+            }
             (Some(true), Some(false)) => self.normal(job, "Resumed", "Job resumed").await,
             _ => {}
         }
@@ -195,19 +256,29 @@ impl Controller {
 
 fn suspension(status: Option<&JobStatus>) -> Option<bool> {
     let mut conditions = status?.conditions.iter().flatten();
-    conditions.find(|one| one.type_ == "Suspended").map(|one| one.status == "True")
+    conditions
+        .find(|one| one.type_ == "Suspended")
+        .map(|one| one.status == "True")
 }
 
 /// The new status as a merge patch: what is gone from the old one is nulled.
 fn replaced(job: &Job, status: &JobStatus) -> serde_json::Value {
     let mut new = json!(status);
     let old = json!(job.status.clone().unwrap_or_default());
-    for field in old.as_object().into_iter().flatten().map(|(field, _)| field) {
+    for field in old
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(field, _)| field)
+    {
         if new.get(field).is_none() {
             new[field] = serde_json::Value::Null;
         }
     }
-    if let Some(uncounted) = new.get_mut("uncountedTerminatedPods").filter(|uncounted| uncounted.is_object()) {
+    if let Some(uncounted) = new
+        .get_mut("uncountedTerminatedPods")
+        .filter(|uncounted| uncounted.is_object())
+    {
         for list in ["succeeded", "failed"] {
             if uncounted.get(list).is_none() {
                 uncounted[list] = serde_json::Value::Null;
@@ -226,7 +297,11 @@ fn missing_is_fine<T>(result: kube::Result<T>) -> kube::Result<()> {
 
 /// A pod from the template of a job.
 fn new_pod(job: &Job) -> Pod {
-    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let template = job
+        .spec
+        .as_ref()
+        .map(|spec| spec.template.clone())
+        .unwrap_or_default();
     let metadata = template.metadata.unwrap_or_default();
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.push(FINALIZER.to_owned());
@@ -235,8 +310,17 @@ fn new_pod(job: &Job) -> Pod {
         labels: metadata.labels,
         annotations: metadata.annotations,
         finalizers: Some(finalizers),
-        owner_references: job.controller_owner_ref(&()).map(|owner| vec![OwnerReference { block_owner_deletion: Some(true), ..owner }]),
+        owner_references: job.controller_owner_ref(&()).map(|owner| {
+            vec![OwnerReference {
+                block_owner_deletion: Some(true),
+                ..owner
+            }]
+        }),
         ..ObjectMeta::default()
     };
-    Pod { metadata, spec: template.spec, status: None }
+    Pod {
+        metadata,
+        spec: template.spec,
+        status: None,
+    }
 }

@@ -1,7 +1,9 @@
-//! The rules of the real Job controller (1.34) for jobs without indexes, as one function of a job, its pods and the time.
+//! The rules of the real Job controller (1.34) for jobs without indexes, as one function of a job,
+//! its pods and the time.
 //!
-//! Pods are tracked by finalizer, as there: a finished pod is first noted in the status as uncounted, then loses its
-//! finalizer, then is counted. So every step can be repeated, and a pod that vanishes is counted once.
+//! Pods are tracked by finalizer, as there: a finished pod is first noted in the status as
+//! uncounted, then loses its finalizer, then is counted. So every step can be repeated, and a pod
+//! that vanishes is counted once.
 
 mod pods;
 mod sync;
@@ -19,7 +21,8 @@ use sync::Sync;
 
 /// Holds a pod until its job has noted how it ended.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
-/// What to do now, in the order of the fields; pods are created after others are deleted, and before the status is written.
+/// What to do now, in the order of the fields; pods are created after others are deleted, and
+/// before the status is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Names of pods that are released and then deleted, without being counted.
@@ -45,7 +48,10 @@ impl Plan {
     #[must_use]
     pub fn acts(&self) -> bool {
         let pods = [&self.forget, &self.delete, &self.release];
-        self.status.is_some() || self.create > 0 || self.expired || pods.iter().any(|names| !names.is_empty())
+        self.status.is_some()
+            || self.create > 0
+            || self.expired
+            || pods.iter().any(|names| !names.is_empty())
     }
 }
 
@@ -59,11 +65,24 @@ pub fn decide(job: &Job, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Pla
     if finished(&old).is_some() {
         return after_the_end(spec, &old, pods, backoff, now);
     }
-    let plan = Plan { backoff: backoff.clone(), ..Plan::default() };
+    let plan = Plan {
+        backoff: backoff.clone(),
+        ..Plan::default()
+    };
     let active = pods.iter().filter(|pod| is_active(pod)).collect();
-    let mut sync = Sync { spec, pods, now, active, status: old.clone(), terminating_before: old.terminating, plan };
+    let mut sync = Sync {
+        spec,
+        pods,
+        now,
+        active,
+        status: old.clone(),
+        terminating_before: old.terminating,
+        plan,
+    };
     sync.run(job.metadata.deletion_timestamp.is_some());
-    let Sync { status, mut plan, .. } = sync;
+    let Sync {
+        status, mut plan, ..
+    } = sync;
     plan.status = (status != old).then_some(status);
     plan
 }
@@ -75,12 +94,27 @@ pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
 }
 
 fn condition<'a>(status: &'a JobStatus, kind: &str) -> Option<&'a JobCondition> {
-    status.conditions.iter().flatten().find(|condition| condition.type_ == kind && condition.status == "True")
+    status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == kind && condition.status == "True")
 }
 
-/// Nothing happens to a finished job, but that stray pods are released and its time to live runs out.
-fn after_the_end(spec: &JobSpec, status: &JobStatus, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Plan {
-    let mut plan = Plan { backoff: backoff.clone(), release: tracked(pods).map(ResourceExt::name_any).collect(), ..Plan::default() };
+/// Nothing happens to a finished job, but that stray pods are released and its time to live runs
+/// out.
+fn after_the_end(
+    spec: &JobSpec,
+    status: &JobStatus,
+    pods: &[Pod],
+    backoff: &Backoff,
+    now: Timestamp,
+) -> Plan {
+    let mut plan = Plan {
+        backoff: backoff.clone(),
+        release: tracked(pods).map(ResourceExt::name_any).collect(),
+        ..Plan::default()
+    };
     let end = finished(status).and_then(|condition| condition.last_transition_time.as_ref());
     if let (Some(ttl), Some(end)) = (spec.ttl_seconds_after_finished, end) {
         let left = SignedDuration::from_secs(ttl.into()) - now.duration_since(end.0);

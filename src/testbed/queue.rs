@@ -15,7 +15,10 @@ pub struct Queue<K> {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        Self { due: HashMap::new(), failures: HashMap::new() }
+        Self {
+            due: HashMap::new(),
+            failures: HashMap::new(),
+        }
     }
 }
 
@@ -46,7 +49,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     /// Waits for the next key that is due, for ever if there is none.
     pub async fn next(&mut self) -> K {
         // Ties go by key, so that runs are alike.
-        let next = self.due.iter().min_by_key(|(key, at)| (**at, (*key).clone())).map(|(key, at)| (key.clone(), *at));
+        let next = self
+            .due
+            .iter()
+            .min_by_key(|(key, at)| (**at, (*key).clone()))
+            .map(|(key, at)| (key.clone(), *at));
         let Some((key, at)) = next else {
             return std::future::pending().await;
         };

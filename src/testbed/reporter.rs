@@ -1,4 +1,5 @@
-//! Events of the testbed's controllers, as the real ones write them: one per message, in the testbed's time.
+//! Events of the testbed's controllers, as the real ones write them: one per message, in the
+//! testbed's time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,13 +21,27 @@ pub struct Reporter {
 impl Reporter {
     /// A reporter for a component, such as `job-controller`.
     pub fn new(client: Client, clock: Clock, component: &'static str) -> Self {
-        Self { client, clock, component, count: AtomicU64::new(0) }
+        Self {
+            client,
+            clock,
+            component,
+            count: AtomicU64::new(0),
+        }
     }
 
-    /// Writes an event about an object: type, reason and message. Events are for people; a lost one changes nothing.
-    pub async fn report<K: Resource<DynamicType = ()>>(&self, object: &K, (kind, reason): (&str, &str), message: &str) {
+    /// Writes an event about an object: type, reason and message. Events are for people; a lost one
+    /// changes nothing.
+    pub async fn report<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        (kind, reason): (&str, &str),
+        message: &str,
+    ) {
         let about = object.object_ref(&());
-        let (namespace, name) = (about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
+        let (namespace, name) = (
+            about.namespace.clone().unwrap_or_default(),
+            about.name.clone().unwrap_or_default(),
+        );
         let now = self.clock.now();
         // The time alone is not unique where time stands still.
         let unique = now.as_nanosecond() + i128::from(self.count.fetch_add(1, Ordering::Relaxed));
@@ -34,7 +49,9 @@ impl Reporter {
             "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now, "lastTimestamp": now,
             "source": {"component": self.component}});
         if let Ok(event) = serde_json::from_value::<Event>(event) {
-            let _ = Api::namespaced(self.client.clone(), &namespace).create(&PostParams::default(), &event).await;
+            let _ = Api::namespaced(self.client.clone(), &namespace)
+                .create(&PostParams::default(), &event)
+                .await;
         }
     }
 }

@@ -1,15 +1,17 @@
-//! A small scheduler: binds pods to Ready nodes by node selector, the node names of a required affinity, and taints, the emptiest node
-//! first.
+//! A small scheduler: binds pods to Ready nodes by node selector, the node names of a required
+//! affinity, and taints, the emptiest node first.
 //!
-//! Not done: resources, other affinity, spreading, volumes, priorities, preemption. It also takes the `not-ready` taint off
-//! Ready nodes, which the node controller does in a cluster.
+//! Not done: resources, other affinity, spreading, volumes, priorities, preemption. It also takes
+//! the `not-ready` taint off Ready nodes, which the node controller does in a cluster.
 
 use std::collections::HashMap;
 use std::future::ready;
 use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
-use k8s_openapi::api::core::v1::{Binding, Node, NodeSelectorRequirement, ObjectReference, Pod, PodSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    Binding, Node, NodeSelectorRequirement, ObjectReference, Pod, PodSpec, Taint, Toleration,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
@@ -22,14 +24,19 @@ use super::queue::Queue;
 use super::reporter::Reporter;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// A pod that fits nowhere is tried again after so long, should no change of a node bring it forward.
+/// A pod that fits nowhere is tried again after so long, should no change of a node bring it
+/// forward.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Binds pods until it is dropped.
 pub async fn run(client: Client, clock: Clock) {
     let unbound = watcher::Config::default().fields("spec.nodeName=");
-    let pods = watcher(Api::<Pod>::all(client.clone()), unbound).default_backoff().touched_objects();
-    let nodes = watcher(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff().touched_objects();
+    let pods = watcher(Api::<Pod>::all(client.clone()), unbound)
+        .default_backoff()
+        .touched_objects();
+    let nodes = watcher(Api::<Node>::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
     let pods = pods.filter_map(|pod| ready(pod.ok()));
     let nodes = nodes.filter_map(|node| ready(node.ok()));
     pin_mut!(pods, nodes);
@@ -69,7 +76,10 @@ impl Scheduler {
         let unbound = ListParams::default().fields("spec.nodeName=");
         let waiting = Api::<Pod>::all(self.client.clone()).list(&unbound).await;
         for pod in waiting.into_iter().flatten() {
-            queue.add((pod.namespace().unwrap_or_default(), pod.name_any()), Duration::ZERO);
+            queue.add(
+                (pod.namespace().unwrap_or_default(), pod.name_any()),
+                Duration::ZERO,
+            );
         }
     }
 
@@ -78,9 +88,17 @@ impl Scheduler {
         if !taints.iter().any(|taint| taint.key == NOT_READY) {
             return Ok(());
         }
-        let rest: Vec<_> = taints.into_iter().filter(|taint| taint.key != NOT_READY).collect();
-        let patch = Patch::Merge(json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": rest}}));
-        Api::<Node>::all(self.client.clone()).patch(&node.name_any(), &PatchParams::default(), &patch).await.map(|_| ())
+        let rest: Vec<_> = taints
+            .into_iter()
+            .filter(|taint| taint.key != NOT_READY)
+            .collect();
+        let patch = Patch::Merge(
+            json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": rest}}),
+        );
+        Api::<Node>::all(self.client.clone())
+            .patch(&node.name_any(), &PatchParams::default(), &patch)
+            .await
+            .map(|_| ())
     }
 
     /// Whether there is nothing more to do for the pod.
@@ -89,7 +107,10 @@ impl Scheduler {
         let Some(pod) = api.get_opt(name).await?.filter(is_waiting) else {
             return Ok(true);
         };
-        let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await?.items;
+        let nodes = Api::<Node>::all(self.client.clone())
+            .list(&ListParams::default())
+            .await?
+            .items;
         let load = self.load().await?;
         match choose(&pod, &nodes, &load) {
             Some(node) => {
@@ -106,33 +127,60 @@ impl Scheduler {
     /// Pods per node.
     async fn load(&self) -> kube::Result<HashMap<String, usize>> {
         let mut load = HashMap::new();
-        for pod in Api::<Pod>::all(self.client.clone()).list(&ListParams::default().fields("spec.nodeName!=")).await? {
-            *load.entry(pod.spec.and_then(|spec| spec.node_name).unwrap_or_default()).or_insert(0) += 1;
+        for pod in Api::<Pod>::all(self.client.clone())
+            .list(&ListParams::default().fields("spec.nodeName!="))
+            .await?
+        {
+            *load
+                .entry(pod.spec.and_then(|spec| spec.node_name).unwrap_or_default())
+                .or_insert(0) += 1;
         }
         Ok(load)
     }
 
     async fn bind(&self, api: &Api<Pod>, pod: &Pod, node: &str) -> kube::Result<()> {
-        let target = ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() };
-        let metadata = ObjectMeta { name: pod.metadata.name.clone(), uid: pod.uid(), ..ObjectMeta::default() };
+        let target = ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            ..ObjectReference::default()
+        };
+        let metadata = ObjectMeta {
+            name: pod.metadata.name.clone(),
+            uid: pod.uid(),
+            ..ObjectMeta::default()
+        };
         let binding = Binding { metadata, target };
-        let _: serde_json::Value = api.create_subresource("binding", &pod.name_any(), &PostParams::default(), &binding).await?;
-        let note = format!("Successfully assigned {}/{} to {node}", pod.namespace().unwrap_or_default(), pod.name_any());
-        self.reporter.report(pod, ("Normal", "Scheduled"), &note).await;
+        let _: serde_json::Value = api
+            .create_subresource("binding", &pod.name_any(), &PostParams::default(), &binding)
+            .await?;
+        let note = format!(
+            "Successfully assigned {}/{} to {node}",
+            pod.namespace().unwrap_or_default(),
+            pod.name_any()
+        );
+        self.reporter
+            .report(pod, ("Normal", "Scheduled"), &note)
+            .await;
         Ok(())
     }
 
     async fn refuse(&self, api: &Api<Pod>, pod: &Pod, nodes: usize) -> kube::Result<()> {
         let message = format!("0/{nodes} nodes are available: none is ready and fits the pod.");
-        let known =
-            pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|one| one.message.as_ref() == Some(&message));
+        let known = pod
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+            .any(|one| one.message.as_ref() == Some(&message));
         if known {
             return Ok(());
         }
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
         let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
-        api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await?;
-        self.reporter.report(pod, ("Warning", "FailedScheduling"), &message).await;
+        api.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+            .await?;
+        self.reporter
+            .report(pod, ("Warning", "FailedScheduling"), &message)
+            .await;
         Ok(())
     }
 }
@@ -141,7 +189,10 @@ impl Scheduler {
 fn is_waiting(pod: &Pod) -> bool {
     let spec = pod.spec.as_ref();
     let free = spec.is_some_and(|spec| {
-        let ours = matches!(spec.scheduler_name.as_deref(), None | Some("default-scheduler"));
+        let ours = matches!(
+            spec.scheduler_name.as_deref(),
+            None | Some("default-scheduler")
+        );
         spec.node_name.is_none() && ours && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
     });
     free && pod.metadata.deletion_timestamp.is_none()
@@ -150,48 +201,80 @@ fn is_waiting(pod: &Pod) -> bool {
 /// The node for a pod: of those that fit the one with the fewest pods, by name among equals.
 #[must_use]
 pub fn choose(pod: &Pod, nodes: &[Node], load: &HashMap<String, usize>) -> Option<String> {
-    let fitting = nodes.iter().filter(|node| fits(pod, node)).map(ResourceExt::name_any);
+    let fitting = nodes
+        .iter()
+        .filter(|node| fits(pod, node))
+        .map(ResourceExt::name_any);
     fitting.min_by_key(|name| (load.get(name).copied().unwrap_or(0), name.clone()))
 }
 
 fn fits(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let wanted = spec.node_selector.iter().flatten();
-    let selected = wanted.into_iter().all(|(label, value)| node.labels().get(label) == Some(value));
+    let selected = wanted
+        .into_iter()
+        .all(|(label, value)| node.labels().get(label) == Some(value));
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    let open = taints(node)
-        .iter()
-        .all(|taint| taint.effect == "PreferNoSchedule" || taint.key == NOT_READY || tolerations.iter().any(|one| tolerates(one, taint)));
-    let cordoned = node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true));
+    let open = taints(node).iter().all(|taint| {
+        taint.effect == "PreferNoSchedule"
+            || taint.key == NOT_READY
+            || tolerations.iter().any(|one| tolerates(one, taint))
+    });
+    let cordoned = node
+        .spec
+        .as_ref()
+        .is_some_and(|spec| spec.unschedulable == Some(true));
     selected && is_named(spec, &node.name_any()) && open && !cordoned && is_ready(node)
 }
 
 /// Whether a required node affinity, where there is one, names the node.
 fn is_named(spec: &PodSpec, node: &str) -> bool {
-    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let Some(required) = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref()) else {
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let Some(required) = affinity.and_then(|affinity| {
+        affinity
+            .required_during_scheduling_ignored_during_execution
+            .as_ref()
+    }) else {
         return true;
     };
     let names = |field: &NodeSelectorRequirement| {
-        field.key == "metadata.name" && field.operator == "In" && field.values.iter().flatten().any(|name| name == node)
+        field.key == "metadata.name"
+            && field.operator == "In"
+            && field.values.iter().flatten().any(|name| name == node)
     };
-    required.node_selector_terms.iter().any(|term| term.match_fields.iter().flatten().all(names))
+    required
+        .node_selector_terms
+        .iter()
+        .any(|term| term.match_fields.iter().flatten().all(names))
 }
 
 fn taints(node: &Node) -> &[Taint] {
-    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+    node.spec
+        .as_ref()
+        .and_then(|spec| spec.taints.as_deref())
+        .unwrap_or_default()
 }
 
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
+    let effect = toleration
+        .effect
+        .as_deref()
+        .is_none_or(|effect| effect.is_empty() || effect == taint.effect);
     let key = toleration.key.as_deref().unwrap_or_default();
     let exists = toleration.operator.as_deref() == Some("Exists");
-    let value = toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default();
+    let value = toleration.value.as_deref().unwrap_or_default()
+        == taint.value.as_deref().unwrap_or_default();
     effect && ((key.is_empty() && exists) || (key == taint.key && (exists || value)))
 }
 
 fn is_ready(node: &Node) -> bool {
-    node.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|one| one.type_ == "Ready" && one.status == "True")
+    node.status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten())
+        .any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 #[cfg(test)]
@@ -199,8 +282,10 @@ mod tests {
     use super::*;
 
     fn node(name: &str, taints: serde_json::Value) -> Node {
-        serde_json::from_value(json!({"metadata": {"name": name, "labels": {"zone": name}}, "spec": {"taints": taints},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "labels": {"zone": name}}, "spec": {"taints": taints},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+        )
         .unwrap()
     }
 
@@ -212,20 +297,33 @@ mod tests {
 
     #[test]
     fn the_emptiest_node_that_fits() {
-        let virtual_taint = json!([{"key": "virtual-kubelet.io/provider", "value": "x", "effect": "NoSchedule"}]);
-        let nodes = [node("a", json!([])), node("b", json!([])), node("v", virtual_taint)];
+        let virtual_taint =
+            json!([{"key": "virtual-kubelet.io/provider", "value": "x", "effect": "NoSchedule"}]);
+        let nodes = [
+            node("a", json!([])),
+            node("b", json!([])),
+            node("v", virtual_taint),
+        ];
         let load = HashMap::from([("a".to_owned(), 1)]);
         assert_eq!(choose(&pod(json!({})), &nodes, &load).as_deref(), Some("b"));
-        assert_eq!(choose(&pod(json!({"nodeSelector": {"zone": "a"}})), &nodes, &load).as_deref(), Some("a"));
-        assert_eq!(choose(&pod(json!({"nodeSelector": {"zone": "v"}})), &nodes, &load), None);
-        let tolerant =
-            json!({"nodeSelector": {"zone": "v"}, "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}]});
+        assert_eq!(
+            choose(&pod(json!({"nodeSelector": {"zone": "a"}})), &nodes, &load).as_deref(),
+            Some("a")
+        );
+        assert_eq!(
+            choose(&pod(json!({"nodeSelector": {"zone": "v"}})), &nodes, &load),
+            None
+        );
+        let tolerant = json!({"nodeSelector": {"zone": "v"}, "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}]});
         assert_eq!(choose(&pod(tolerant), &nodes, &load).as_deref(), Some("v"));
         let by_name = |name: &str| {
             let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
             json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}})
         };
-        assert_eq!(choose(&pod(by_name("a")), &nodes, &load).as_deref(), Some("a"));
+        assert_eq!(
+            choose(&pod(by_name("a")), &nodes, &load).as_deref(),
+            Some("a")
+        );
         assert_eq!(choose(&pod(by_name("c")), &nodes, &load), None);
     }
 }

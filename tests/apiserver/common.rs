@@ -27,7 +27,10 @@ pub fn pod(name: &str) -> Pod {
 
 /// Creates a pod.
 pub async fn create(client: &Client, name: &str) -> Pod {
-    pods(client).create(&PostParams::default(), &pod(name)).await.unwrap()
+    pods(client)
+        .create(&PostParams::default(), &pod(name))
+        .await
+        .unwrap()
 }
 
 /// A guarded swap of one image.
@@ -35,12 +38,20 @@ pub async fn swap(client: &Client, name: &str, from: &str, to: &str) -> kube::Re
     let path = "/spec/containers/1/image";
     let patch = json!([{"op": "test", "path": path, "value": from}, {"op": "replace", "path": path, "value": to}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
-    pods(client).patch(name, &PatchParams::default(), &Patch::Json::<()>(patch)).await
+    pods(client)
+        .patch(name, &PatchParams::default(), &Patch::Json::<()>(patch))
+        .await
 }
 
 /// A merge patch on the status of a pod.
 pub async fn set_status(client: &Client, name: &str, status: Value) -> kube::Result<Pod> {
-    pods(client).patch_status(name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await
+    pods(client)
+        .patch_status(
+            name,
+            &PatchParams::default(),
+            &Patch::Merge(json!({"status": status})),
+        )
+        .await
 }
 
 /// Code, reason and message of a refusal.

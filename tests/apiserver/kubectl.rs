@@ -42,14 +42,25 @@ impl Drop for Served {
 impl Served {
     /// None, with a line that says so, where there is no kubectl.
     async fn start() -> Option<Self> {
-        if Command::new("kubectl").args(["version", "--client"]).output().await.is_err() {
+        if Command::new("kubectl")
+            .args(["version", "--client"])
+            .output()
+            .await
+            .is_err()
+        {
             eprintln!("SKIPPED: no kubectl on this machine");
             return None;
         }
         let server = ApiServer::new(Clock::default());
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+            .await
+            .unwrap();
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config"), ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
+        std::fs::write(
+            home.path().join("config"),
+            ApiServer::kubeconfig(listener.local_addr().unwrap()),
+        )
+        .unwrap();
         let task = tokio::spawn({
             let server = server.clone();
             async move { server.serve(listener).await }
@@ -59,8 +70,15 @@ impl Served {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("kubectl");
-        command.args(line.split(' ')).env("KUBECONFIG", self.home.path().join("config")).env("HOME", self.home.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .args(line.split(' '))
+            .env("KUBECONFIG", self.home.path().join("config"))
+            .env("HOME", self.home.path());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         command
     }
 
@@ -68,14 +86,27 @@ impl Served {
     async fn run(&self, line: &str, input: &str) -> Output {
         let mut child = self.command(line).spawn().unwrap();
         // The dashes tell kubectl that this is YAML, even if it begins with a brace.
-        child.stdin.take().unwrap().write_all(format!("---\n{input}").as_bytes()).await.unwrap();
-        timeout(Duration::from_secs(20), child.wait_with_output()).await.unwrap().unwrap()
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(format!("---\n{input}").as_bytes())
+            .await
+            .unwrap();
+        timeout(Duration::from_secs(20), child.wait_with_output())
+            .await
+            .unwrap()
+            .unwrap()
     }
 
     /// Runs kubectl, which must succeed.
     async fn kubectl(&self, line: &str, input: &str) -> String {
         let output = self.run(line, input).await;
-        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -92,24 +123,88 @@ async fn applies_changes_and_deletes() {
     let Some(served) = Served::start().await else {
         return;
     };
-    assert_eq!(served.kubectl("apply -f -", JOB).await, "job.batch/j created\n");
+    assert_eq!(
+        served.kubectl("apply -f -", JOB).await,
+        "job.batch/j created\n"
+    );
     assert_eq!(served.kubectl("apply -f -", PODS).await, "pod/p created\n");
-    assert_eq!(served.kubectl("apply -f -", PODS).await, "pod/p unchanged\n");
-    assert_eq!(served.kubectl("apply -f -", &PODS.replace("side:1", "side:2")).await, "pod/p configured\n");
-    assert_eq!(served.kubectl("set image pod/p side=side:3", "").await, "pod/p image updated\n");
-    assert_eq!(served.kubectl("label pod p a=b", "").await, "pod/p labeled\n");
-    assert_eq!(served.kubectl("annotate pod p c=d", "").await, "pod/p annotated\n");
+    assert_eq!(
+        served.kubectl("apply -f -", PODS).await,
+        "pod/p unchanged\n"
+    );
+    assert_eq!(
+        served
+            .kubectl("apply -f -", &PODS.replace("side:1", "side:2"))
+            .await,
+        "pod/p configured\n"
+    );
+    assert_eq!(
+        served.kubectl("set image pod/p side=side:3", "").await,
+        "pod/p image updated\n"
+    );
+    assert_eq!(
+        served.kubectl("label pod p a=b", "").await,
+        "pod/p labeled\n"
+    );
+    assert_eq!(
+        served.kubectl("annotate pod p c=d", "").await,
+        "pod/p annotated\n"
+    );
     let patch = r#"patch pod p --type=json -p [{"op":"test","path":"/spec/containers/1/image","value":"other"}]"#;
-    assert!(served.refused(patch, "").await.contains("the server rejected our request due to an error in our request"));
+    assert!(
+        served
+            .refused(patch, "")
+            .await
+            .contains("the server rejected our request due to an error in our request")
+    );
     let stored = served.server.peek("pods", "default", "p").unwrap();
-    assert_eq!((&stored["spec"]["containers"][1]["image"], &stored["metadata"]["labels"]["a"]), (&"side:3".into(), &"b".into()));
-    assert_eq!(served.kubectl("wait --for=jsonpath={.status.phase}=Pending pod/p --timeout=5s", "").await, "pod/p condition met\n");
-    let bad = PODS.replace("name: p,", "name: q,").replace("image: 'main:1'", "imagee: 'main:1'");
-    assert!(served.refused("apply -f -", &bad).await.contains("unknown field \"spec.containers[0].imagee\""));
-    assert!(served.refused("logs p -c main", "").await.contains("runs no containers"));
-    assert!(served.kubectl("delete pod p", "").await.starts_with("pod \"p\" deleted"));
-    assert!(served.kubectl("delete job j", "").await.starts_with("job.batch \"j\" deleted"));
-    assert!(served.server.peek_all("pods").is_empty() && served.server.peek_all("jobs.batch").is_empty());
+    assert_eq!(
+        (
+            &stored["spec"]["containers"][1]["image"],
+            &stored["metadata"]["labels"]["a"]
+        ),
+        (&"side:3".into(), &"b".into())
+    );
+    assert_eq!(
+        served
+            .kubectl(
+                "wait --for=jsonpath={.status.phase}=Pending pod/p --timeout=5s",
+                ""
+            )
+            .await,
+        "pod/p condition met\n"
+    );
+    let bad = PODS
+        .replace("name: p,", "name: q,")
+        .replace("image: 'main:1'", "imagee: 'main:1'");
+    assert!(
+        served
+            .refused("apply -f -", &bad)
+            .await
+            .contains("unknown field \"spec.containers[0].imagee\"")
+    );
+    assert!(
+        served
+            .refused("logs p -c main", "")
+            .await
+            .contains("runs no containers")
+    );
+    assert!(
+        served
+            .kubectl("delete pod p", "")
+            .await
+            .starts_with("pod \"p\" deleted")
+    );
+    assert!(
+        served
+            .kubectl("delete job j", "")
+            .await
+            .starts_with("job.batch \"j\" deleted")
+    );
+    assert!(
+        served.server.peek_all("pods").is_empty()
+            && served.server.peek_all("jobs.batch").is_empty()
+    );
 }
 
 #[tokio::test]
@@ -120,29 +215,61 @@ async fn shows_tables_descriptions_and_events() {
     served.kubectl("create -f -", PODS).await;
     served.kubectl("create -f -", JOB).await;
     let pod = served.server.peek("pods", "default", "p").unwrap();
-    let reference = json!({"kind": "Pod", "namespace": "default", "name": "p", "uid": pod["metadata"]["uid"]});
+    let reference =
+        json!({"kind": "Pod", "namespace": "default", "name": "p", "uid": pod["metadata"]["uid"]});
     let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Swapped",
         "message": "it was time", "involvedObject": reference, "lastTimestamp": "2026-01-01T00:00:00Z", "count": 2});
     served.kubectl("create -f -", &event.to_string()).await;
-    let columns = |text: &str| text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+    let columns = |text: &str| {
+        text.lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
     let pods = columns(&served.kubectl("get pods", "").await);
     assert_eq!(pods[0], "NAME READY STATUS RESTARTS AGE");
     assert!(pods[1].starts_with("p 0/2 Pending 0 "), "{}", pods[1]);
     let wide = columns(&served.kubectl("get pods -o wide", "").await);
-    assert!(wide[0].ends_with("IP NODE NOMINATED NODE READINESS GATES") && wide[1].ends_with("<none> <none> <none> <none>"));
+    assert!(
+        wide[0].ends_with("IP NODE NOMINATED NODE READINESS GATES")
+            && wide[1].ends_with("<none> <none> <none> <none>")
+    );
     let jobs = columns(&served.kubectl("get jobs", "").await);
     assert_eq!(jobs[0], "NAME STATUS COMPLETIONS DURATION AGE");
     assert!(jobs[1].starts_with("j Running 0/1 "));
     let events = columns(&served.kubectl("get events", "").await);
-    assert!(events[0] == "LAST SEEN TYPE REASON OBJECT MESSAGE" && events[1].ends_with("Warning Swapped pod/p it was time"), "{events:?}");
+    assert!(
+        events[0] == "LAST SEEN TYPE REASON OBJECT MESSAGE"
+            && events[1].ends_with("Warning Swapped pod/p it was time"),
+        "{events:?}"
+    );
     let description = served.kubectl("describe pod p", "").await;
     assert!(
-        description.contains("Image:        side:1") && description.contains("Swapped") && description.contains("it was time"),
+        description.contains("Image:        side:1")
+            && description.contains("Swapped")
+            && description.contains("it was time"),
         "{description}"
     );
-    assert!(served.kubectl("describe job j", "").await.contains("0 Active"));
-    assert!(served.kubectl("get pods -o jsonpath={.items[*].metadata.name} -l app=x", "").await.contains('p'));
-    assert!(served.kubectl("api-resources", "").await.contains("containerrecreaterequests"));
+    assert!(
+        served
+            .kubectl("describe job j", "")
+            .await
+            .contains("0 Active")
+    );
+    assert!(
+        served
+            .kubectl(
+                "get pods -o jsonpath={.items[*].metadata.name} -l app=x",
+                ""
+            )
+            .await
+            .contains('p')
+    );
+    assert!(
+        served
+            .kubectl("api-resources", "")
+            .await
+            .contains("containerrecreaterequests")
+    );
 }
 
 #[tokio::test]
@@ -153,10 +280,17 @@ async fn follows_changes() {
     served.kubectl("create -f -", PODS).await;
     let mut child = served.command("get pods -w").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = async || timeout(Duration::from_secs(20), lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut next = async || {
+        timeout(Duration::from_secs(20), lines.next_line())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap()
+    };
     assert!(next().await.starts_with("NAME"));
     assert!(next().await.contains("Pending"));
-    let patch = r#"patch pod p --subresource=status --type=merge -p {"status":{"phase":"Running"}}"#;
+    let patch =
+        r#"patch pod p --subresource=status --type=merge -p {"status":{"phase":"Running"}}"#;
     served.kubectl(patch, "").await;
     assert!(next().await.contains("Running"));
     child.kill().await.unwrap();
@@ -171,8 +305,18 @@ async fn custom_resources_come_with_their_definition() {
         names: {plural: policies, kind: Policy, shortNames: [pol]}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}},
         subresources: {status: {}}, additionalPrinterColumns: [{name: Mode, type: string, jsonPath: .spec.mode}]}]}}";
     served.kubectl("apply -f -", crd).await;
-    served.kubectl("wait --for=condition=established crd/policies.x.io --timeout=5s", "").await;
-    served.kubectl("apply -f -", "{apiVersion: x.io/v1, kind: Policy, metadata: {name: a}, spec: {mode: fast}}").await;
+    served
+        .kubectl(
+            "wait --for=condition=established crd/policies.x.io --timeout=5s",
+            "",
+        )
+        .await;
+    served
+        .kubectl(
+            "apply -f -",
+            "{apiVersion: x.io/v1, kind: Policy, metadata: {name: a}, spec: {mode: fast}}",
+        )
+        .await;
     let table = served.kubectl("get pol", "").await;
     assert!(table.contains("MODE") && table.contains("fast"), "{table}");
 }

@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod};
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+};
 use kube::core::PartialObjectMeta;
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -14,10 +16,20 @@ async fn a_failed_test_is_422_and_changes_nothing() {
     let (server, client) = server();
     create(&client, "p").await;
     let before = server.revision();
-    assert_eq!(swap(&client, "p", "side:1", "exit:1").await.unwrap().metadata.generation, Some(2));
+    assert_eq!(
+        swap(&client, "p", "side:1", "exit:1")
+            .await
+            .unwrap()
+            .metadata
+            .generation,
+        Some(2)
+    );
     let (code, reason, message) = refusal(swap(&client, "p", "side:1", "exit:1").await);
     assert_eq!((code, reason.as_str()), (422, "Invalid"));
-    assert_eq!(message, "the server rejected our request due to an error in our request");
+    assert_eq!(
+        message,
+        "the server rejected our request due to an error in our request"
+    );
     assert_eq!(server.revision(), before + 1);
     // A patch that changes nothing makes no new version.
     swap(&client, "p", "exit:1", "exit:1").await.unwrap();
@@ -28,68 +40,115 @@ async fn a_failed_test_is_422_and_changes_nothing() {
 async fn pods_change_only_where_the_real_server_lets_them() {
     let (_server, client) = server();
     create(&client, "p").await;
-    let merge = async |patch| pods(&client).patch("p", &PatchParams::default(), &Patch::Merge(patch)).await;
-    let smp = async |patch| pods(&client).patch("p", &PatchParams::default(), &Patch::Strategic(patch)).await;
-    let (code, _, message) = refusal(smp(json!({"spec": {"containers": [{"name": "side", "command": ["x"]}]}})).await);
+    let merge = async |patch| {
+        pods(&client)
+            .patch("p", &PatchParams::default(), &Patch::Merge(patch))
+            .await
+    };
+    let smp = async |patch| {
+        pods(&client)
+            .patch("p", &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+    };
+    let (code, _, message) =
+        refusal(smp(json!({"spec": {"containers": [{"name": "side", "command": ["x"]}]}})).await);
     assert_eq!(code, 422);
     assert!(
         message
             .starts_with("Pod \"p\" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`")
     );
     assert!(message.contains("spec.containers[1].command"), "{message}");
-    let (_, _, message) = refusal(smp(json!({"spec": {"containers": [{"name": "new", "image": "x"}]}})).await);
-    assert_eq!(message, "Pod \"p\" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers");
+    let (_, _, message) =
+        refusal(smp(json!({"spec": {"containers": [{"name": "new", "image": "x"}]}})).await);
+    assert_eq!(
+        message,
+        "Pod \"p\" is invalid: spec.containers: Forbidden: pod updates may not add or remove containers"
+    );
     let (_, _, message) = refusal(swap(&client, "p", "side:1", " x").await);
     assert_eq!(
         message,
         "Pod \"p\" is invalid: spec.containers[1].image: Invalid value: \" x\": must not have leading or trailing whitespace"
     );
-    merge(json!({"spec": {"activeDeadlineSeconds": 100}})).await.unwrap();
+    merge(json!({"spec": {"activeDeadlineSeconds": 100}}))
+        .await
+        .unwrap();
     let (_, _, message) = refusal(merge(json!({"spec": {"activeDeadlineSeconds": 200}})).await);
     assert_eq!(
         message,
         "Pod \"p\" is invalid: spec.activeDeadlineSeconds: Invalid value: 200: must be less than or equal to previous value"
     );
-    let grown = smp(json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}})).await.unwrap();
+    let grown = smp(json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}))
+        .await
+        .unwrap();
     assert_eq!(grown.spec.unwrap().tolerations.unwrap().len(), 3);
     let (_, _, message) = refusal(merge(json!({"spec": {"tolerations": []}})).await);
-    assert!(message.ends_with("existing toleration can not be modified except its tolerationSeconds"));
+    assert!(
+        message.ends_with("existing toleration can not be modified except its tolerationSeconds")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn preconditions_in_bodies() {
     let (_server, client) = server();
     let old = create(&client, "p").await;
-    let merge = async |metadata| pods(&client).patch("p", &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))).await;
+    let merge = async |metadata| {
+        pods(&client)
+            .patch(
+                "p",
+                &PatchParams::default(),
+                &Patch::Merge(json!({"metadata": metadata})),
+            )
+            .await
+    };
     merge(json!({"labels": {"a": "b"}})).await.unwrap();
-    let (code, reason, message) = refusal(merge(json!({"resourceVersion": old.resource_version(), "labels": {"a": "c"}})).await);
+    let (code, reason, message) = refusal(
+        merge(json!({"resourceVersion": old.resource_version(), "labels": {"a": "c"}})).await,
+    );
     assert_eq!((code, reason.as_str()), (409, "Conflict"));
     assert_eq!(
         message,
         "Operation cannot be fulfilled on pods \"p\": the object has been modified; please apply your changes to the latest version and try again"
     );
     let (code, _, message) = refusal(merge(json!({"uid": "zzz"})).await);
-    assert_eq!((code, message.as_str()), (422, "Pod \"p\" is invalid: metadata.uid: Invalid value: \"zzz\": field is immutable"));
+    assert_eq!(
+        (code, message.as_str()),
+        (
+            422,
+            "Pod \"p\" is invalid: metadata.uid: Invalid value: \"zzz\": field is immutable"
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn status_writes_keep_the_spec_and_obey_transitions() {
     let (_server, client) = server();
     create(&client, "p").await;
-    let ended =
-        json!([{"name": "main", "image": "m", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 1}}}]);
+    let ended = json!([{"name": "main", "image": "m", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 1}}}]);
     let patch = json!({"metadata": {"labels": {"via": "status"}}, "spec": {"nodeName": "x"}, "status": {"phase": "Running", "containerStatuses": ended}});
-    let pod = pods(&client).patch_status("p", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    assert_eq!((pod.labels()["via"].clone(), pod.spec.unwrap().node_name), ("status".to_owned(), None));
+    let pod = pods(&client)
+        .patch_status("p", &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+    assert_eq!(
+        (pod.labels()["via"].clone(), pod.spec.unwrap().node_name),
+        ("status".to_owned(), None)
+    );
     let running = json!([{"name": "main", "image": "m", "imageID": "", "ready": false, "restartCount": 1, "state": {"running": {}}}]);
-    let (code, _, message) = refusal(set_status(&client, "p", json!({"containerStatuses": running})).await);
+    let (code, _, message) =
+        refusal(set_status(&client, "p", json!({"containerStatuses": running})).await);
     assert_eq!(
         (code, message.as_str()),
-        (422, "Pod \"p\" is invalid: status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state")
+        (
+            422,
+            "Pod \"p\" is invalid: status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+        )
     );
     // The main resource does not touch the status.
     let patch = Patch::Merge(json!({"status": {"phase": "Failed"}}));
-    let pod = pods(&client).patch("p", &PatchParams::default(), &patch).await.unwrap();
+    let pod = pods(&client)
+        .patch("p", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
     assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
 }
 
@@ -102,18 +161,40 @@ async fn deletion_is_graceful_for_scheduled_pods_only() {
     assert!(server.peek("pods", "default", "free").is_none());
     let mut bound = pod("bound");
     bound.spec.as_mut().unwrap().node_name = Some("n".to_owned());
-    let uid = api.create(&PostParams::default(), &bound).await.unwrap().uid();
+    let uid = api
+        .create(&PostParams::default(), &bound)
+        .await
+        .unwrap()
+        .uid();
     api.delete("bound", &DeleteParams::default()).await.unwrap();
     let going = api.get("bound").await.unwrap();
-    assert_eq!((going.metadata.deletion_grace_period_seconds, going.metadata.generation), (Some(30), Some(2)));
+    assert_eq!(
+        (
+            going.metadata.deletion_grace_period_seconds,
+            going.metadata.generation
+        ),
+        (Some(30), Some(2))
+    );
     let wrong = DeleteParams {
-        preconditions: Some(Preconditions { uid: Some("zzz".to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some("zzz".to_owned()),
+            resource_version: None,
+        }),
         ..DeleteParams::default()
     };
     assert_eq!(refusal(api.delete("bound", &wrong).await).0, 409);
     assert!(uid.is_some());
-    api.delete("bound", &DeleteParams::default().grace_period(0)).await.unwrap();
-    assert_eq!(refusal(api.get("bound").await), (404, "NotFound".to_owned(), "pods \"bound\" not found".to_owned()));
+    api.delete("bound", &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
+    assert_eq!(
+        refusal(api.get("bound").await),
+        (
+            404,
+            "NotFound".to_owned(),
+            "pods \"bound\" not found".to_owned()
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,17 +207,34 @@ async fn finalizers_hold_and_owners_take_their_children_along() {
         serde_json::from_value::<ConfigMap>(json!({"metadata": metadata})).unwrap()
     };
     let post = PostParams::default();
-    let owner = maps.create(&post, &map("owner", json!({"finalizers": ["x.io/y"]}))).await.unwrap();
+    let owner = maps
+        .create(&post, &map("owner", json!({"finalizers": ["x.io/y"]})))
+        .await
+        .unwrap();
     let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid(), "blockOwnerDeletion": true}]);
-    maps.create(&post, &map("child", json!({"ownerReferences": reference}))).await.unwrap();
-    maps.delete("owner", &DeleteParams::default()).await.unwrap();
+    maps.create(&post, &map("child", json!({"ownerReferences": reference})))
+        .await
+        .unwrap();
+    maps.delete("owner", &DeleteParams::default())
+        .await
+        .unwrap();
     assert!(server.peek("configmaps", "default", "child").is_some());
-    maps.patch("owner", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await.unwrap();
+    maps.patch(
+        "owner",
+        &PatchParams::default(),
+        &Patch::Merge(json!({"metadata": {"finalizers": null}})),
+    )
+    .await
+    .unwrap();
     assert!(server.peek_all("configmaps").is_empty());
     let owner = maps.create(&post, &map("owner", json!({}))).await.unwrap();
     let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid(), "blockOwnerDeletion": true}]);
-    maps.create(&post, &map("child", json!({"ownerReferences": reference}))).await.unwrap();
-    maps.delete("owner", &DeleteParams::foreground()).await.unwrap();
+    maps.create(&post, &map("child", json!({"ownerReferences": reference})))
+        .await
+        .unwrap();
+    maps.delete("owner", &DeleteParams::foreground())
+        .await
+        .unwrap();
     assert!(server.peek_all("configmaps").is_empty());
 }
 
@@ -144,19 +242,43 @@ async fn finalizers_hold_and_owners_take_their_children_along() {
 async fn lists_in_pages_from_one_version() {
     let (server, client) = server();
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    let map =
-        |name: &str| ConfigMap { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, ..ConfigMap::default() };
+    let map = |name: &str| ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
     for name in ["a", "b", "c"] {
-        maps.create(&PostParams::default(), &map(name)).await.unwrap();
+        maps.create(&PostParams::default(), &map(name))
+            .await
+            .unwrap();
     }
     let first = maps.list(&ListParams::default().limit(2)).await.unwrap();
-    assert_eq!((first.items.len(), first.metadata.remaining_item_count), (2, Some(1)));
-    maps.create(&PostParams::default(), &map("bb")).await.unwrap();
+    assert_eq!(
+        (first.items.len(), first.metadata.remaining_item_count),
+        (2, Some(1))
+    );
+    maps.create(&PostParams::default(), &map("bb"))
+        .await
+        .unwrap();
     maps.delete("c", &DeleteParams::default()).await.unwrap();
-    let next = ListParams::default().limit(2).continue_token(&first.metadata.continue_.unwrap());
+    let next = ListParams::default()
+        .limit(2)
+        .continue_token(&first.metadata.continue_.unwrap());
     let second = maps.list(&next).await.unwrap();
-    assert_eq!(second.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["c"]);
-    assert_eq!(second.metadata.resource_version, first.metadata.resource_version);
+    assert_eq!(
+        second
+            .items
+            .iter()
+            .map(ResourceExt::name_any)
+            .collect::<Vec<_>>(),
+        ["c"]
+    );
+    assert_eq!(
+        second.metadata.resource_version,
+        first.metadata.resource_version
+    );
     server.compact();
     let (code, reason, _) = refusal(maps.list(&next).await);
     assert_eq!((code, reason.as_str()), (410, "Expired"));
@@ -167,11 +289,31 @@ async fn selects_by_labels_and_fields() {
     let (_server, client) = server();
     create(&client, "a").await;
     create(&client, "b").await;
-    set_status(&client, "b", json!({"phase": "Running"})).await.unwrap();
-    let count = async |params: ListParams| pods(&client).list(&params).await.map(|list| list.items.len());
-    assert_eq!(count(ListParams::default().labels("app in (a,b),!x")).await.unwrap(), 2);
-    assert_eq!(count(ListParams::default().fields("status.phase=Running,metadata.name!=a")).await.unwrap(), 1);
-    assert_eq!(refusal(count(ListParams::default().fields("spec.foo=x")).await).2, "field label not supported: spec.foo");
+    set_status(&client, "b", json!({"phase": "Running"}))
+        .await
+        .unwrap();
+    let count = async |params: ListParams| {
+        pods(&client)
+            .list(&params)
+            .await
+            .map(|list| list.items.len())
+    };
+    assert_eq!(
+        count(ListParams::default().labels("app in (a,b),!x"))
+            .await
+            .unwrap(),
+        2
+    );
+    assert_eq!(
+        count(ListParams::default().fields("status.phase=Running,metadata.name!=a"))
+            .await
+            .unwrap(),
+        1
+    );
+    assert_eq!(
+        refusal(count(ListParams::default().fields("spec.foo=x")).await).2,
+        "field label not supported: spec.foo"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,20 +327,41 @@ async fn creates_are_validated_and_completed() {
     let second = api.create(&PostParams::default(), &unnamed).await.unwrap();
     assert_ne!(first.name_any(), second.name_any());
     assert_eq!(first.name_any().len(), 9);
-    assert_eq!(first.spec.unwrap().termination_grace_period_seconds, Some(30));
-    assert_eq!(first.status.unwrap().qos_class.as_deref(), Some("BestEffort"));
-    let (code, reason, message) = refusal(api.create(&PostParams::default(), &pod(&second.name_any())).await);
+    assert_eq!(
+        first.spec.unwrap().termination_grace_period_seconds,
+        Some(30)
+    );
+    assert_eq!(
+        first.status.unwrap().qos_class.as_deref(),
+        Some("BestEffort")
+    );
+    let (code, reason, message) = refusal(
+        api.create(&PostParams::default(), &pod(&second.name_any()))
+            .await,
+    );
     assert_eq!((code, reason.as_str()), (409, "AlreadyExists"));
-    assert_eq!(message, format!("pods \"{}\" already exists", second.name_any()));
+    assert_eq!(
+        message,
+        format!("pods \"{}\" already exists", second.name_any())
+    );
     let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}});
     let jobs: Api<Job> = Api::default_namespaced(client.clone());
-    let (_, _, message) = refusal(jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await);
+    let (_, _, message) = refusal(
+        jobs.create(
+            &PostParams::default(),
+            &serde_json::from_value(job).unwrap(),
+        )
+        .await,
+    );
     assert_eq!(
         message,
         "Job.batch \"j\" is invalid: spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""
     );
     let elsewhere: Api<Pod> = Api::namespaced(client, "nowhere");
-    assert_eq!(refusal(elsewhere.create(&PostParams::default(), &pod("x")).await).2, "namespaces \"nowhere\" not found");
+    assert_eq!(
+        refusal(elsewhere.create(&PostParams::default(), &pod("x")).await).2,
+        "namespaces \"nowhere\" not found"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +370,11 @@ async fn server_side_apply_creates_merges_and_removes() {
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let apply = async |data: serde_json::Value| {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data});
-        maps.patch("c", &PatchParams::apply("swaplet"), &Patch::Apply(body)).await.unwrap().data.unwrap()
+        maps.patch("c", &PatchParams::apply("swaplet"), &Patch::Apply(body))
+            .await
+            .unwrap()
+            .data
+            .unwrap()
     };
     assert_eq!(apply(json!({"a": "1", "b": "2"})).await.len(), 2);
     let data = apply(json!({"a": "3"})).await;
@@ -218,7 +385,10 @@ async fn server_side_apply_creates_merges_and_removes() {
 async fn events_show_in_both_apis() {
     let (_server, client) = server();
     let pod = create(&client, "p").await;
-    let reporter = kube::runtime::events::Reporter { controller: "swaplet".to_owned(), instance: None };
+    let reporter = kube::runtime::events::Reporter {
+        controller: "swaplet".to_owned(),
+        instance: None,
+    };
     let recorder = kube::runtime::events::Recorder::new(client.clone(), reporter);
     let event = kube::runtime::events::Event {
         type_: kube::runtime::events::EventType::Normal,
@@ -231,7 +401,11 @@ async fn events_show_in_both_apis() {
     recorder.publish(&event, &reference).await.unwrap();
     recorder.publish(&event, &reference).await.unwrap();
     let core: Api<Event> = Api::default_namespaced(client.clone());
-    let listed = core.list(&ListParams::default().fields("involvedObject.name=p,reason=Swapped")).await.unwrap().items;
+    let listed = core
+        .list(&ListParams::default().fields("involvedObject.name=p,reason=Swapped"))
+        .await
+        .unwrap()
+        .items;
     assert_eq!(listed[0].message.as_deref(), Some("done"));
     assert_eq!(listed[0].series.as_ref().unwrap().count, Some(2));
 }
@@ -240,15 +414,33 @@ async fn events_show_in_both_apis() {
 async fn a_deleted_namespace_empties_and_goes() {
     let (server, client) = server();
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let team = Namespace { metadata: ObjectMeta { name: Some("team".to_owned()), ..ObjectMeta::default() }, ..Namespace::default() };
-    namespaces.create(&PostParams::default(), &team).await.unwrap();
+    let team = Namespace {
+        metadata: ObjectMeta {
+            name: Some("team".to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
+    namespaces
+        .create(&PostParams::default(), &team)
+        .await
+        .unwrap();
     let inside: Api<Pod> = Api::namespaced(client, "team");
     let mut bound = pod("p");
     bound.spec.as_mut().unwrap().node_name = Some("n".to_owned());
     inside.create(&PostParams::default(), &bound).await.unwrap();
-    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
-    assert_eq!(refusal(inside.create(&PostParams::default(), &pod("q")).await).0, 403);
-    inside.delete("p", &DeleteParams::default().grace_period(0)).await.unwrap();
+    namespaces
+        .delete("team", &DeleteParams::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        refusal(inside.create(&PostParams::default(), &pod("q")).await).0,
+        403
+    );
+    inside
+        .delete("p", &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
     assert!(server.peek("namespaces", "", "team").is_none());
 }
 
@@ -258,5 +450,8 @@ async fn metadata_alone() {
     create(&client, "p").await;
     let api: Api<PartialObjectMeta<Pod>> = Api::default_namespaced(client);
     assert_eq!(api.get("p").await.unwrap().labels()["app"], "p");
-    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    assert_eq!(
+        api.list(&ListParams::default()).await.unwrap().items.len(),
+        1
+    );
 }

@@ -21,7 +21,10 @@ fn line(event: kube::Result<WatchEvent<Pod>>) -> String {
     }
 }
 
-async fn take(stream: impl Stream<Item = kube::Result<WatchEvent<Pod>>>, count: usize) -> Vec<String> {
+async fn take(
+    stream: impl Stream<Item = kube::Result<WatchEvent<Pod>>>,
+    count: usize,
+) -> Vec<String> {
     stream.take(count).map(line).collect().await
 }
 
@@ -32,10 +35,17 @@ async fn sees_objects_come_and_go_through_a_selector() {
     let params = WatchParams::default().fields("status.phase=Running");
     let stream = pods(&client).watch(&params, "0").await.unwrap();
     pin_mut!(stream);
-    set_status(&client, "a", json!({"phase": "Running"})).await.unwrap();
+    set_status(&client, "a", json!({"phase": "Running"}))
+        .await
+        .unwrap();
     swap(&client, "a", "side:1", "exit:1").await.unwrap();
-    set_status(&client, "a", json!({"phase": "Succeeded"})).await.unwrap();
-    assert_eq!(take(&mut stream, 3).await, ["added a", "modified a", "deleted a"]);
+    set_status(&client, "a", json!({"phase": "Succeeded"}))
+        .await
+        .unwrap();
+    assert_eq!(
+        take(&mut stream, 3).await,
+        ["added a", "modified a", "deleted a"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,10 +56,19 @@ async fn goes_on_from_a_version_and_ends_in_time() {
     create(&client, "b").await;
     let clock = server.clock();
     let start = clock.now();
-    let stream = pods(&client).watch(&WatchParams::default().timeout(290), &from).await.unwrap();
+    let stream = pods(&client)
+        .watch(&WatchParams::default().timeout(290), &from)
+        .await
+        .unwrap();
     // One bookmark a minute, one shortly before the end: all of it without waiting.
     let lines: Vec<_> = stream.map(line).collect().await;
-    assert_eq!(lines.iter().filter(|line| line.starts_with("bookmark")).count(), 5);
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("bookmark"))
+            .count(),
+        5
+    );
     assert_eq!(lines[0], "added b");
     assert_eq!(clock.since(start), Duration::from_secs(290));
 }
@@ -59,12 +78,18 @@ async fn a_last_bookmark_comes_where_the_version_has_moved() {
     let (server, client) = server();
     create(&client, "a").await;
     let lines = async |from: u64| {
-        let stream = pods(&client).watch(&WatchParams::default().timeout(45), &from.to_string()).await.unwrap();
+        let stream = pods(&client)
+            .watch(&WatchParams::default().timeout(45), &from.to_string())
+            .await
+            .unwrap();
         stream.map(line).collect::<Vec<_>>().await
     };
     assert_eq!(lines(server.revision()).await, [""; 0]);
     let now = server.revision();
-    assert_eq!(lines(now - 1).await, ["added a".to_owned(), format!("bookmark {now}")]);
+    assert_eq!(
+        lines(now - 1).await,
+        ["added a".to_owned(), format!("bookmark {now}")]
+    );
 }
 
 /// Measured on 1.34: neither an error nor a bookmark, and no event before its version.
@@ -73,7 +98,12 @@ async fn f5_a_watch_from_the_future_is_silent_until_its_version_is_passed() {
     let (server, client) = server();
     create(&client, "a").await;
     let from = (server.revision() + 1).to_string();
-    let watch = async |timeout| pods(&client).watch(&WatchParams::default().timeout(timeout), &from).await.unwrap();
+    let watch = async |timeout| {
+        pods(&client)
+            .watch(&WatchParams::default().timeout(timeout), &from)
+            .await
+            .unwrap()
+    };
     assert_eq!(watch(290).await.count().await, 0);
     let stream = watch(290).await;
     pin_mut!(stream);
@@ -92,11 +122,20 @@ async fn f5_a_server_can_be_restored() {
     create(&client, "b").await;
     let uid = server.peek("pods", "default", "b").unwrap()["metadata"]["uid"].clone();
     server.restore(before);
-    assert_eq!((server.revision(), server.peek_all("pods").len()), (before, 1));
-    assert_eq!(server.peek("pods", "default", "a").unwrap()["spec"]["containers"][1]["image"], "side:1");
+    assert_eq!(
+        (server.revision(), server.peek_all("pods").len()),
+        (before, 1)
+    );
+    assert_eq!(
+        server.peek("pods", "default", "a").unwrap()["spec"]["containers"][1]["image"],
+        "side:1"
+    );
     create(&client, "b").await;
     assert_eq!(server.revision(), before + 1);
-    assert_ne!(server.peek("pods", "default", "b").unwrap()["metadata"]["uid"], uid);
+    assert_ne!(
+        server.peek("pods", "default", "b").unwrap()["metadata"]["uid"],
+        uid
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +145,10 @@ async fn compaction_ends_old_watches_with_410() {
     let from = server.revision().to_string();
     create(&client, "b").await;
     server.compact();
-    let stream = pods(&client).watch(&WatchParams::default(), &from).await.unwrap();
+    let stream = pods(&client)
+        .watch(&WatchParams::default(), &from)
+        .await
+        .unwrap();
     let lines: Vec<_> = stream.map(line).collect().await;
     assert_eq!(lines, ["error 410 Expired"]);
 }
@@ -115,7 +157,10 @@ async fn compaction_ends_old_watches_with_410() {
 async fn streams_the_initial_list() {
     let (_server, client) = server();
     create(&client, "a").await;
-    let stream = pods(&client).watch(&WatchParams::default().initial_events(), "0").await.unwrap();
+    let stream = pods(&client)
+        .watch(&WatchParams::default().initial_events(), "0")
+        .await
+        .unwrap();
     let lines = take(stream, 2).await;
     assert_eq!(lines[0], "added a");
     assert!(lines[1].starts_with("bookmark"));
@@ -125,20 +170,34 @@ async fn streams_the_initial_list() {
 async fn the_runtime_watcher_relists_after_410() {
     let (server, client) = server();
     create(&client, "a").await;
-    let stream = watcher(pods(&client), watcher::Config::default()).default_backoff().touched_objects();
+    let stream = watcher(pods(&client), watcher::Config::default())
+        .default_backoff()
+        .touched_objects();
     pin_mut!(stream);
     assert_eq!(stream.next().await.unwrap().unwrap().name_any(), "a");
-    let rule = swaplet_testbed::apiserver::Rule::new(swaplet_testbed::apiserver::Effect::ExpireWatch(0)).times(1);
+    let rule =
+        swaplet_testbed::apiserver::Rule::new(swaplet_testbed::apiserver::Effect::ExpireWatch(0))
+            .times(1);
     server.faults().add(rule);
     let mut names = Vec::new();
     while names.len() < 2 {
         // The error comes first, then the new list.
         match stream.next().await.unwrap() {
             Ok(pod) => names.push(pod.name_any()),
-            Err(error) => names.push(format!("{error}").split(':').next().unwrap_or_default().to_owned()),
+            Err(error) => names.push(
+                format!("{error}")
+                    .split(':')
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            ),
         }
     }
     assert_eq!(names[1], "a");
-    let lists = server.recorded().iter().filter(|request| request.verb == swaplet_testbed::apiserver::Verb::List).count();
+    let lists = server
+        .recorded()
+        .iter()
+        .filter(|request| request.verb == swaplet_testbed::apiserver::Verb::List)
+        .count();
     assert_eq!(lists, 2);
 }

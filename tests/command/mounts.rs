@@ -1,4 +1,5 @@
-//! Mounts beside and over the programs of the exit image. A runtime mounts no directory over a file and none below one.
+//! Mounts beside and over the programs of the exit image. A runtime mounts no directory over a file
+//! and none below one.
 
 use serde_json::{Value, json};
 use swaplet::image::build::derived_paths;
@@ -25,10 +26,22 @@ fn verdict(command: &[&str], mounts: &[(&str, &str, &str)]) -> String {
 
 #[test]
 fn a_directory_over_or_below_a_program_needs_another_image() {
-    assert_eq!(verdict(&["/bin/sh"], &[("data", "/init", "")]), "NeedsImage /init/.swaplet");
-    assert_eq!(verdict(&["/bin/sh"], &[("data", "/init/scripts", "")]), "NeedsImage /init/scripts/.swaplet");
-    assert_eq!(verdict(&["/own"], &[("script", "/init", "")]), "NeedsImage /init/.swaplet,/own");
-    assert_eq!(verdict(&["/bin/sh"], &[("script", "/init/a.conf", "a.conf")]), "NeedsImage /init/.swaplet");
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("data", "/init", "")]),
+        "NeedsImage /init/.swaplet"
+    );
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("data", "/init/scripts", "")]),
+        "NeedsImage /init/scripts/.swaplet"
+    );
+    assert_eq!(
+        verdict(&["/own"], &[("script", "/init", "")]),
+        "NeedsImage /init/.swaplet,/own"
+    );
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("script", "/init/a.conf", "a.conf")]),
+        "NeedsImage /init/.swaplet"
+    );
 }
 
 #[test]
@@ -37,54 +50,113 @@ fn the_derived_image_has_a_directory_there() {
     let image = derived_paths(["/init/.swaplet"]).unwrap();
     assert!(!image.contains("/init"));
     let facts = facts(&container, &volumes());
-    assert_eq!(words(&swaplet_core::objects::command::resolve(&facts, &image)), "Runnable /bin/sh");
+    assert_eq!(
+        words(&swaplet_core::objects::command::resolve(&facts, &image)),
+        "Runnable /bin/sh"
+    );
 }
 
 #[test]
 fn a_file_over_a_program_is_mounted() {
-    assert_eq!(verdict(&["/bin/sh"], &[("script", "/entrypoint.sh", "entrypoint.sh")]), "Runnable /bin/sh");
-    assert_eq!(verdict(&["/bin/sh"], &[("file", "/entrypoint.sh", "")]), "Runnable /bin/sh");
-    assert_eq!(verdict(&["/entrypoint.sh"], &[("script", "/entrypoint.sh", "entrypoint.sh")]), "Script /entrypoint.sh");
-    assert_eq!(verdict(&["/bin/sh"], &[("data", "/entrypoint.sh", "x")]), "NotSwappable MountOverProgram", "a file or a directory");
+    assert_eq!(
+        verdict(
+            &["/bin/sh"],
+            &[("script", "/entrypoint.sh", "entrypoint.sh")]
+        ),
+        "Runnable /bin/sh"
+    );
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("file", "/entrypoint.sh", "")]),
+        "Runnable /bin/sh"
+    );
+    assert_eq!(
+        verdict(
+            &["/entrypoint.sh"],
+            &[("script", "/entrypoint.sh", "entrypoint.sh")]
+        ),
+        "Script /entrypoint.sh"
+    );
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("data", "/entrypoint.sh", "x")]),
+        "NotSwappable MountOverProgram",
+        "a file or a directory"
+    );
 }
 
 #[test]
 fn a_mount_below_what_is_executed_cannot_be() {
-    assert_eq!(verdict(&["/opt/app"], &[("data", "/opt/app/data", "")]), "NotSwappable MountOverProgram");
+    assert_eq!(
+        verdict(&["/opt/app"], &[("data", "/opt/app/data", "")]),
+        "NotSwappable MountOverProgram"
+    );
 }
 
 #[test]
 fn a_mount_over_the_entrypoint_hides_it() {
     for path in ["/swaplet", "/swaplet/quick-exit", "/"] {
-        assert_eq!(verdict(&[], &[("data", path, "")]), "NotSwappable MountOverProgram", "{path}");
+        assert_eq!(
+            verdict(&[], &[("data", path, "")]),
+            "NotSwappable MountOverProgram",
+            "{path}"
+        );
     }
-    assert_eq!(verdict(&["/bin/sh"], &[("data", "/swaplet", "")]), "Runnable /bin/sh");
-    assert_eq!(verdict(&["/bin/sh"], &[("data", "/swaplet/quick-exit", "")]), "NotSwappable MountOverProgram");
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("data", "/swaplet", "")]),
+        "Runnable /bin/sh"
+    );
+    assert_eq!(
+        verdict(&["/bin/sh"], &[("data", "/swaplet/quick-exit", "")]),
+        "NotSwappable MountOverProgram"
+    );
 }
 
 #[test]
 fn the_innermost_mount_counts() {
     let script_in_data = [("data", "/app", ""), ("script", "/app/scripts", "")];
-    assert_eq!(verdict(&["/app/scripts/run"], &script_in_data), "Script /app/scripts/run");
+    assert_eq!(
+        verdict(&["/app/scripts/run"], &script_in_data),
+        "Script /app/scripts/run"
+    );
     let data_in_script = [("script", "/app", ""), ("data", "/app/bin", "")];
-    assert_eq!(verdict(&["/app/bin/run"], &data_in_script), "NotSwappable ProgramOnVolume");
+    assert_eq!(
+        verdict(&["/app/bin/run"], &data_in_script),
+        "NotSwappable ProgramOnVolume"
+    );
 }
 
 #[test]
 fn a_program_below_another_mount_is_in_nobodys_way() {
     assert_eq!(
-        verdict(&["/usr/bin/env"], &[("data", "/usr/local/bin", ""), ("data", "/usr/local/bin/envoy", "")]),
+        verdict(
+            &["/usr/bin/env"],
+            &[
+                ("data", "/usr/local/bin", ""),
+                ("data", "/usr/local/bin/envoy", "")
+            ]
+        ),
         "Runnable /usr/bin/env"
     );
 }
 
 #[test]
 fn a_hidden_interpreter_is_no_interpreter() {
-    assert_eq!(verdict(&["/s/run"], &[("script", "/s", ""), ("data", "/usr/bin", "")]), "NotSwappable ProgramOnVolume");
+    assert_eq!(
+        verdict(
+            &["/s/run"],
+            &[("script", "/s", ""), ("data", "/usr/bin", "")]
+        ),
+        "NotSwappable ProgramOnVolume"
+    );
 }
 
 #[test]
 fn mount_paths_are_normalised() {
-    assert_eq!(verdict(&["/work/run"], &[("data", "//work/./", "")]), "NotSwappable ProgramOnVolume");
-    assert_eq!(verdict(&["/work/run"], &[("data", "work", "")]), "NotSwappable ProgramOnVolume");
+    assert_eq!(
+        verdict(&["/work/run"], &[("data", "//work/./", "")]),
+        "NotSwappable ProgramOnVolume"
+    );
+    assert_eq!(
+        verdict(&["/work/run"], &[("data", "work", "")]),
+        "NotSwappable ProgramOnVolume"
+    );
 }

@@ -8,14 +8,38 @@ use swaplet_core::objects::command::{Executes, StandardPaths, Verdict, resolve};
 
 use crate::command::facts;
 
-const DIRECTORIES: [&str; 12] =
-    ["/", "/bin", "/bin/sh", "/usr", "/usr/local/bin", "/app", "/app/bin", "/init", "/init/x", "/scripts", "/swaplet", "/dev"];
+const DIRECTORIES: [&str; 12] = [
+    "/",
+    "/bin",
+    "/bin/sh",
+    "/usr",
+    "/usr/local/bin",
+    "/app",
+    "/app/bin",
+    "/init",
+    "/init/x",
+    "/scripts",
+    "/swaplet",
+    "/dev",
+];
 const NAMES: [&str; 8] = ["sh", "envoy", "server", "init", "", "..", "$(X)", "$$(X)"];
 const VOLUMES: [&str; 4] = ["data", "script", "host", "missing"];
 
 fn path() -> impl Strategy<Value = String> {
-    let form = prop_oneof![Just("{d}/{n}"), Just("{n}"), Just("./{n}"), Just("../{n}"), Just("{d}"), Just("{d}//./{n}"), Just("{n}/{n}")];
-    (form, prop::sample::select(&DIRECTORIES[..]), prop::sample::select(&NAMES[..]))
+    let form = prop_oneof![
+        Just("{d}/{n}"),
+        Just("{n}"),
+        Just("./{n}"),
+        Just("../{n}"),
+        Just("{d}"),
+        Just("{d}//./{n}"),
+        Just("{n}/{n}")
+    ];
+    (
+        form,
+        prop::sample::select(&DIRECTORIES[..]),
+        prop::sample::select(&NAMES[..]),
+    )
         .prop_map(|(form, directory, name)| form.replace("{d}", directory).replace("{n}", name))
 }
 
@@ -53,14 +77,23 @@ fn volumes() -> Value {
 
 fn is_at_or_below(path: &str, directory: &str) -> bool {
     let directory = directory.trim_end_matches('/');
-    path == directory || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+    path == directory
+        || path
+            .strip_prefix(directory)
+            .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// A mount path without the forms that have to be normalised first.
 fn plain_mounts<'a>(container: &'a Value, volume: &str) -> Vec<&'a str> {
-    let mounts = container["volumeMounts"].as_array().unwrap().iter().filter(|mount| mount["name"] == volume);
+    let mounts = container["volumeMounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|mount| mount["name"] == volume);
     let paths = mounts.map(|mount| mount["mountPath"].as_str().unwrap());
-    paths.filter(|path| path.starts_with('/') && !path.contains("//") && !path.contains("..")).collect()
+    paths
+        .filter(|path| path.starts_with('/') && !path.contains("//") && !path.contains(".."))
+        .collect()
 }
 
 proptest! {

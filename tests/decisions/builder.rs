@@ -1,4 +1,5 @@
-//! Builds pods as the API server sends them. They are read through the decoder, so every test tests it along.
+//! Builds pods as the API server sends them. They are read through the decoder, so every test tests
+//! it along.
 
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::Pod;
@@ -29,15 +30,24 @@ pub fn pod(restart_policy: &str) -> PodBuilder {
         "spec": {"restartPolicy": restart_policy, "nodeName": "node-1"},
         "status": {"phase": "Running"},
     });
-    PodBuilder { containers: Vec::new(), extra_statuses: Vec::new(), statuses_reversed: false, json }
+    PodBuilder {
+        containers: Vec::new(),
+        extra_statuses: Vec::new(),
+        statuses_reversed: false,
+        json,
+    }
 }
 
 /// A container without a mark.
 pub fn main_container(name: &str) -> ContainerBuilder {
     let image = format!("registry.example/app/{name}:v1");
-    let spec = json!({"name": name, "image": image, "env": [{"name": "PASSWORD", "value": "hunter2"}]});
+    let spec =
+        json!({"name": name, "image": image, "env": [{"name": "PASSWORD", "value": "hunter2"}]});
     let status = json!({"name": name, "image": image, "containerID": format!("containerd://{name}-1"), "restartCount": 0, "state": {}});
-    ContainerBuilder { spec, status: Some(status) }
+    ContainerBuilder {
+        spec,
+        status: Some(status),
+    }
 }
 
 /// A container marked by the plain variable.
@@ -87,15 +97,27 @@ impl PodBuilder {
     }
 
     /// The same pod in which a container has changed.
-    pub fn but(mut self, name: &str, change: impl FnOnce(ContainerBuilder) -> ContainerBuilder) -> Self {
-        let at = self.containers.iter().position(|c| c.spec["name"] == name).unwrap();
+    pub fn but(
+        mut self,
+        name: &str,
+        change: impl FnOnce(ContainerBuilder) -> ContainerBuilder,
+    ) -> Self {
+        let at = self
+            .containers
+            .iter()
+            .position(|c| c.spec["name"] == name)
+            .unwrap();
         let changed = change(self.containers[at].clone());
         self.containers[at] = changed;
         self
     }
 
     pub fn image_of(&self, name: &str) -> &str {
-        self.containers.iter().find(|c| c.spec["name"] == name).and_then(|c| c.spec["image"].as_str()).unwrap()
+        self.containers
+            .iter()
+            .find(|c| c.spec["name"] == name)
+            .and_then(|c| c.spec["image"].as_str())
+            .unwrap()
     }
 
     pub fn json(&self) -> Value {
@@ -103,8 +125,12 @@ impl PodBuilder {
         if !self.containers.is_empty() {
             json["spec"]["containers"] = self.containers.iter().map(|c| c.spec.clone()).collect();
         }
-        let mut statuses: Vec<_> =
-            self.extra_statuses.iter().cloned().chain(self.containers.iter().filter_map(|c| c.status.clone())).collect();
+        let mut statuses: Vec<_> = self
+            .extra_statuses
+            .iter()
+            .cloned()
+            .chain(self.containers.iter().filter_map(|c| c.status.clone()))
+            .collect();
         if self.statuses_reversed {
             statuses.reverse();
         }
@@ -121,7 +147,9 @@ impl PodBuilder {
 
 /// Reads a pod as a list does.
 pub fn read(json: Value) -> Option<Pod> {
-    serde_json::from_value::<PodWire>(json).expect("every object decodes").read()
+    serde_json::from_value::<PodWire>(json)
+        .expect("every object decodes")
+        .read()
 }
 
 impl ContainerBuilder {
@@ -170,7 +198,10 @@ impl ContainerBuilder {
     }
 
     pub fn waiting(self, reason: &str, message: &str) -> Self {
-        self.status("state", json!({"waiting": {"reason": reason, "message": message}}))
+        self.status(
+            "state",
+            json!({"waiting": {"reason": reason, "message": message}}),
+        )
     }
 
     pub fn ended(self, code: i64) -> Self {
@@ -184,12 +215,18 @@ impl ContainerBuilder {
     }
 
     pub fn last_ended(self, code: i64) -> Self {
-        self.status("lastState", json!({"terminated": {"exitCode": code, "reason": "Error"}}))
+        self.status(
+            "lastState",
+            json!({"terminated": {"exitCode": code, "reason": "Error"}}),
+        )
     }
 
-    /// What a kubelet shows once another container runs: another containerID, one more restart and the image that runs.
+    /// What a kubelet shows once another container runs: another containerID, one more restart and
+    /// the image that runs.
     pub fn restarted_as(self, image: &str, nth: u32) -> Self {
         let name = self.spec["name"].as_str().unwrap().to_owned();
-        self.status("containerID", format!("containerd://{name}-{}", nth + 1)).status("restartCount", nth).status("image", image)
+        self.status("containerID", format!("containerd://{name}-{}", nth + 1))
+            .status("restartCount", nth)
+            .status("image", image)
     }
 }

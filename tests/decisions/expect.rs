@@ -29,7 +29,12 @@ pub const UNLISTED: &str = "registry.example/tenant/exit:v1";
 pub const DIGEST: &str = "sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc";
 
 /// What `swaplet run` allows where nothing is said (`src/cli/rules.rs` has a test that it is this).
-pub const SHIPPED: AllowedMethods = AllowedMethods { prefer: None, finish: true, recreate: true, swap_under_never: false };
+pub const SHIPPED: AllowedMethods = AllowedMethods {
+    prefer: None,
+    finish: true,
+    recreate: true,
+    swap_under_never: false,
+};
 
 /// The rules of the installation: a default and a list.
 pub fn rules() -> ExitImages {
@@ -38,10 +43,16 @@ pub fn rules() -> ExitImages {
 
 pub fn rules_with(default: Option<&str>, list: &[&str]) -> ExitImages {
     let default = default.map(|image| image.parse().unwrap());
-    ExitImages::new(default, list.iter().map(|pattern| pattern.parse().unwrap()).collect())
+    ExitImages::new(
+        default,
+        list.iter()
+            .map(|pattern| pattern.parse().unwrap())
+            .collect(),
+    )
 }
 
-/// One life of the controller, as far as decisions see it: what it remembers of one pod, and its time.
+/// One life of the controller, as far as decisions see it: what it remembers of one pod, and its
+/// time.
 pub struct Life {
     pub memory: Memory,
     pub rules: ExitImages,
@@ -93,7 +104,14 @@ impl Life {
 
     /// What a decision about the pod depends on besides.
     pub fn around(&self) -> Circumstances<'_> {
-        let Neighbour { unseen, coexist, terminator, daemon, request, past_exits } = &self.openkruise;
+        let Neighbour {
+            unseen,
+            coexist,
+            terminator,
+            daemon,
+            request,
+            past_exits,
+        } = &self.openkruise;
         let openkruise = OpenKruise {
             seen: !unseen,
             coexist: *coexist,
@@ -122,12 +140,18 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        self.memory.observe_request(self.openkruise.request.as_ref(), self.now);
-        self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
+        self.memory
+            .observe_request(self.openkruise.request.as_ref(), self.now);
+        self.headroom
+            .observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
         self.image_troubles.observe(pod, &self.memory, self.now);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
-            assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
+            assert!(
+                self.memory.first_time(report.reason),
+                "{:?} is said again",
+                report.reason
+            );
         }
         decision
     }
@@ -137,15 +161,19 @@ impl Life {
         self.swaps_as(pod, str::to_owned)
     }
 
-    /// As [`swaps`](Self::swaps), on an API server that stores another image than the one that was written.
+    /// As [`swaps`](Self::swaps), on an API server that stores another image than the one that was
+    /// written.
     pub fn swaps_as(&mut self, pod: &PodBuilder, stored: impl Fn(&str) -> String) -> PodBuilder {
         let decision = self.sees(pod);
         assert_eq!(decision.reason, Reason::SidecarSwapped, "{decision:?}");
         let read = pod.read();
         let mut after = pod.clone();
         for swap in decision.swaps() {
-            self.memory.swapped(&read.containers[swap.index], &stored(&swap.to), self.now);
-            after = after.but(&swap.container, |container| container.image(&stored(&swap.to)));
+            self.memory
+                .swapped(&read.containers[swap.index], &stored(&swap.to), self.now);
+            after = after.but(&swap.container, |container| {
+                container.image(&stored(&swap.to))
+            });
         }
         after
     }
@@ -154,7 +182,10 @@ impl Life {
     pub fn assert_silent(&mut self, pod: &PodBuilder, reason: Reason) -> Decision {
         let decision = self.sees(pod);
         assert_eq!(decision.reason, reason, "{decision:?}");
-        assert_eq!((&decision.action, &*decision.reports), (&None, &[] as &[Report]));
+        assert_eq!(
+            (&decision.action, &*decision.reports),
+            (&None, &[] as &[Report])
+        );
         decision
     }
 
@@ -166,7 +197,11 @@ impl Life {
         assert_eq!(decision.reports.len(), 1, "{decision:?}");
         let report = decision.reports[0].clone();
         assert_eq!(report.reason, reason, "{report:?}");
-        assert!(!report.note.contains("hunter2"), "a value of the environment is told: {}", report.note);
+        assert!(
+            !report.note.contains("hunter2"),
+            "a value of the environment is told: {}",
+            report.note
+        );
         self.assert_silent(pod, decision.reason);
         report.note
     }
@@ -177,7 +212,8 @@ pub fn ask(pod: &PodBuilder) -> Decision {
     Life::new().sees(pod)
 }
 
-/// Exactly these containers get the default exit image, in one patch; then neither this nor the next life writes again.
+/// Exactly these containers get the default exit image, in one patch; then neither this nor the
+/// next life writes again.
 #[track_caller]
 pub fn swaps(pod: &PodBuilder, expected: &[&str]) {
     let expected: Vec<_> = expected.iter().map(|name| (*name, EXIT)).collect();
@@ -194,11 +230,23 @@ pub fn swaps_to(pod: &PodBuilder, expected: &[(&str, &str)]) {
 #[track_caller]
 pub fn swaps_in(life: impl Fn() -> Life, pod: &PodBuilder, expected: &[(&str, &str)]) {
     let decision = life().sees(pod);
-    let got: Vec<_> = decision.swaps().iter().map(|swap| (&*swap.container, &*swap.to)).collect();
+    let got: Vec<_> = decision
+        .swaps()
+        .iter()
+        .map(|swap| (&*swap.container, &*swap.to))
+        .collect();
     assert_eq!(got, expected, "{decision:?}");
     assert_eq!(decision.reason, Reason::SidecarSwapped);
-    assert_eq!(decision.done.as_ref().map(|report| report.reason), Some(Reason::SidecarSwapped));
-    assert!(decision.swaps().iter().all(|swap| *swap.from == *pod.image_of(&swap.container)));
+    assert_eq!(
+        decision.done.as_ref().map(|report| report.reason),
+        Some(Reason::SidecarSwapped)
+    );
+    assert!(
+        decision
+            .swaps()
+            .iter()
+            .all(|swap| *swap.from == *pod.image_of(&swap.container))
+    );
 
     let mut first = life();
     let after = first.swaps(pod);

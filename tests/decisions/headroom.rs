@@ -13,17 +13,25 @@ pub const JOB: &str = "job-uid";
 
 fn owner(change: &Value) -> Value {
     let mut owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": JOB, "controller": true});
-    owner.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    owner
+        .as_object_mut()
+        .unwrap()
+        .extend(change.as_object().unwrap().clone());
     json!([owner])
 }
 
 /// A pod of the Job whose main is done and whose sidecar runs.
 pub fn done(name: &str) -> PodBuilder {
-    of_job(name).with(main_container("main").ended(0)).with(sidecar("side").running())
+    of_job(name)
+        .with(main_container("main").ended(0))
+        .with(sidecar("side").running())
 }
 
 fn of_job(name: &str) -> PodBuilder {
-    pod("OnFailure").set("/metadata/name", name).set("/metadata/uid", name).set("/metadata/ownerReferences", owner(&json!({})))
+    pod("OnFailure")
+        .set("/metadata/name", name)
+        .set("/metadata/uid", name)
+        .set("/metadata/ownerReferences", owner(&json!({})))
 }
 
 /// The same with a main that ended at this second.
@@ -39,8 +47,12 @@ fn restarted(pod: PodBuilder, restarts: i64) -> PodBuilder {
 /// A ledger that knows this Job and these pods.
 pub fn ledger(limit: u32, pods: &[Pod]) -> Ledger {
     let mut ledger = Ledger::default();
-    ledger.job(&Job { uid: JOB.into(), backoff_limit: limit });
-    pods.iter().for_each(|pod| ledger.observe(pod, Swapped::default(), 0));
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: limit,
+    });
+    pods.iter()
+        .for_each(|pod| ledger.observe(pod, Swapped::default(), 0));
     ledger.pod_list_ends(0);
     ledger
 }
@@ -49,10 +61,14 @@ fn reads(pods: &[PodBuilder]) -> Vec<Pod> {
     pods.iter().map(PodBuilder::read).collect()
 }
 
-/// As if each pod in turn was looked at and wanted so many swaps; the names of those that were granted them.
+/// As if each pod in turn was looked at and wanted so many swaps; the names of those that were
+/// granted them.
 fn granted(ledger: &mut Ledger, pods: &[Pod], swaps: u32) -> Vec<String> {
-    pods.iter().for_each(|pod| ledger.need(pod, Need::Swaps(swaps)));
-    let fits = pods.iter().filter(|pod| ledger.answer(pod, swaps) == Headroom::Fits);
+    pods.iter()
+        .for_each(|pod| ledger.need(pod, Need::Swaps(swaps)));
+    let fits = pods
+        .iter()
+        .filter(|pod| ledger.answer(pod, swaps) == Headroom::Fits);
     fits.map(|pod| pod.name.to_string()).collect()
 }
 
@@ -69,30 +85,75 @@ fn only_pods_of_jobs_under_on_failure_are_counted() {
     let free = [
         pod("OnFailure"),
         done("a").set("/spec/restartPolicy", "Never"),
-        done("a").set("/metadata/ownerReferences", owner(&json!({"controller": false}))),
-        done("a").set("/metadata/ownerReferences", owner(&json!({"kind": "CronJob"}))),
-        done("a").set("/metadata/ownerReferences", owner(&json!({"apiVersion": "batch.volcano.sh/v1alpha1"}))),
+        done("a").set(
+            "/metadata/ownerReferences",
+            owner(&json!({"controller": false})),
+        ),
+        done("a").set(
+            "/metadata/ownerReferences",
+            owner(&json!({"kind": "CronJob"})),
+        ),
+        done("a").set(
+            "/metadata/ownerReferences",
+            owner(&json!({"apiVersion": "batch.volcano.sh/v1alpha1"})),
+        ),
         done("a").set("/metadata/ownerReferences", owner(&json!({"uid": ""}))),
     ];
     for pod in reads(&free) {
-        assert_eq!(ledger(0, &[]).answer(&pod, 9), Headroom::Free, "{:?}", pod.job);
+        assert_eq!(
+            ledger(0, &[]).answer(&pod, 9),
+            Headroom::Free,
+            "{:?}",
+            pod.job
+        );
     }
-    let beta = done("a").set("/metadata/ownerReferences", owner(&json!({"apiVersion": "batch/v1beta1"}))).read();
-    assert_eq!(ledger(2, std::slice::from_ref(&beta)).answer(&beta, 1), Headroom::Fits);
+    let beta = done("a")
+        .set(
+            "/metadata/ownerReferences",
+            owner(&json!({"apiVersion": "batch/v1beta1"})),
+        )
+        .read();
+    assert_eq!(
+        ledger(2, std::slice::from_ref(&beta)).answer(&beta, 1),
+        Headroom::Fits
+    );
 }
 
-/// Truth table, rows 27, 28 and 30: the sum may not reach the limit, and not even 1 where that is 0.
+/// Truth table, rows 27, 28 and 30: the sum may not reach the limit, and not even 1 where that is
+/// 0.
 #[test]
 fn the_limits_are_those_of_the_job_controller() {
     // (limit, restarts so far, swaps, what it would take)
-    let table = [(0, 0, 1, Some(2)), (1, 0, 1, Some(2)), (1, 0, 2, Some(3)), (2, 0, 1, None), (2, 0, 2, Some(3)), (2, 1, 1, Some(3))];
-    let more = [(3, 0, 2, None), (3, 1, 2, Some(4)), (6, 0, 5, None), (6, 4, 1, None), (6, 5, 1, Some(7)), (i32::MAX as u32, 0, 60, None)];
+    let table = [
+        (0, 0, 1, Some(2)),
+        (1, 0, 1, Some(2)),
+        (1, 0, 2, Some(3)),
+        (2, 0, 1, None),
+        (2, 0, 2, Some(3)),
+        (2, 1, 1, Some(3)),
+    ];
+    let more = [
+        (3, 0, 2, None),
+        (3, 1, 2, Some(4)),
+        (6, 0, 5, None),
+        (6, 4, 1, None),
+        (6, 5, 1, Some(7)),
+        (i32::MAX as u32, 0, 60, None),
+    ];
     for (limit, restarts, swaps, needed) in table.into_iter().chain(more) {
         let pod = restarted(done("a"), restarts).read();
         let answer = ledger(limit, std::slice::from_ref(&pod)).answer(&pod, swaps);
         match needed {
-            None => assert_eq!(answer, Headroom::Fits, "limit {limit}, {restarts} restarts, {swaps} swaps"),
-            Some(needed) => assert_eq!(never_fits(&answer), needed, "limit {limit}, {restarts} restarts, {swaps} swaps"),
+            None => assert_eq!(
+                answer,
+                Headroom::Fits,
+                "limit {limit}, {restarts} restarts, {swaps} swaps"
+            ),
+            Some(needed) => assert_eq!(
+                never_fits(&answer),
+                needed,
+                "limit {limit}, {restarts} restarts, {swaps} swaps"
+            ),
         }
     }
 }
@@ -105,7 +166,10 @@ fn all_containers_of_all_pods_that_have_not_ended_count() {
     let others = [
         (restarted(running(), 3), 3),
         (running().set("/status/initContainerStatuses", init), 3),
-        (running().extra_status(json!({"name": "stray", "restartCount": 1})), 1),
+        (
+            running().extra_status(json!({"name": "stray", "restartCount": 1})),
+            1,
+        ),
         (restarted(running(), 3).phase("Pending"), 3),
         (restarted(running(), 3).phase("Unknown"), 3),
         (restarted(running(), 3).deleting(), 3),
@@ -117,7 +181,11 @@ fn all_containers_of_all_pods_that_have_not_ended_count() {
         let pods = [done("a").read(), other.read()];
         for limit in 0..9 {
             let fits = ledger(limit, &pods).answer(&pods[0], 1) == Headroom::Fits;
-            assert_eq!(fits, restarts + 1 < i64::from(limit), "limit {limit}: {other:?}");
+            assert_eq!(
+                fits,
+                restarts + 1 < i64::from(limit),
+                "limit {limit}: {other:?}"
+            );
         }
     }
 }
@@ -133,26 +201,50 @@ fn no_count_is_too_strange() {
     }
 }
 
-/// `docs/measured.md`, "Restarts of all pods of a Job": five of twenty pods fit into the default limit, and one restart is left to the sidecars of the
-/// others.
+/// `docs/measured.md`, "Restarts of all pods of a Job": five of twenty pods fit into the default
+/// limit, and one restart is left to the sidecars of the others.
 #[test]
 fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {
-    let pods = reads(&(10..30).map(|nth| done(&format!("p{nth}"))).collect::<Vec<_>>());
+    let pods = reads(
+        &(10..30)
+            .map(|nth| done(&format!("p{nth}")))
+            .collect::<Vec<_>>(),
+    );
     let mut ledger = ledger(6, &pods);
     assert_eq!(granted(&mut ledger, &pods, 1), ["p10", "p11", "p12", "p13"]);
     assert_eq!(ledger.waiting(), 16);
-    let Headroom::Wait(shortage) = ledger.answer(&pods[19], 1) else { panic!("{:?}", ledger.answer(&pods[19], 1)) };
+    let Headroom::Wait(shortage) = ledger.answer(&pods[19], 1) else {
+        panic!("{:?}", ledger.answer(&pods[19], 1))
+    };
     assert_eq!((shortage.restarts, shortage.under_way), (4, 4));
 
     ledger.take_wakes();
-    ledger.observe(&done("p12").phase("Succeeded").read(), Swapped::default(), 0);
+    ledger.observe(
+        &done("p12").phase("Succeeded").read(),
+        Swapped::default(),
+        0,
+    );
     assert_eq!(ledger.take_wakes(), ["p14".into()]);
     assert_eq!(ledger.answer(&pods[4], 1), Headroom::Fits);
     // A sidecar of one that waits is restarted: the next that ends makes no room.
-    ledger.observe(&done("p29").but("side", |side| side.status("restartCount", 1)).read(), Swapped::default(), 0);
-    ledger.observe(&done("p10").phase("Succeeded").read(), Swapped::default(), 0);
+    ledger.observe(
+        &done("p29")
+            .but("side", |side| side.status("restartCount", 1))
+            .read(),
+        Swapped::default(),
+        0,
+    );
+    ledger.observe(
+        &done("p10").phase("Succeeded").read(),
+        Swapped::default(),
+        0,
+    );
     assert_eq!(ledger.take_wakes(), []);
-    ledger.observe(&done("p11").phase("Succeeded").read(), Swapped::default(), 0);
+    ledger.observe(
+        &done("p11").phase("Succeeded").read(),
+        Swapped::default(),
+        0,
+    );
     assert_eq!(ledger.take_wakes(), ["p15".into()]);
 }
 
@@ -160,12 +252,21 @@ fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {
 #[test]
 fn the_last_pods_take_all_the_room() {
     let pods = reads(&["a", "b", "c", "d", "e"].map(done));
-    assert_eq!(granted(&mut ledger(6, &pods), &pods, 1), ["a", "b", "c", "d", "e"]);
+    assert_eq!(
+        granted(&mut ledger(6, &pods), &pods, 1),
+        ["a", "b", "c", "d", "e"]
+    );
 }
 
 #[test]
 fn who_waits_is_served_in_the_order_in_which_the_mains_ended() {
-    let pods = reads(&[done_at("first", 0), done_at("d", 5), done_at("c", 4), done_at("b", 5), done_at("a", 5)]);
+    let pods = reads(&[
+        done_at("first", 0),
+        done_at("d", 5),
+        done_at("c", 4),
+        done_at("b", 5),
+        done_at("a", 5),
+    ]);
     let mut ledger = ledger(2, &pods);
     let mut order = granted(&mut ledger, &pods, 1);
     ledger.take_wakes();
@@ -180,15 +281,24 @@ fn who_waits_is_served_in_the_order_in_which_the_mains_ended() {
     assert_eq!(order, ["first", "c", "a", "b", "d"]);
 }
 
-/// A pod that needs much room is not passed by while others are under way; but where its own turn cannot come, it blocks nobody.
+/// A pod that needs much room is not passed by while others are under way; but where its own turn
+/// cannot come, it blocks nobody.
 #[test]
 fn a_pod_that_needs_much_room_gets_it() {
-    let pods = reads(&[done_at("one", 1), done_at("two", 2), done_at("big", 3), done_at("small", 4)]);
+    let pods = reads(&[
+        done_at("one", 1),
+        done_at("two", 2),
+        done_at("big", 3),
+        done_at("small", 4),
+    ]);
     let mut ledger = ledger(4, &pods);
     assert_eq!(granted(&mut ledger, &pods[..2], 1), ["one", "two"]);
     ledger.need(&pods[2], Need::Swaps(3));
     ledger.need(&pods[3], Need::Swaps(1));
-    assert!(matches!(ledger.answer(&pods[3], 1), Headroom::Wait(_)), "the small one passes the big one");
+    assert!(
+        matches!(ledger.answer(&pods[3], 1), Headroom::Wait(_)),
+        "the small one passes the big one"
+    );
     ledger.take_wakes();
     ledger.pod_gone(&pods[0]);
     assert_eq!(ledger.take_wakes(), []);
@@ -206,7 +316,10 @@ fn a_pod_that_other_pods_leave_no_room_passes_on_its_turn() {
     assert_eq!(never_fits(&ledger.answer(&pods[0], 2)), 5);
     ledger.need(&pods[1], Need::Swaps(1));
     assert_eq!(ledger.answer(&pods[1], 1), Headroom::Fits);
-    assert!(matches!(ledger.answer(&pods[0], 2), Headroom::Wait(_)), "the small one will end, and then it is said again");
+    assert!(
+        matches!(ledger.answer(&pods[0], 2), Headroom::Wait(_)),
+        "the small one will end, and then it is said again"
+    );
     ledger.take_wakes();
     ledger.pod_gone(&pods[1]);
     assert_eq!(ledger.take_wakes(), ["big".into()]);
@@ -218,18 +331,34 @@ fn a_pod_that_other_pods_leave_no_room_passes_on_its_turn() {
 /// A main that fails meanwhile is restarted, and that must not be one restart too many.
 #[test]
 fn while_mains_run_half_of_the_room_is_left_to_them() {
-    let mut pods = reads(&(10..20).map(|nth| done(&format!("p{nth}"))).collect::<Vec<_>>());
+    let mut pods = reads(
+        &(10..20)
+            .map(|nth| done(&format!("p{nth}")))
+            .collect::<Vec<_>>(),
+    );
     pods.push(of_job("runs").with(main_container("main").running()).read());
     let mut ledger = ledger(6, &pods);
     assert_eq!(granted(&mut ledger, &pods[..10], 1), ["p10", "p11", "p12"]);
     ledger.take_wakes();
-    ledger.observe(&restarted(of_job("runs").with(main_container("main").running()), 2).read(), Swapped::default(), 0);
+    ledger.observe(
+        &restarted(of_job("runs").with(main_container("main").running()), 2).read(),
+        Swapped::default(),
+        0,
+    );
     assert_eq!(ledger.answer(&pods[0], 1), Headroom::Fits);
-    ledger.observe(&of_job("runs").with(main_container("main").ended(0)).phase("Succeeded").read(), Swapped::default(), 0);
+    ledger.observe(
+        &of_job("runs")
+            .with(main_container("main").ended(0))
+            .phase("Succeeded")
+            .read(),
+        Swapped::default(),
+        0,
+    );
     assert_eq!(ledger.take_wakes(), ["p13".into()]);
 }
 
-/// What was granted and not begun is taken back when containers restart meanwhile; what may be written is not.
+/// What was granted and not begun is taken back when containers restart meanwhile; what may be
+/// written is not.
 #[test]
 fn restarts_after_the_grant_take_it_back() {
     let pods = reads(&[done("a"), done("b"), done("c")]);
@@ -237,7 +366,11 @@ fn restarts_after_the_grant_take_it_back() {
     assert_eq!(granted(&mut ledger, &pods, 1), ["a", "b", "c"]);
     ledger.need(&pods[2], Need::Held);
     ledger.observe(&restarted(done("a"), 1).read(), Swapped::default(), 0);
-    assert!(pods[..2].iter().all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_))));
+    assert!(
+        pods[..2]
+            .iter()
+            .all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_)))
+    );
     assert_eq!(ledger.answer(&pods[2], 1), Headroom::Fits);
     ledger.take_wakes();
     ledger.pod_gone(&pods[2]);
@@ -279,12 +412,23 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     ledger.observe(&pod, Swapped::default(), 1);
     assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
     ledger.jobs_trouble("list: forbidden");
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("list: forbidden".into()) });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown {
+            trouble: Some("list: forbidden".into())
+        }
+    );
     ledger.job_list_starts();
     ledger.job_list_ends();
     assert_eq!(ledger.take_wakes(), ["a".into()]);
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
-    ledger.job(&Job { uid: JOB.into(), backoff_limit: 2 });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 2,
+    });
     assert_eq!(ledger.take_wakes(), ["a".into()]);
     assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
     ledger.need(&pod, Need::Swaps(1));
@@ -297,7 +441,10 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
     ledger.job_list_starts();
     ledger.job_list_ends();
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
 }
 
 /// What is told of a Job that is gone must not blame rights.
@@ -309,17 +456,33 @@ fn watch_a_trouble_with_jobs_is_over_when_a_watch_was_opened_after_it() {
     ledger.job_list_ends();
     ledger.observe(&pod, Swapped::default(), 1);
     ledger.jobs_trouble("watch: connection refused");
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("watch: connection refused".into()) });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown {
+            trouble: Some("watch: connection refused".into())
+        }
+    );
     ledger.jobs_watched();
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
 
     // Those of a namespace stay hidden, whatever is watched in others.
     ledger.jobs_hidden("jobs is forbidden");
     ledger.jobs_watched();
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("jobs is forbidden".into()) });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown {
+            trouble: Some("jobs is forbidden".into())
+        }
+    );
     ledger.job_list_starts();
     ledger.job_list_ends();
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
 }
 
 #[test]
@@ -337,23 +500,44 @@ fn pods_that_a_list_does_not_name_count_no_more() {
     assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
 }
 
-/// A pod in which an exit image is stuck does not end by itself: to swap it again it waits for others, and not for itself.
+/// A pod in which an exit image is stuck does not end by itself: to swap it again it waits for
+/// others, and not for itself.
 #[test]
 fn a_second_swap_of_a_pod_does_not_wait_for_its_first() {
-    let stuck = done("a").but("side", |side| side.image(EXIT).restarted_as(EXIT, 1)).read();
+    let stuck = done("a")
+        .but("side", |side| side.image(EXIT).restarted_as(EXIT, 1))
+        .read();
     let runs = of_job("b").with(main_container("main").running()).read();
-    let once = Swapped { containers: 1, coming: 0 };
+    let once = Swapped {
+        containers: 1,
+        coming: 0,
+    };
     for (limit, fits) in [(2, false), (3, true)] {
         let mut ledger = ledger(limit, std::slice::from_ref(&runs));
         ledger.observe(&stuck, once, 0);
-        assert_eq!(ledger.answer(&stuck, 1) == Headroom::Fits, fits, "limit {limit}: {:?}", ledger.answer(&stuck, 1));
+        assert_eq!(
+            ledger.answer(&stuck, 1) == Headroom::Fits,
+            fits,
+            "limit {limit}: {:?}",
+            ledger.answer(&stuck, 1)
+        );
         ledger.need(&stuck, Need::Swaps(1));
-        assert_eq!(ledger.answer(&stuck, 1) == Headroom::Fits, fits, "limit {limit}: {:?}", ledger.answer(&stuck, 1));
+        assert_eq!(
+            ledger.answer(&stuck, 1) == Headroom::Fits,
+            fits,
+            "limit {limit}: {:?}",
+            ledger.answer(&stuck, 1)
+        );
     }
     let others = reads(&[done("c"), done("d")]);
     let mut ledger = ledger(3, &others);
     ledger.observe(&stuck, once, 0);
-    assert!(others.iter().all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_))), "it has not ended, and may be ended yet");
+    assert!(
+        others
+            .iter()
+            .all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_))),
+        "it has not ended, and may be ended yet"
+    );
 }
 
 #[test]
@@ -362,8 +546,14 @@ fn what_is_true_of_a_job_is_told_once_for_each_limit() {
     let mut ledger = ledger(0, &pods);
     assert!(ledger.first_time(&pods[0], Reason::NoHeadroom));
     assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
-    ledger.job(&Job { uid: JOB.into(), backoff_limit: 0 });
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 0,
+    });
     assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
-    ledger.job(&Job { uid: JOB.into(), backoff_limit: 1 });
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 1,
+    });
     assert!(ledger.first_time(&pods[1], Reason::NoHeadroom));
 }

@@ -1,8 +1,11 @@
-//! The ledger against a small model of the Job controller, of nodes and of a watch that lags: every order of events.
+//! The ledger against a small model of the Job controller, of nodes and of a watch that lags: every
+//! order of events.
 //!
-//! What is explored: main containers end, nodes restart what was swapped, containers restart by themselves, pods are deleted, writes are
-//! applied, refused or lost, the limit is raised, the controller is killed and started, and each event of a pod is seen any time
-//! later, in order. What must hold: no Job fails by swaps that the ledger granted, and at the end nobody waits who could go on.
+//! What is explored: main containers end, nodes restart what was swapped, containers restart by
+//! themselves, pods are deleted, writes are applied, refused or lost, the limit is raised, the
+//! controller is killed and started, and each event of a pod is seen any time later, in order. What
+//! must hold: no Job fails by swaps that the ledger granted, and at the end nobody waits who could
+//! go on.
 
 mod controller;
 mod world;
@@ -53,24 +56,47 @@ fn visit(world: &World, explored: &mut Explored) -> Vec<World> {
     let failed = world.fails(world.sum(true));
     if failed {
         let by_swaps = world.fails(world.sum(false));
-        *if by_swaps { &mut explored.failed_by_swaps } else { &mut explored.failed_by_others } += 1;
+        *if by_swaps {
+            &mut explored.failed_by_swaps
+        } else {
+            &mut explored.failed_by_others
+        } += 1;
         return Vec::new();
     }
     let steps = world.steps();
     if world.is_at_rest(&steps) {
         world.check_rest();
-        *if world.all_ended() { &mut explored.complete } else { &mut explored.given_up } += 1;
+        *if world.all_ended() {
+            &mut explored.complete
+        } else {
+            &mut explored.given_up
+        } += 1;
     }
     steps.into_iter().map(|step| world.after(step)).collect()
 }
 
-const UNDISTURBED: Left = Left { restarts: 0, deletions: 0, refusals: 0, losses: 0, kills: 0, raises: 0 };
+const UNDISTURBED: Left = Left {
+    restarts: 0,
+    deletions: 0,
+    refusals: 0,
+    losses: 0,
+    kills: 0,
+    raises: 0,
+};
 
 /// Explores with each of the limits; no Job may fail by the swaps.
-fn explore_all(limits: std::ops::RangeInclusive<u32>, pods: usize, sidecars: u8, left: Left) -> Vec<Explored> {
+fn explore_all(
+    limits: std::ops::RangeInclusive<u32>,
+    pods: usize,
+    sidecars: u8,
+    left: Left,
+) -> Vec<Explored> {
     let explore = |limit| {
         let explored = explore(World::new(limit, pods, sidecars, left));
-        assert_eq!(explored.failed_by_swaps, 0, "limit {limit}, {pods} pods with {sidecars} sidecars, {left:?}: {explored:?}");
+        assert_eq!(
+            explored.failed_by_swaps, 0,
+            "limit {limit}, {pods} pods with {sidecars} sidecars, {left:?}: {explored:?}"
+        );
         explored
     };
     limits.map(explore).collect()
@@ -82,46 +108,130 @@ fn pods_end_wherever_the_limit_allows_one_swap() {
         for (limit, explored) in explore_all(0..=3, pods, 1, UNDISTURBED).iter().enumerate() {
             let all_end = explored.complete > 0 && explored.given_up == 0;
             let none_ends = explored.complete == 0 && explored.given_up > 0;
-            assert!(if limit < 2 { none_ends } else { all_end }, "{pods} pods, limit {limit}: {explored:?}");
+            assert!(
+                if limit < 2 { none_ends } else { all_end },
+                "{pods} pods, limit {limit}: {explored:?}"
+            );
         }
     }
 }
 
 #[test]
 fn restarts_by_themselves_are_counted() {
-    let explored = explore_all(0..=5, 2, 2, Left { restarts: 1, ..UNDISTURBED });
-    assert!(explored[2].complete == 0 && explored[2].given_up > 0, "{explored:?}");
-    assert!(explored[4].complete > 0 && explored[4].given_up == 0, "{explored:?}");
+    let explored = explore_all(
+        0..=5,
+        2,
+        2,
+        Left {
+            restarts: 1,
+            ..UNDISTURBED
+        },
+    );
+    assert!(
+        explored[2].complete == 0 && explored[2].given_up > 0,
+        "{explored:?}"
+    );
+    assert!(
+        explored[4].complete > 0 && explored[4].given_up == 0,
+        "{explored:?}"
+    );
 }
 
-/// While main containers run, half of the room is left to them; so one that fails at the moment of a swap fails no Job with room for both.
+/// While main containers run, half of the room is left to them; so one that fails at the moment of
+/// a swap fails no Job with room for both.
 #[test]
 fn a_main_that_restarts_at_the_moment_of_a_swap_fails_no_job() {
-    let start = World { only_mains_restart: true, ..World::new(3, 3, 1, Left { restarts: 1, ..UNDISTURBED }) };
+    let start = World {
+        only_mains_restart: true,
+        ..World::new(
+            3,
+            3,
+            1,
+            Left {
+                restarts: 1,
+                ..UNDISTURBED
+            },
+        )
+    };
     let explored = explore(start);
-    assert_eq!((explored.failed_by_others, explored.failed_by_swaps), (0, 0), "{explored:?}");
+    assert_eq!(
+        (explored.failed_by_others, explored.failed_by_swaps),
+        (0, 0),
+        "{explored:?}"
+    );
     assert!(explored.complete > 0, "{explored:?}");
 }
 
 #[test]
 fn refused_and_lost_writes_neither_leak_nor_block() {
-    for explored in explore_all(2..=3, 2, 1, Left { losses: 1, refusals: 1, ..UNDISTURBED }) {
-        assert!(explored.complete > 0 && explored.given_up == 0, "{explored:?}");
+    for explored in explore_all(
+        2..=3,
+        2,
+        1,
+        Left {
+            losses: 1,
+            refusals: 1,
+            ..UNDISTURBED
+        },
+    ) {
+        assert!(
+            explored.complete > 0 && explored.given_up == 0,
+            "{explored:?}"
+        );
     }
-    explore_all(2..=2, 2, 1, Left { restarts: 1, losses: 2, ..UNDISTURBED });
+    explore_all(
+        2..=2,
+        2,
+        1,
+        Left {
+            restarts: 1,
+            losses: 2,
+            ..UNDISTURBED
+        },
+    );
 }
 
 #[test]
 fn a_killed_controller_takes_up_where_it_was() {
-    for explored in explore_all(2..=3, 2, 1, Left { kills: 1, losses: 1, ..UNDISTURBED }) {
-        assert!(explored.complete > 0 && explored.given_up == 0, "{explored:?}");
+    for explored in explore_all(
+        2..=3,
+        2,
+        1,
+        Left {
+            kills: 1,
+            losses: 1,
+            ..UNDISTURBED
+        },
+    ) {
+        assert!(
+            explored.complete > 0 && explored.given_up == 0,
+            "{explored:?}"
+        );
     }
-    explore_all(2..=2, 2, 1, Left { kills: 1, restarts: 1, deletions: 1, ..UNDISTURBED });
+    explore_all(
+        2..=2,
+        2,
+        1,
+        Left {
+            kills: 1,
+            restarts: 1,
+            deletions: 1,
+            ..UNDISTURBED
+        },
+    );
 }
 
 #[test]
 fn a_raised_limit_lets_those_go_on_that_were_given_up() {
-    for explored in explore_all(0..=1, 2, 1, Left { raises: 1, ..UNDISTURBED }) {
+    for explored in explore_all(
+        0..=1,
+        2,
+        1,
+        Left {
+            raises: 1,
+            ..UNDISTURBED
+        },
+    ) {
         assert!(explored.complete > 0, "{explored:?}");
     }
 }
@@ -130,7 +240,10 @@ fn a_raised_limit_lets_those_go_on_that_were_given_up() {
 #[test]
 fn without_the_ledger_the_swaps_fail_the_job() {
     for limit in 1..=2 {
-        let explored = explore(World { naive: true, ..World::new(limit, 2, 1, UNDISTURBED) });
+        let explored = explore(World {
+            naive: true,
+            ..World::new(limit, 2, 1, UNDISTURBED)
+        });
         assert!(explored.failed_by_swaps > 0, "{explored:?}");
     }
 }

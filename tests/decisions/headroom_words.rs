@@ -14,20 +14,41 @@ use crate::headroom::{JOB, done, ledger};
 /// What another life has swapped is counted from what the pods show.
 #[test]
 fn swaps_of_an_earlier_life_are_counted() {
-    let restart = |image: &str| done("a").but("side", |side| side.image(EXIT).restarted_as(image, 1));
+    let restart =
+        |image: &str| done("a").but("side", |side| side.image(EXIT).restarted_as(image, 1));
     let table = [
-        ("the node has not acted", done("a").but("side", |side| side.image(EXIT)), (1, 1)),
+        (
+            "the node has not acted",
+            done("a").but("side", |side| side.image(EXIT)),
+            (1, 1),
+        ),
         ("it has", restart(EXIT), (1, 0)),
-        ("the old container crashed meanwhile", restart("registry.example/app/side:v1"), (1, 1)),
-        ("the status does not tell the image", restart("sha256:0123"), (1, 1)),
-        ("there is no status", done("a").but("side", |side| side.image(EXIT).no_status()), (1, 1)),
+        (
+            "the old container crashed meanwhile",
+            restart("registry.example/app/side:v1"),
+            (1, 1),
+        ),
+        (
+            "the status does not tell the image",
+            restart("sha256:0123"),
+            (1, 1),
+        ),
+        (
+            "there is no status",
+            done("a").but("side", |side| side.image(EXIT).no_status()),
+            (1, 1),
+        ),
         ("nothing was swapped", done("a"), (0, 0)),
     ];
     for (what, pod, (containers, coming)) in table {
         let mut life = Life::new();
         let pod = pod.read();
         life.memory.observe(&pod, &life.rules, life.now);
-        assert_eq!(Swapped::of(&pod, &life.memory, &life.rules), Swapped { containers, coming }, "{what}");
+        assert_eq!(
+            Swapped::of(&pod, &life.memory, &life.rules),
+            Swapped { containers, coming },
+            "{what}"
+        );
     }
 }
 
@@ -39,27 +60,43 @@ fn a_swap_of_this_life_is_counted_until_a_restart_is_seen() {
     let pod = done("a");
     life.headroom.observe(&pod.read(), Swapped::default(), 0);
     let after = life.swaps(&pod);
-    let seen = |life: &Life, pod: &PodBuilder| Swapped::of(&pod.read(), &life.memory, &life.rules).coming;
+    let seen =
+        |life: &Life, pod: &PodBuilder| Swapped::of(&pod.read(), &life.memory, &life.rules).coming;
     assert_eq!(seen(&life, &after), 1);
-    assert_eq!(seen(&life, &after.but("side", |side| side.restarted_as("sha256:0123", 1))), 0);
+    assert_eq!(
+        seen(
+            &life,
+            &after.but("side", |side| side.restarted_as("sha256:0123", 1))
+        ),
+        0
+    );
 }
 
 /// A life with a Job of this limit.
 fn life(limit: u32) -> Life {
-    Life { headroom: ledger(limit, &[]), ..Life::new() }
+    Life {
+        headroom: ledger(limit, &[]),
+        ..Life::new()
+    }
 }
 
 #[test]
 fn what_never_fits_is_told_with_the_fix() {
     let mut life = life(0);
     let decision = life.sees(&done("a"));
-    assert_eq!((decision.reason, &decision.action), (Reason::NoHeadroom, &None));
+    assert_eq!(
+        (decision.reason, &decision.action),
+        (Reason::NoHeadroom, &None)
+    );
     assert_eq!(
         decision.reports[0].note,
         "the main containers of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would come, and at 1 it \
          fails (backoffLimit 0). Raise spec.backoffLimit to at least 2, start the controller without --finish=never, or end the sidecars yourself"
     );
-    life.headroom.job(&Job { uid: JOB.into(), backoff_limit: 2 });
+    life.headroom.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 2,
+    });
     assert_eq!(life.sees(&done("a")).reason, Reason::SidecarSwapped);
 }
 
@@ -95,7 +132,11 @@ fn a_job_that_is_not_seen_is_told_after_a_while() {
     life.assert_silent(&done("a"), Reason::JobUnknown);
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert!(note.ends_with("(list: jobs.batch is forbidden): allow the controller to list and watch jobs of the group batch"), "{note}");
-    assert_eq!(life.sees(&done("a").set("/spec/restartPolicy", "Never")).reason, Reason::SidecarSwapped);
+    assert_eq!(
+        life.sees(&done("a").set("/spec/restartPolicy", "Never"))
+            .reason,
+        Reason::SidecarSwapped
+    );
 }
 
 #[test]
@@ -104,7 +145,10 @@ fn an_explanation_says_what_the_job_allows() {
     let pod = done("a").read();
     life.headroom.observe(&pod, Swapped::default(), 0);
     let findings = explain(&pod, &life.memory, &life.around(), "").findings;
-    let seen = findings.iter().find(|finding| finding.subject == "restarts of the Job").map(|finding| &*finding.seen);
+    let seen = findings
+        .iter()
+        .find(|finding| finding.subject == "restarts of the Job")
+        .map(|finding| &*finding.seen);
     let words = "the swaps would fail the Job: 0 restarts count, 1 more would come, and at 1 it fails (backoffLimit 0)";
     assert_eq!(seen, Some(words));
 }

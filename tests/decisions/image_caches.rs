@@ -10,16 +10,30 @@ use super::warm::{A, B, seconds};
 
 fn job(spec: Value) -> PullJob {
     let job = json!({"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": spec});
-    PullJob::read(JobKind::ImageListPullJob, serde_json::from_value(job).unwrap()).unwrap()
+    PullJob::read(
+        JobKind::ImageListPullJob,
+        serde_json::from_value(job).unwrap(),
+    )
+    .unwrap()
 }
 
 fn options(exit_image: Option<&str>) -> CacheOptions {
-    CacheOptions { exit_image: exit_image.map(Into::into), size: 20, retention_days: 7 }
+    CacheOptions {
+        exit_image: exit_image.map(Into::into),
+        size: 20,
+        retention_days: 7,
+    }
 }
 
 fn targets(job: &PullJob) -> Vec<Target> {
     let images = &job.spec.as_ref().unwrap().images;
-    images.iter().map(|image| Target { image: image.clone(), pull: Pull::Image(image.clone()) }).collect()
+    images
+        .iter()
+        .map(|image| Target {
+            image: image.clone(),
+            pull: Pull::Image(image.clone()),
+        })
+        .collect()
 }
 
 fn wants(spec: Value, options: &CacheOptions) -> Option<NewImageCache> {
@@ -32,14 +46,23 @@ fn the_same_images_are_the_same_cache_and_others_another_one() {
     let plain = options(None);
     let name = |spec: Value, options: &CacheOptions| wants(spec, options).unwrap().name;
     let one = name(json!({"images": [A, B]}), &plain);
-    assert_eq!(one, name(json!({"images": [B, A], "parallelism": "10%"}), &plain));
+    assert_eq!(
+        one,
+        name(json!({"images": [B, A], "parallelism": "10%"}), &plain)
+    );
     assert!(one.len() == 28 && one.starts_with("swaplet-"), "{one}");
     let mut names = vec![
         one,
         name(json!({"images": [A]}), &plain),
         name(json!({"images": [A, B], "pullSecrets": ["s"]}), &plain),
-        name(json!({"images": [A, B]}), &options(Some("r.example/exit:1"))),
-        name(json!({"images": [A, B]}), &CacheOptions { size: 40, ..plain }),
+        name(
+            json!({"images": [A, B]}),
+            &options(Some("r.example/exit:1")),
+        ),
+        name(
+            json!({"images": [A, B]}),
+            &CacheOptions { size: 40, ..plain },
+        ),
     ];
     names.sort();
     names.dedup();
@@ -48,16 +71,32 @@ fn the_same_images_are_the_same_cache_and_others_another_one() {
 
 #[test]
 fn it_has_the_exit_image_too_and_secrets_are_named_with_their_namespace() {
-    let cache = wants(json!({"images": [B], "pullSecrets": ["s"]}), &options(Some(A))).unwrap();
+    let cache = wants(
+        json!({"images": [B], "pullSecrets": ["s"]}),
+        &options(Some(A)),
+    )
+    .unwrap();
     let object = cache.object();
-    assert_eq!(object["spec"], json!({"images": [A, B], "imagePullSecrets": ["team:s"], "imageCacheSize": 20, "retentionDays": 7}));
-    assert_eq!((&object["apiVersion"], &object["kind"]), (&json!("eci.alibabacloud.com/v1"), &json!("ImageCache")));
+    assert_eq!(
+        object["spec"],
+        json!({"images": [A, B], "imagePullSecrets": ["team:s"], "imageCacheSize": 20, "retentionDays": 7})
+    );
+    assert_eq!(
+        (&object["apiVersion"], &object["kind"]),
+        (&json!("eci.alibabacloud.com/v1"), &json!("ImageCache"))
+    );
 }
 
 #[test]
 fn none_is_wanted_while_paused_or_while_it_is_not_known_what_is_pulled() {
     for paused in [json!(0), json!("0%")] {
-        assert_eq!(wants(json!({"images": [A], "parallelism": paused}), &options(None)), None);
+        assert_eq!(
+            wants(
+                json!({"images": [A], "parallelism": paused}),
+                &options(None)
+            ),
+            None
+        );
     }
     let job = job(json!({"images": [A, B]}));
     let spec = job.spec.as_ref().unwrap();
@@ -65,9 +104,16 @@ fn none_is_wanted_while_paused_or_while_it_is_not_known_what_is_pulled() {
     targets[0].pull = Pull::Waits;
     assert_eq!(wanted(&job, spec, &targets, &options(None)), None);
     targets[0].pull = Pull::Fails("no such tag".into());
-    assert_eq!(wanted(&job, spec, &targets, &options(None)).unwrap().images, [B.into()].into());
+    assert_eq!(
+        wanted(&job, spec, &targets, &options(None)).unwrap().images,
+        [B.into()].into()
+    );
     targets[1].pull = Pull::Fails("no such tag".into());
-    assert_eq!(wanted(&job, spec, &targets, &options(Some(A))), None, "the exit image alone is no reason");
+    assert_eq!(
+        wanted(&job, spec, &targets, &options(Some(A))),
+        None,
+        "the exit image alone is no reason"
+    );
 }
 
 #[test]
@@ -80,27 +126,56 @@ fn only_ready_is_a_proof() {
     };
     assert!(matches!(state(&cache, None), CacheState::Waits(_)));
     for phase in ["", "Preparing", "Creating", "Updating", "ready", "Unknown"] {
-        assert!(matches!(state(&cache, Some(&found(json!({"phase": phase})))), CacheState::Waits(_)), "{phase}");
+        assert!(
+            matches!(
+                state(&cache, Some(&found(json!({"phase": phase})))),
+                CacheState::Waits(_)
+            ),
+            "{phase}"
+        );
     }
-    assert_eq!(state(&cache, Some(&found(json!({"phase": "Ready"})))), CacheState::Ready);
+    assert_eq!(
+        state(&cache, Some(&found(json!({"phase": "Ready"})))),
+        CacheState::Ready
+    );
     for phase in ["Failed", "UpdateFailed"] {
-        let words = json!({"phase": phase, "events": [{"message": "first"}, {"message": "x".repeat(999)}]});
-        let CacheState::Failed(why) = state(&cache, Some(&found(words))) else { panic!("{phase}") };
-        assert!(why.contains("xxx") && why.contains("delete it") && why.len() < 450, "{why}");
+        let words =
+            json!({"phase": phase, "events": [{"message": "first"}, {"message": "x".repeat(999)}]});
+        let CacheState::Failed(why) = state(&cache, Some(&found(words))) else {
+            panic!("{phase}")
+        };
+        assert!(
+            why.contains("xxx") && why.contains("delete it") && why.len() < 450,
+            "{why}"
+        );
     }
     let mut leaving = found(json!({"phase": "Ready"}));
     leaving.deleting = true;
-    assert!(matches!(state(&cache, Some(&leaving)), CacheState::Waits(_)));
+    assert!(matches!(
+        state(&cache, Some(&leaving)),
+        CacheState::Waits(_)
+    ));
     let mut other = found(json!({"phase": "Ready"}));
     other.images = [B.into()].into();
-    assert!(matches!(state(&cache, Some(&other)), CacheState::Failed(why) if why.contains("other images")));
+    assert!(
+        matches!(state(&cache, Some(&other)), CacheState::Failed(why) if why.contains("other images"))
+    );
 }
 
 #[test]
 fn it_is_waited_for_as_for_a_node_with_all_its_tries() {
     let limit = |spec: Value| patience(job(spec).spec.as_ref().unwrap());
     assert_eq!(limit(json!({"images": [A]})), Some(seconds(2400)));
-    assert_eq!(limit(json!({"images": [A], "pullPolicy": {"timeoutSeconds": 10, "backoffLimit": 0}})), Some(seconds(10)));
-    assert_eq!(limit(json!({"images": [A], "completionPolicy": {"activeDeadlineSeconds": 9}})), None);
-    assert_eq!(limit(json!({"images": [A], "completionPolicy": {"type": "Never"}})), None);
+    assert_eq!(
+        limit(json!({"images": [A], "pullPolicy": {"timeoutSeconds": 10, "backoffLimit": 0}})),
+        Some(seconds(10))
+    );
+    assert_eq!(
+        limit(json!({"images": [A], "completionPolicy": {"activeDeadlineSeconds": 9}})),
+        None
+    );
+    assert_eq!(
+        limit(json!({"images": [A], "completionPolicy": {"type": "Never"}})),
+        None
+    );
 }

@@ -5,18 +5,30 @@ use std::time::Duration;
 use proptest::prelude::*;
 use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
 
-const TIMING: Timing = Timing { lasts: seconds(12), leads: seconds(8), every: seconds(2) };
+const TIMING: Timing = Timing {
+    lasts: seconds(12),
+    leads: seconds(8),
+    every: seconds(2),
+};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 fn lease(version: &str, holder: &str) -> Lease {
-    Lease { version: version.into(), holder: holder.into(), lasts: Some(seconds(12)), transitions: 3 }
+    Lease {
+        version: version.into(),
+        holder: holder.into(),
+        lasts: Some(seconds(12)),
+        transitions: 3,
+    }
 }
 
 fn take(version: &str, transitions: i32) -> Step {
-    Step::Take { version: version.into(), transitions }
+    Step::Take {
+        version: version.into(),
+        transitions,
+    }
 }
 
 fn election() -> Election {
@@ -36,9 +48,16 @@ fn the_first_process_reads_creates_and_leads() {
     let mut election = election();
     assert_eq!(election.step(seconds(0)), Step::Read);
     election.read(None, seconds(0));
-    assert_eq!((election.step(seconds(0)), election.leads_until()), (Step::Create, None));
+    assert_eq!(
+        (election.step(seconds(0)), election.leads_until()),
+        (Step::Create, None)
+    );
     election.wrote(lease("1", "a"), seconds(0), seconds(1));
-    assert_eq!(election.leads_until(), Some(seconds(8)), "from when it was sent, not from when it was answered");
+    assert_eq!(
+        election.leads_until(),
+        Some(seconds(8)),
+        "from when it was sent, not from when it was answered"
+    );
     assert_eq!(election.step(seconds(1)), Step::Wait(seconds(2)));
     assert_eq!(election.step(seconds(2)), take("1", 3));
 }
@@ -70,9 +89,21 @@ fn a_lease_that_was_given_up_is_taken_at_once() {
 fn a_holder_that_promises_more_is_believed_and_one_that_promises_less_is_not() {
     for (promised, expires) in [(Some(seconds(60)), 60), (Some(seconds(1)), 12), (None, 12)] {
         let mut election = election();
-        election.read(Some(Lease { lasts: promised, ..lease("1", "b") }), seconds(0));
+        election.read(
+            Some(Lease {
+                lasts: promised,
+                ..lease("1", "b")
+            }),
+            seconds(0),
+        );
         assert_ne!(election.step(seconds(expires - 1)), take("1", 4));
-        election.read(Some(Lease { lasts: promised, ..lease("1", "b") }), seconds(expires));
+        election.read(
+            Some(Lease {
+                lasts: promised,
+                ..lease("1", "b")
+            }),
+            seconds(expires),
+        );
         assert_eq!(election.step(seconds(expires)), take("1", 4));
     }
 }
@@ -84,9 +115,16 @@ fn a_leader_whose_requests_fail_stops_before_its_lease_is_anybodys() {
         election.failed(seconds(now));
     }
     assert_eq!(election.leads_until(), Some(seconds(8)));
-    assert!(TIMING.leads + seconds(3) < TIMING.lasts, "a request that is under way ends before");
+    assert!(
+        TIMING.leads + seconds(3) < TIMING.lasts,
+        "a request that is under way ends before"
+    );
     assert_eq!(election.step(seconds(6)), Step::Wait(seconds(7)));
-    assert_eq!(election.step(seconds(7)), Step::Read, "whether the last write was applied is read");
+    assert_eq!(
+        election.step(seconds(7)),
+        Step::Read,
+        "whether the last write was applied is read"
+    );
     election.read(Some(lease("2", "a")), seconds(7));
     assert_eq!(election.step(seconds(7)), take("2", 3));
 }
@@ -97,9 +135,15 @@ fn whoever_sees_another_holder_does_not_lead() {
     election.conflict();
     assert_eq!(election.step(seconds(2)), Step::Read);
     election.read(Some(lease("9", "b")), seconds(2));
-    assert_eq!((election.leads_until(), election.held(), election.holder()), (None, None, Some("b")));
+    assert_eq!(
+        (election.leads_until(), election.held(), election.holder()),
+        (None, None, Some("b"))
+    );
     election.read(None, seconds(4));
-    assert_eq!((election.leads_until(), election.step(seconds(4))), (None, Step::Create));
+    assert_eq!(
+        (election.leads_until(), election.step(seconds(4))),
+        (None, Step::Create)
+    );
 }
 
 /// A failure does not make a lease young again that was seen to stand still.
@@ -123,7 +167,8 @@ struct World {
     processes: Vec<(Election, u64)>,
 }
 
-/// What happens in one step: which process has its turn, what becomes of its request, and how much time passes.
+/// What happens in one step: which process has its turn, what becomes of its request, and how much
+/// time passes.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     process: usize,
@@ -142,7 +187,11 @@ enum Fate {
 impl World {
     fn new() -> Self {
         let process = |name: &str, rate| (Election::new(name.into(), TIMING), rate);
-        Self { stored: None, version: 0, processes: vec![process("a", 95), process("b", 105), process("c", 100)] }
+        Self {
+            stored: None,
+            version: 0,
+            processes: vec![process("a", 95), process("b", 105), process("c", 100)],
+        }
     }
 
     fn clock(rate: u64, now: u64) -> Duration {
@@ -169,25 +218,48 @@ impl World {
 
     fn write(&mut self, step: &Step, holder: &str) -> Option<Lease> {
         let transitions = match step {
-            Step::Take { version, transitions } if self.stored.as_ref().is_some_and(|stored| stored.version == *version) => *transitions,
+            Step::Take {
+                version,
+                transitions,
+            } if self
+                .stored
+                .as_ref()
+                .is_some_and(|stored| stored.version == *version) =>
+            {
+                *transitions
+            }
             Step::Create if self.stored.is_none() => 0,
             _ => return None,
         };
         self.version += 1;
-        let written = Lease { version: self.version.to_string().into(), holder: holder.into(), lasts: Some(TIMING.lasts), transitions };
+        let written = Lease {
+            version: self.version.to_string().into(),
+            holder: holder.into(),
+            lasts: Some(TIMING.lasts),
+            transitions,
+        };
         self.stored = Some(written.clone());
         Some(written)
     }
 
     fn leaders(&self, now: u64) -> usize {
-        let leads = |(election, rate): &&(Election, u64)| election.leads_until().is_some_and(|until| Self::clock(*rate, now) < until);
+        let leads = |(election, rate): &&(Election, u64)| {
+            election
+                .leads_until()
+                .is_some_and(|until| Self::clock(*rate, now) < until)
+        };
         self.processes.iter().filter(leads).count()
     }
 }
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
-    let fate = prop_oneof![6 => Just(Fate::Answered), 1 => Just(Fate::AnswerLost), 1 => Just(Fate::Lost)];
-    let turn = (0..3usize, fate, 1..4000u64).prop_map(|(process, fate, millis)| Turn { process, fate, millis });
+    let fate =
+        prop_oneof![6 => Just(Fate::Answered), 1 => Just(Fate::AnswerLost), 1 => Just(Fate::Lost)];
+    let turn = (0..3usize, fate, 1..4000u64).prop_map(|(process, fate, millis)| Turn {
+        process,
+        fate,
+        millis,
+    });
     prop::collection::vec(turn, 0..200)
 }
 

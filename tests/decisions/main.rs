@@ -1,8 +1,15 @@
-//! Tests of the decisions, as plain functions: a pod as the API server sends it goes in, what to write and to say comes out.
+//! Tests of the decisions, as plain functions: a pod as the API server sends it goes in, what to
+//! write and to say comes out.
 //!
-//! Every test asserts silence as well as action: exactly the expected swaps and reports, and nothing on a second look.
+//! Every test asserts silence as well as action: exactly the expected swaps and reports, and
+//! nothing on a second look.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 mod bad_input;
 mod builder;

@@ -7,22 +7,30 @@ use Proved::{FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{
-    COOL_DOWN, FAILURE_LASTS, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, UnderNever, VERDICT_LASTS,
+    COOL_DOWN, FAILURE_LASTS, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, UnderNever,
+    VERDICT_LASTS,
 };
 
 use super::node_classes::node;
 
-const NODE: NodeId<'_> = NodeId { name: "n", uid: "u" };
+const NODE: NodeId<'_> = NodeId {
+    name: "n",
+    uid: "u",
+};
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A node that is taken for this class by its own label, an ordinary one, or one that cannot be looked at.
+/// A node that is taken for this class by its own label, an ordinary one, or one that cannot be
+/// looked at.
 fn taken_for(class: &str) -> Recognised {
     let table = NodeTable::built_in();
     match class {
         "NotSeen" => Recognised::by_name("n", &table),
         "Ordinary" => Recognised::of(&node("n", &[], &[], &[]), &table),
         "Unknown" => Recognised::of(&node("n", &["type=virtual-kubelet"], &[], &[]), &table),
-        class => Recognised::of(&node("n", &[&format!("swaplet.io/node-class={class}")], &[], &[]), &table),
+        class => Recognised::of(
+            &node("n", &[&format!("swaplet.io/node-class={class}")], &[], &[]),
+            &table,
+        ),
     }
 }
 
@@ -34,11 +42,16 @@ struct World {
 
 impl World {
     fn of(class: &str) -> Self {
-        Self { verdicts: NodeVerdicts::default(), recognised: taken_for(class), now: Duration::from_secs(1) }
+        Self {
+            verdicts: NodeVerdicts::default(),
+            recognised: taken_for(class),
+            now: Duration::from_secs(1),
+        }
     }
 
     fn learns(&mut self, proved: Proved) -> bool {
-        self.verdicts.learn(NODE, &self.recognised, proved, "batch/pod", self.now)
+        self.verdicts
+            .learn(NODE, &self.recognised, proved, "batch/pod", self.now)
     }
 
     fn class(&self) -> NodeClass {
@@ -57,7 +70,11 @@ impl World {
 
 #[test]
 fn a_proof_on_an_unknown_node_counts_for_a_day() {
-    for (proved, class) in [(Updates, VirtualUpdates), (Inert, VirtualInert), (Rejects, VirtualRejects)] {
+    for (proved, class) in [
+        (Updates, VirtualUpdates),
+        (Inert, VirtualInert),
+        (Rejects, VirtualRejects),
+    ] {
         let mut world = World::of("Unknown");
         assert_eq!(world.class(), Unknown);
         assert!(world.learns(proved));
@@ -110,9 +127,20 @@ fn a_node_that_is_known_to_update_cools_down_for_longer_each_time() {
         let normal = world.class();
         for times in [1, 2, 4, 8] {
             assert!(world.learns(Rejects));
-            assert!(!world.learns(Rejects), "pods that were swapped before the answer add nothing");
-            assert_eq!(world.later(COOL_DOWN * times - Duration::from_secs(1)), VirtualRejects, "{taken} {times}");
-            assert_eq!(world.later(Duration::from_secs(1)), normal, "{taken} {times}");
+            assert!(
+                !world.learns(Rejects),
+                "pods that were swapped before the answer add nothing"
+            );
+            assert_eq!(
+                world.later(COOL_DOWN * times - Duration::from_secs(1)),
+                VirtualRejects,
+                "{taken} {times}"
+            );
+            assert_eq!(
+                world.later(Duration::from_secs(1)),
+                normal,
+                "{taken} {times}"
+            );
         }
         for _ in 0..40 {
             assert!(world.learns(Rejects));
@@ -131,7 +159,11 @@ fn a_swap_that_works_ends_what_was_held_against_the_node() {
         assert_eq!(world.class(), VirtualUpdates);
     }
     world.learns(Rejects);
-    assert_eq!(world.later(COOL_DOWN), VirtualUpdates, "counted from one again");
+    assert_eq!(
+        world.later(COOL_DOWN),
+        VirtualUpdates,
+        "counted from one again"
+    );
     let mut kubelet = World::of("Kubelet");
     kubelet.learns(Inert);
     assert!(kubelet.learns(Updates));
@@ -179,7 +211,10 @@ fn another_node_of_the_same_name_starts_anew() {
     world.learns(Rejects);
     for uid in ["other", ""] {
         let node = NodeId { name: "n", uid };
-        assert_eq!(world.verdicts.class(node, &world.recognised, world.now), Unknown);
+        assert_eq!(
+            world.verdicts.class(node, &world.recognised, world.now),
+            Unknown
+        );
     }
     world.verdicts.forget("n");
     assert_eq!(world.class(), Unknown);
@@ -190,11 +225,32 @@ fn memory_is_bounded() {
     let mut world = World::of("Unknown");
     for number in 0..MOST_VERDICTS + 10 {
         let name = format!("n{number}");
-        world.verdicts.learn(NodeId { name: &name, uid: "u" }, &world.recognised, Updates, "p", world.now);
+        world.verdicts.learn(
+            NodeId {
+                name: &name,
+                uid: "u",
+            },
+            &world.recognised,
+            Updates,
+            "p",
+            world.now,
+        );
         world.now += Duration::from_secs(1);
     }
     assert_eq!(world.known(), MOST_VERDICTS);
-    assert!(world.verdicts.on(NodeId { name: "n9", uid: "u" }, world.now).is_none(), "the oldest goes first");
+    assert!(
+        world
+            .verdicts
+            .on(
+                NodeId {
+                    name: "n9",
+                    uid: "u"
+                },
+                world.now
+            )
+            .is_none(),
+        "the oldest goes first"
+    );
     world.now += VERDICT_LASTS * 2;
     world.learns(Updates);
     assert_eq!(world.known(), 1, "and what has long expired goes too");
@@ -205,21 +261,45 @@ fn memory_is_bounded() {
 fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_provider() {
     let table = |says: &str| {
         let rows = format!("[{{name: row, class: Unknown, match: [{{labels: [a=b]}}]{says}}}]");
-        Recognised::of(&node("n", &["a=b"], &[], &[]), &NodeTable::read(&rows).unwrap())
+        Recognised::of(
+            &node("n", &["a=b"], &[], &[]),
+            &NodeTable::read(&rows).unwrap(),
+        )
     };
-    let asked = |world: &World, is_tried| world.verdicts.under_never(NODE, &world.recognised, is_tried, world.now);
-    let world = |says| World { recognised: table(says), ..World::of("Unknown") };
+    let asked = |world: &World, is_tried| {
+        world
+            .verdicts
+            .under_never(NODE, &world.recognised, is_tried, world.now)
+    };
+    let world = |says| World {
+        recognised: table(says),
+        ..World::of("Unknown")
+    };
 
     let mut unknown = world("");
-    assert_eq!((asked(&unknown, false), asked(&unknown, true)), (UnderNever::Try, UnderNever::No));
+    assert_eq!(
+        (asked(&unknown, false), asked(&unknown, true)),
+        (UnderNever::Try, UnderNever::No)
+    );
     assert!(unknown.learns(UpdatesUnderNever));
-    assert!(!unknown.learns(UpdatesUnderNever), "the same again is no news");
-    assert_eq!((asked(&unknown, true), unknown.class()), (UnderNever::Yes, VirtualUpdates), "it has updated as well");
+    assert!(
+        !unknown.learns(UpdatesUnderNever),
+        "the same again is no news"
+    );
+    assert_eq!(
+        (asked(&unknown, true), unknown.class()),
+        (UnderNever::Yes, VirtualUpdates),
+        "it has updated as well"
+    );
     unknown.later(VERDICT_LASTS);
     assert_eq!(asked(&unknown, false), UnderNever::Try);
     assert!(unknown.learns(FailsUnderNever));
     unknown.learns(UpdatesUnderNever);
-    assert_eq!(asked(&unknown, false), UnderNever::No, "by a pod that was swapped before");
+    assert_eq!(
+        asked(&unknown, false),
+        UnderNever::No,
+        "by a pod that was swapped before"
+    );
     unknown.later(FAILURE_LASTS - MINUTE);
     assert_eq!(asked(&unknown, false), UnderNever::No);
     unknown.later(MINUTE);
@@ -239,5 +319,9 @@ fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_prov
     forbidden.learns(UpdatesUnderNever);
     assert_eq!(asked(&forbidden, false), UnderNever::No);
     let mut ordinary = World::of("Ordinary");
-    assert!(!ordinary.learns(FailsUnderNever) && !ordinary.learns(UpdatesUnderNever) && ordinary.known() == 0);
+    assert!(
+        !ordinary.learns(FailsUnderNever)
+            && !ordinary.learns(UpdatesUnderNever)
+            && ordinary.known() == 0
+    );
 }

@@ -1,8 +1,10 @@
-//! OpenKruise's unit cases of its SidecarTerminator, by name (ST-u: an ordinary node with the daemon; ST-v: a virtual node).
+//! OpenKruise's unit cases of its SidecarTerminator, by name (ST-u: an ordinary node with the
+//! daemon; ST-v: a virtual node).
 //!
-//! OpenKruise decides by the node's labels between its daemon and an image swap; swaplet swaps on both. So where OpenKruise creates a
-//! ContainerRecreateRequest, swaplet swaps exactly those containers. They run as an installation does where nothing is said, ST-u on a node
-//! with the daemon and ST-v on one of Alibaba ECI.
+//! OpenKruise decides by the node's labels between its daemon and an image swap; swaplet swaps on
+//! both. So where OpenKruise creates a ContainerRecreateRequest, swaplet swaps exactly those
+//! containers. They run as an installation does where nothing is said, ST-u on a node with the
+//! daemon and ST-v on one of Alibaba ECI.
 
 use std::time::Duration;
 
@@ -17,23 +19,47 @@ use swaplet_core::terminate::circumstances::NodeFacts;
 use swaplet_core::terminate::finish::QUIET;
 use swaplet_core::terminate::openkruise::Coexist;
 
-use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
+use crate::builder::{
+    ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image,
+};
 use crate::expect::{EXIT, LISTED, Life, Neighbour, SHIPPED, swaps_in};
 use crate::node_classes::node;
 
 /// As installed, on a node with OpenKruise's daemon whose terminator is off.
 fn ordinary() -> Life {
-    let openkruise = Neighbour { coexist: Coexist::Own, ..Neighbour::default() };
-    Life { node: NodeClass::Daemon, allowed: SHIPPED, openkruise, ..Life::new() }
+    let openkruise = Neighbour {
+        coexist: Coexist::Own,
+        ..Neighbour::default()
+    };
+    Life {
+        node: NodeClass::Daemon,
+        allowed: SHIPPED,
+        openkruise,
+        ..Life::new()
+    }
 }
 
 /// As installed, on the virtual node of OpenKruise's documents.
 fn eci() -> Life {
-    let recognised = Recognised::of(&node("eci", &["k8s.aliyun.com/vnode=true"], &[], &[]), &NodeTable::built_in());
-    let id = NodeId { name: "eci", uid: "u" };
+    let recognised = Recognised::of(
+        &node("eci", &["k8s.aliyun.com/vnode=true"], &[], &[]),
+        &NodeTable::built_in(),
+    );
+    let id = NodeId {
+        name: "eci",
+        uid: "u",
+    };
     let under_never = NodeVerdicts::default().under_never(id, &recognised, false, Duration::ZERO);
-    let facts = NodeFacts { under_never, labelled_virtual: true, ..NodeFacts::default() };
-    Life { node: recognised.class, facts, ..ordinary() }
+    let facts = NodeFacts {
+        under_never,
+        labelled_virtual: true,
+        ..NodeFacts::default()
+    };
+    Life {
+        node: recognised.class,
+        facts,
+        ..ordinary()
+    }
 }
 
 /// Exactly these get the default exit image, on an ordinary node.
@@ -57,7 +83,10 @@ fn finishes(pod: &PodBuilder, phase: Phase) {
     let mut life = ordinary();
     assert_eq!(life.sees(pod).action, None);
     let decision = life.later(QUIET.as_secs()).sees(pod);
-    assert!(matches!(&decision.action, Some(Action::Finish(finish)) if finish.phase == phase), "{decision:?}");
+    assert!(
+        matches!(&decision.action, Some(Action::Finish(finish)) if finish.phase == phase),
+        "{decision:?}"
+    );
 }
 
 /// OpenKruise's sidecar of both groups of cases: marked by both variables.
@@ -66,171 +95,275 @@ fn both_marks(name: &str) -> ContainerBuilder {
 }
 
 fn two_and_two(mains: [ContainerBuilder; 2], sidecars: [ContainerBuilder; 2]) -> PodBuilder {
-    mains.into_iter().chain(sidecars).fold(pod("OnFailure"), PodBuilder::with)
+    mains
+        .into_iter()
+        .chain(sidecars)
+        .fold(pod("OnFailure"), PodBuilder::with)
 }
 
 fn mains_ok() -> [ContainerBuilder; 2] {
-    [main_container("main-1").ended(0), main_container("main-2").ended(0)]
+    [
+        main_container("main-1").ended(0),
+        main_container("main-2").ended(0),
+    ]
 }
 
 #[test]
 fn st_u1_never_mains_not_complete() {
-    let pod = pod("Never").with(main_container("main").uncompleted()).with(sidecar("sidecar").running());
+    let pod = pod("Never")
+        .with(main_container("main").uncompleted())
+        .with(sidecar("sidecar").running());
     assert_silent(&pod, Reason::MainsRunning);
 }
 
 // A swap instead of a CRR, as in all cases of this group that act.
 #[test]
 fn st_u2_never_main_failed_sidecar_running() {
-    swaps(&pod("Never").with(main_container("main").ended(137)).with(sidecar("sidecar").running()), &["sidecar"]);
+    swaps(
+        &pod("Never")
+            .with(main_container("main").ended(137))
+            .with(sidecar("sidecar").running()),
+        &["sidecar"],
+    );
 }
 
 #[test]
 fn st_u3_never_main_failed_sidecar_failed() {
-    let pod = pod("Never").with(main_container("main").ended(137)).with(sidecar("sidecar").ended(137));
+    let pod = pod("Never")
+        .with(main_container("main").ended(137))
+        .with(sidecar("sidecar").ended(137));
     assert_silent(&pod.clone().phase("Failed"), Reason::PodFinished);
     assert_silent(&pod, Reason::SidecarsEnded);
 }
 
 #[test]
 fn st_u4_never_main_ok_sidecar_running() {
-    swaps(&pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running()), &["sidecar"]);
+    swaps(
+        &pod("Never")
+            .with(main_container("main").ended(0))
+            .with(sidecar("sidecar").running()),
+        &["sidecar"],
+    );
 }
 
 #[test]
 fn st_u5_on_failure_main_not_complete_sidecar_running() {
-    let pod = pod("OnFailure").with(main_container("main").uncompleted()).with(sidecar("sidecar").running());
+    let pod = pod("OnFailure")
+        .with(main_container("main").uncompleted())
+        .with(sidecar("sidecar").running());
     assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_u6_on_failure_main_failed_sidecar_succeeded() {
-    let pod = pod("OnFailure").with(main_container("main").ended(137)).with(sidecar("sidecar").ended(0));
+    let pod = pod("OnFailure")
+        .with(main_container("main").ended(137))
+        .with(sidecar("sidecar").ended(0));
     assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_u7_on_failure_main_ok_sidecar_ok() {
-    let pod = pod("OnFailure").with(main_container("main").ended(0)).with(sidecar("sidecar").ended(0));
+    let pod = pod("OnFailure")
+        .with(main_container("main").ended(0))
+        .with(sidecar("sidecar").ended(0));
     assert_silent(&pod.clone().phase("Succeeded"), Reason::PodFinished);
     assert_silent(&pod, Reason::SidecarsEnded);
 }
 
 #[test]
 fn st_u8_on_failure_two_mains_ok_two_sidecars_uncompleted() {
-    let sidecars = [sidecar("sidecar-1").uncompleted(), sidecar("sidecar-2").uncompleted()];
-    swaps(&two_and_two(mains_ok(), sidecars), &["sidecar-1", "sidecar-2"]);
+    let sidecars = [
+        sidecar("sidecar-1").uncompleted(),
+        sidecar("sidecar-2").uncompleted(),
+    ];
+    swaps(
+        &two_and_two(mains_ok(), sidecars),
+        &["sidecar-1", "sidecar-2"],
+    );
 }
 
 #[test]
 fn st_u9_on_failure_two_mains_ok_two_sidecars_running() {
-    let sidecars = [sidecar("sidecar-1").running(), sidecar("sidecar-2").running()];
-    swaps(&two_and_two(mains_ok(), sidecars), &["sidecar-1", "sidecar-2"]);
+    let sidecars = [
+        sidecar("sidecar-1").running(),
+        sidecar("sidecar-2").running(),
+    ];
+    swaps(
+        &two_and_two(mains_ok(), sidecars),
+        &["sidecar-1", "sidecar-2"],
+    );
 }
 
 #[test]
 fn st_u10_on_failure_two_mains_ok_one_sidecar_completed() {
-    let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").uncompleted()];
+    let sidecars = [
+        sidecar("sidecar-1").ended(0),
+        sidecar("sidecar-2").uncompleted(),
+    ];
     swaps(&two_and_two(mains_ok(), sidecars), &["sidecar-2"]);
 }
 
 #[test]
 fn st_u11_on_failure_one_of_two_mains_uncompleted() {
-    let mains = [main_container("main-1").ended(0), main_container("main-2").uncompleted()];
-    let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").uncompleted()];
+    let mains = [
+        main_container("main-1").ended(0),
+        main_container("main-2").uncompleted(),
+    ];
+    let sidecars = [
+        sidecar("sidecar-1").ended(0),
+        sidecar("sidecar-2").uncompleted(),
+    ];
     assert_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
 }
 
 // As there: the two normal ones first, and the third through the phase, when they are done.
 #[test]
 fn st_u12_on_failure_three_sidecars_one_ignores_the_exit_code() {
-    let sidecars = [sidecar("sidecar-1").uncompleted(), sidecar("sidecar-2").uncompleted()];
-    let third = sidecar("sidecar-3").env(IGNORE_EXIT_CODE, "true").uncompleted();
+    let sidecars = [
+        sidecar("sidecar-1").uncompleted(),
+        sidecar("sidecar-2").uncompleted(),
+    ];
+    let third = sidecar("sidecar-3")
+        .env(IGNORE_EXIT_CODE, "true")
+        .uncompleted();
     let pod = two_and_two(mains_ok(), sidecars).with(third);
     swaps(&pod, &["sidecar-1", "sidecar-2"]);
-    finishes(&pod.but("sidecar-1", |c| c.ended(0)).but("sidecar-2", |c| c.ended(0)), Phase::Succeeded);
+    finishes(
+        &pod.but("sidecar-1", |c| c.ended(0))
+            .but("sidecar-2", |c| c.ended(0)),
+        Phase::Succeeded,
+    );
 }
 
-// OpenKruise sets the phase and creates a CRR; here the kubelet ends the last one because of the phase.
+// OpenKruise sets the phase and creates a CRR; here the kubelet ends the last one because of the
+// phase.
 #[test]
 fn st_u13_on_failure_two_sidecars_completed_the_ignoring_one_not() {
     let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").ended(0)];
-    let third = sidecar("sidecar-3").env(IGNORE_EXIT_CODE, "true").uncompleted();
-    finishes(&two_and_two(mains_ok(), sidecars).with(third), Phase::Succeeded);
+    let third = sidecar("sidecar-3")
+        .env(IGNORE_EXIT_CODE, "true")
+        .uncompleted();
+    finishes(
+        &two_and_two(mains_ok(), sidecars).with(third),
+        Phase::Succeeded,
+    );
 }
 
 #[test]
 fn st_v1_never_mains_uncompleted() {
-    let pod = pod("Never").with(main_container("main").uncompleted()).with(both_marks("sidecar").uncompleted());
+    let pod = pod("Never")
+        .with(main_container("main").uncompleted())
+        .with(both_marks("sidecar").uncompleted());
     assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_v2_never_main_failed_marked_by_image_only() {
-    let pod = pod("Never").with(main_container("main").ended(137)).with(sidecar_with_image("sidecar", LISTED).uncompleted());
+    let pod = pod("Never")
+        .with(main_container("main").ended(137))
+        .with(sidecar_with_image("sidecar", LISTED).uncompleted());
     swaps_in(eci, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
 fn st_v3_never_main_ok() {
-    let pod = pod("Never").with(main_container("main").ended(0)).with(both_marks("sidecar").uncompleted());
+    let pod = pod("Never")
+        .with(main_container("main").ended(0))
+        .with(both_marks("sidecar").uncompleted());
     swaps_in(eci, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
 fn st_v4_on_failure_mains_uncompleted() {
-    let pod = pod("OnFailure").with(main_container("main").uncompleted()).with(both_marks("sidecar").uncompleted());
+    let pod = pod("OnFailure")
+        .with(main_container("main").uncompleted())
+        .with(both_marks("sidecar").uncompleted());
     assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_v5_on_failure_main_failed() {
-    let pod = pod("OnFailure").with(main_container("main").ended(137)).with(both_marks("sidecar").uncompleted());
+    let pod = pod("OnFailure")
+        .with(main_container("main").ended(137))
+        .with(both_marks("sidecar").uncompleted());
     assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_v6_on_failure_main_ok() {
-    let pod = pod("OnFailure").with(main_container("main").ended(0)).with(both_marks("sidecar").uncompleted());
+    let pod = pod("OnFailure")
+        .with(main_container("main").ended(0))
+        .with(both_marks("sidecar").uncompleted());
     swaps_in(eci, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
 fn st_v7_on_failure_two_mains_ok_two_sidecars() {
-    let sidecars = [both_marks("sidecar-1").uncompleted(), both_marks("sidecar-2").uncompleted()];
-    swaps_in(eci, &two_and_two(mains_ok(), sidecars), &[("sidecar-1", LISTED), ("sidecar-2", LISTED)]);
+    let sidecars = [
+        both_marks("sidecar-1").uncompleted(),
+        both_marks("sidecar-2").uncompleted(),
+    ];
+    swaps_in(
+        eci,
+        &two_and_two(mains_ok(), sidecars),
+        &[("sidecar-1", LISTED), ("sidecar-2", LISTED)],
+    );
 }
 
 #[test]
 fn st_v8_on_failure_two_mains_ok_one_sidecar_completed() {
-    let sidecars = [both_marks("sidecar-1").ended(0), both_marks("sidecar-2").uncompleted()];
-    swaps_in(eci, &two_and_two(mains_ok(), sidecars), &[("sidecar-2", LISTED)]);
+    let sidecars = [
+        both_marks("sidecar-1").ended(0),
+        both_marks("sidecar-2").uncompleted(),
+    ];
+    swaps_in(
+        eci,
+        &two_and_two(mains_ok(), sidecars),
+        &[("sidecar-2", LISTED)],
+    );
 }
 
 #[test]
 fn st_v9_on_failure_one_of_two_mains_uncompleted() {
-    let mains = [main_container("main-1").ended(0), main_container("main-2").uncompleted()];
-    let sidecars = [both_marks("sidecar-1").ended(0), both_marks("sidecar-2").uncompleted()];
+    let mains = [
+        main_container("main-1").ended(0),
+        main_container("main-2").uncompleted(),
+    ];
+    let sidecars = [
+        both_marks("sidecar-1").ended(0),
+        both_marks("sidecar-2").uncompleted(),
+    ];
     assert_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
 }
 
 // OpenKruise does nothing, silently (B-8); swaplet has a default exit image for the plain mark.
 #[test]
 fn the_plain_mark_on_a_virtual_node_gets_the_default_exit_image() {
-    let pod = pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running()).set("/spec/nodeName", "virtual-node");
+    let pod = pod("Never")
+        .with(main_container("main").ended(0))
+        .with(sidecar("sidecar").running())
+        .set("/spec/nodeName", "virtual-node");
     swaps_in(eci, &pod, &[("sidecar", EXIT)]);
 }
 
 // OpenKruise does nothing, silently (B-8).
 #[test]
 fn the_image_mark_alone_acts_on_an_ordinary_node() {
-    let pod = pod("OnFailure").with(main_container("main").ended(0)).with(sidecar_with_image("sidecar", LISTED).running());
+    let pod = pod("OnFailure")
+        .with(main_container("main").ended(0))
+        .with(sidecar_with_image("sidecar", LISTED).running());
     swaps_in(ordinary, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
 fn interesting_pod_1_never_main_exit_127_sidecar_running() {
-    swaps(&pod("Never").with(main_container("main").ended(127)).with(sidecar("normal-sidecar1").running()), &["normal-sidecar1"]);
+    swaps(
+        &pod("Never")
+            .with(main_container("main").ended(127))
+            .with(sidecar("normal-sidecar1").running()),
+        &["normal-sidecar1"],
+    );
 }
 
 // The phase is empty in OpenKruise's cases 2 and 3.
@@ -240,7 +373,11 @@ fn interesting_pod_2_on_failure_main_ok_normal_ended_ignoring_one_running() {
         .phase("")
         .with(main_container("main").ended(0))
         .with(sidecar("normal-sidecar1").ended(0))
-        .with(sidecar("ignore-sidecar1").env(IGNORE_EXIT_CODE, "true").running());
+        .with(
+            sidecar("ignore-sidecar1")
+                .env(IGNORE_EXIT_CODE, "true")
+                .running(),
+        );
     finishes(&pod, Phase::Succeeded);
 }
 
@@ -254,7 +391,13 @@ fn interesting_pod_3_on_failure_main_ok_normal_ended_image_sidecar_running() {
         .with(sidecar_with_image("inplace-update-sidecar1", "inplace-update/image").running());
     swaps(&pod, &["inplace-update-sidecar1"]);
     let report = crate::expect::ask(&pod).done.unwrap();
-    assert!(report.note.contains("inplace-update/image, which is not on the list of --exit-images"), "{}", report.note);
+    assert!(
+        report
+            .note
+            .contains("inplace-update/image, which is not on the list of --exit-images"),
+        "{}",
+        report.note
+    );
 }
 
 /// OpenKruise's two cases differ in the node and use `true` as the image.
@@ -262,22 +405,40 @@ fn names_case(first: &str) -> PodBuilder {
     pod("Never")
         .with(main_container("main").running())
         .with(sidecar(first).env(WITH_IMAGE, "true").running())
-        .with(sidecar("ignore-sidecar1").env(IGNORE_EXIT_CODE, "true").running())
+        .with(
+            sidecar("ignore-sidecar1")
+                .env(IGNORE_EXIT_CODE, "true")
+                .running(),
+        )
 }
 
 // One group instead of three: a sidecar is a sidecar on every node.
 #[test]
 fn get_sidecar_container_names_1_ordinary_node() {
     let pod = names_case("normal-sidecar1").read();
-    let names: Vec<_> = roles::sidecars(&pod).map(|container| &*container.name).collect();
+    let names: Vec<_> = roles::sidecars(&pod)
+        .map(|container| &*container.name)
+        .collect();
     assert_eq!(names, ["normal-sidecar1", "ignore-sidecar1"]);
     assert!(pod.containers[2].mark.ignore_exit_code);
-    assert_eq!(roles::mains(&pod).map(|container| &*container.name).collect::<Vec<_>>(), ["main"]);
+    assert_eq!(
+        roles::mains(&pod)
+            .map(|container| &*container.name)
+            .collect::<Vec<_>>(),
+        ["main"]
+    );
 }
 
-// On virtual nodes OpenKruise drops the plain and ignoring ones from every group; here they are ended too.
+// On virtual nodes OpenKruise drops the plain and ignoring ones from every group; here they are
+// ended too.
 #[test]
 fn get_sidecar_container_names_2_virtual_node() {
-    let pod = names_case("vk-sidecar1").set("/spec/nodeName", "virtual-node").but("main", |main| main.ended(0));
-    swaps_in(eci, &pod, &[("vk-sidecar1", EXIT), ("ignore-sidecar1", EXIT)]);
+    let pod = names_case("vk-sidecar1")
+        .set("/spec/nodeName", "virtual-node")
+        .but("main", |main| main.ended(0));
+    swaps_in(
+        eci,
+        &pod,
+        &[("vk-sidecar1", EXIT), ("ignore-sidecar1", EXIT)],
+    );
 }

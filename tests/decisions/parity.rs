@@ -89,7 +89,9 @@ fn repository() -> &'static Path {
 
 /// Everything of the sources that is written in Rust.
 fn sources() -> String {
-    let mut folders: Vec<PathBuf> = ["src", "tests", "e2e"].map(|folder| repository().join(folder)).to_vec();
+    let mut folders: Vec<PathBuf> = ["src", "tests", "e2e"]
+        .map(|folder| repository().join(folder))
+        .to_vec();
     let mut text = String::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -108,15 +110,27 @@ fn sources() -> String {
 fn every_row_of_the_parity_table_names_a_test_that_is_there() {
     let document = fs::read_to_string(repository().join("docs/parity.md")).unwrap();
     // What follows is how OpenKruise's own tests ended (tests/docs/suite.rs).
-    let table = document.split("\n## OpenKruise's own tests\n").next().unwrap();
-    let rows: Vec<Vec<&str>> = table.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").collect()).collect();
+    let table = document
+        .split("\n## OpenKruise's own tests\n")
+        .next()
+        .unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .map(|line| line.split(" | ").collect())
+        .collect();
     // Tests in modules of modules are indented.
-    let sources = sources().lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
+    let sources = sources()
+        .lines()
+        .map(str::trim_start)
+        .collect::<Vec<_>>()
+        .join("\n");
     let mut names = 0;
     for row in rows.iter().filter(|row| row[1].starts_with('`')) {
         let test = row[1].trim_matches('`');
         let is_test = |attribute: &str| {
-            sources.contains(&format!("{attribute}\nfn {test}(")) || sources.contains(&format!("{attribute}\nasync fn {test}("))
+            sources.contains(&format!("{attribute}\nfn {test}("))
+                || sources.contains(&format!("{attribute}\nasync fn {test}("))
         };
         let is_test = is_test("#[test]")
             || is_test("#[tokio::test]")
@@ -126,18 +140,29 @@ fn every_row_of_the_parity_table_names_a_test_that_is_there() {
         names += 1;
     }
     let heads = rows.iter().filter(|row| row[0] == "| OpenKruise").count();
-    assert_eq!(names, rows.len() - heads, "each row but the heads names one");
+    assert_eq!(
+        names,
+        rows.len() - heads,
+        "each row but the heads names one"
+    );
     for id in IDS {
         let is_it = |word: &str| word.trim_matches(|mark: char| !mark.is_alphanumeric()) == id;
-        assert!(rows.iter().any(|row| row[0].split(' ').any(is_it)), "{id} has no row");
+        assert!(
+            rows.iter().any(|row| row[0].split(' ').any(is_it)),
+            "{id} has no row"
+        );
     }
 }
 
 /// What the table says of v1beta1 is what is shipped.
 #[test]
 fn b8_crr_b1_to_b5_do_not_apply_for_only_v1alpha1_is_served() {
-    let crd = fs::read_to_string(repository().join("deploy/crds/containerrecreaterequests.yaml")).unwrap();
-    let versions: Vec<_> = crd.lines().filter_map(|line| line.trim().strip_prefix("- name: ")).collect();
+    let crd = fs::read_to_string(repository().join("deploy/crds/containerrecreaterequests.yaml"))
+        .unwrap();
+    let versions: Vec<_> = crd
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- name: "))
+        .collect();
     assert_eq!(versions, ["v1alpha1"]);
     assert!(!crd.contains("conversion:"));
 }

@@ -1,4 +1,5 @@
-//! Tags of a job that are pinned to digests: what is asked, what is written down, and what is pulled then.
+//! Tags of a job that are pinned to digests: what is asked, what is written down, and what is
+//! pulled then.
 
 use std::time::Duration;
 
@@ -12,8 +13,15 @@ const DIGEST: &str = "sha256:111111111111111111111111111111111111111111111111111
 
 fn spec(images: &[&str], completion: &Value) -> PullSpec {
     let metadata = json!({"name": "j", "namespace": "n", "uid": "u", "annotations": {"swaplet.io/pin-tags": "true"}});
-    let job = json!({"metadata": metadata, "spec": {"images": images, "completionPolicy": completion}});
-    PullJob::read(JobKind::ImageListPullJob, serde_json::from_value(job).unwrap()).unwrap().spec.unwrap()
+    let job =
+        json!({"metadata": metadata, "spec": {"images": images, "completionPolicy": completion}});
+    PullJob::read(
+        JobKind::ImageListPullJob,
+        serde_json::from_value(job).unwrap(),
+    )
+    .unwrap()
+    .spec
+    .unwrap()
 }
 
 fn always(images: &[&str]) -> PullSpec {
@@ -21,7 +29,10 @@ fn always(images: &[&str]) -> PullSpec {
 }
 
 fn pin(image: &str) -> Pinned {
-    Pinned { image: image.into(), digest: DIGEST.into() }
+    Pinned {
+        image: image.into(),
+        digest: DIGEST.into(),
+    }
 }
 
 fn found(image: &str) -> (Box<str>, Resolved) {
@@ -29,11 +40,25 @@ fn found(image: &str) -> (Box<str>, Resolved) {
 }
 
 fn silent(image: &str, retry_after: Option<u64>) -> (Box<str>, Resolved) {
-    (image.into(), Err(Unresolved { words: "away".into(), is_answer: false, retry_after: retry_after.map(seconds) }))
+    (
+        image.into(),
+        Err(Unresolved {
+            words: "away".into(),
+            is_answer: false,
+            retry_after: retry_after.map(seconds),
+        }),
+    )
 }
 
 fn refused(image: &str) -> (Box<str>, Resolved) {
-    (image.into(), Err(Unresolved { words: "not there".into(), is_answer: true, retry_after: None }))
+    (
+        image.into(),
+        Err(Unresolved {
+            words: "not there".into(),
+            is_answer: true,
+            retry_after: None,
+        }),
+    )
 }
 
 /// What is pulled for each image: itself, or nothing for one of these reasons.
@@ -43,36 +68,80 @@ fn pulls(pins: &Pins, spec: &PullSpec, pinned: &[Pinned]) -> Vec<String> {
         Pull::Waits => "waits".to_owned(),
         Pull::Fails(why) => format!("fails: {why}"),
     };
-    pins.targets(spec, pinned).into_iter().map(|target| pull(target.pull)).collect()
+    pins.targets(spec, pinned)
+        .into_iter()
+        .map(|target| pull(target.pull))
+        .collect()
 }
 
 /// When it is asked for something again, at the earliest.
 fn next_question(pins: &mut Pins, spec: &PullSpec, from: Duration) -> u64 {
-    (0..).find(|after| !pins.question(spec, &[], from + seconds(*after)).is_empty()).unwrap()
+    (0..)
+        .find(|after| !pins.question(spec, &[], from + seconds(*after)).is_empty())
+        .unwrap()
 }
 
 #[test]
 fn a_digest_counts_when_it_is_written_down_and_not_before() {
     let (spec, mut pins) = (always(&[A, B]), Pins::default());
     assert!(pins.holds_up(&spec, &[]));
-    assert_eq!(pins.question(&spec, &[], Duration::ZERO), [A.into(), B.into()]);
-    assert!(pins.question(&spec, &[], Duration::ZERO).is_empty(), "while it is asked");
+    assert_eq!(
+        pins.question(&spec, &[], Duration::ZERO),
+        [A.into(), B.into()]
+    );
+    assert!(
+        pins.question(&spec, &[], Duration::ZERO).is_empty(),
+        "while it is asked"
+    );
     pins.answered(vec![found(A), found(B)], &spec, Duration::ZERO);
-    assert_eq!((pins.holds_up(&spec, &[]), pulls(&pins, &spec, &[])), (false, vec!["waits".to_owned(); 2]));
+    assert_eq!(
+        (pins.holds_up(&spec, &[]), pulls(&pins, &spec, &[])),
+        (false, vec!["waits".to_owned(); 2])
+    );
     assert_eq!(pins.to_keep(&spec, &[]), [pin(A), pin(B)]);
-    assert_eq!(pulls(&pins, &spec, &[pin(A)]), [format!("{A}@{DIGEST}"), "waits".to_owned()]);
+    assert_eq!(
+        pulls(&pins, &spec, &[pin(A)]),
+        [format!("{A}@{DIGEST}"), "waits".to_owned()]
+    );
     assert!(pins.question(&spec, &[], seconds(1000)).is_empty());
-    assert_eq!(pulls(&Pins::default(), &spec, &[pin(A), pin(B)]), [format!("{A}@{DIGEST}"), format!("{B}@{DIGEST}")], "another life");
+    assert_eq!(
+        pulls(&Pins::default(), &spec, &[pin(A), pin(B)]),
+        [format!("{A}@{DIGEST}"), format!("{B}@{DIGEST}")],
+        "another life"
+    );
 }
 
 #[test]
 fn what_stands_in_the_status_outranks_what_a_registry_says_now_unless_it_is_no_digest() {
     let (spec, mut pins) = (always(&[A, B]), Pins::default());
     let other = DIGEST.replace('1', "2");
-    let stored = [pin(A), Pinned { image: B.into(), digest: "latest".into() }, pin("r.example/gone:1")];
+    let stored = [
+        pin(A),
+        Pinned {
+            image: B.into(),
+            digest: "latest".into(),
+        },
+        pin("r.example/gone:1"),
+    ];
     assert_eq!(pins.question(&spec, &stored, Duration::ZERO), [B.into()]);
-    pins.answered(vec![(A.into(), Ok(other.clone().into())), (B.into(), Ok(other.clone().into()))], &spec, Duration::ZERO);
-    assert_eq!(pins.to_keep(&spec, &stored), [pin(A), Pinned { image: B.into(), digest: other.into() }]);
+    pins.answered(
+        vec![
+            (A.into(), Ok(other.clone().into())),
+            (B.into(), Ok(other.clone().into())),
+        ],
+        &spec,
+        Duration::ZERO,
+    );
+    assert_eq!(
+        pins.to_keep(&spec, &stored),
+        [
+            pin(A),
+            Pinned {
+                image: B.into(),
+                digest: other.into()
+            }
+        ]
+    );
     pins.answered(vec![(A.into(), Ok("v1".into()))], &spec, Duration::ZERO);
     assert!(pulls(&pins, &spec, &[])[0].contains("a digest that is none"));
 }
@@ -89,10 +158,21 @@ fn a_registry_that_does_not_answer_is_asked_again_later_and_later() {
     }
     assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
     pins.answered(vec![silent(A, Some(900))], &spec, seconds(9000));
-    assert_eq!(next_question(&mut pins, &spec, seconds(9000)), 900, "it asks to wait");
-    assert_eq!((pins.trouble(), pulls(&pins, &spec, &[])), (Some("away"), vec!["waits".to_owned()]));
+    assert_eq!(
+        next_question(&mut pins, &spec, seconds(9000)),
+        900,
+        "it asks to wait"
+    );
+    assert_eq!(
+        (pins.trouble(), pulls(&pins, &spec, &[])),
+        (Some("away"), vec!["waits".to_owned()])
+    );
     pins.settle(&spec, &[], false, seconds(1_000_000));
-    assert_eq!(pulls(&pins, &spec, &[]), ["waits"], "a job that never ends waits for ever");
+    assert_eq!(
+        pulls(&pins, &spec, &[]),
+        ["waits"],
+        "a job that never ends waits for ever"
+    );
 }
 
 #[test]
@@ -107,7 +187,12 @@ fn who_has_waited_long_enough_has_failed_and_an_edit_is_another_chance() {
         assert_eq!(pulls(&pins, &spec, &[pin(A)])[1], "waits");
         pins.settle(&spec, &[pin(A)], is_late, seconds(limit));
         let pulled = pulls(&pins, &spec, &[pin(A)]);
-        assert!(pulled[0].starts_with(A) && pulled[1].starts_with("fails: ") && pulled[1].contains("away; write the digest"), "{pulled:?}");
+        assert!(
+            pulled[0].starts_with(A)
+                && pulled[1].starts_with("fails: ")
+                && pulled[1].contains("away; write the digest"),
+            "{pulled:?}"
+        );
         assert!(pins.question(&spec, &[pin(A)], seconds(limit)).is_empty());
         // Too late is too late: what is failed once is not pulled after all.
         assert!(pulls(&pins, &spec, &[pin(A), pin(B)])[1].starts_with("fails"));
@@ -125,8 +210,14 @@ fn an_answer_that_names_no_digest_is_final_unless_the_job_goes_on_for_ever() {
         pins.question(&spec, &[], Duration::ZERO);
         pins.answered(vec![refused(A)], &spec, Duration::ZERO);
         let why = pulls(&pins, &spec, &[]).remove(0);
-        assert!(why.contains("its tag cannot be pinned: not there; write the digest"), "{why}");
-        assert_eq!(!pins.question(&spec, &[], seconds(400)).is_empty(), asks_again);
+        assert!(
+            why.contains("its tag cannot be pinned: not there; write the digest"),
+            "{why}"
+        );
+        assert_eq!(
+            !pins.question(&spec, &[], seconds(400)).is_empty(),
+            asks_again
+        );
         assert!(pins.question(&spec, &[], Duration::ZERO).is_empty());
     }
 }
@@ -138,5 +229,8 @@ fn what_the_api_server_does_not_keep_is_not_pulled() {
     pins.answered(vec![found(A)], &spec, Duration::ZERO);
     pins.are_not_kept(&spec);
     let pulled = pulls(&pins, &spec, &[]);
-    assert!(pulled[0].contains("has no status.pinned") && pulled[1] == format!("{B}@{DIGEST}"), "{pulled:?}");
+    assert!(
+        pulled[0].contains("has no status.pinned") && pulled[1] == format!("{B}@{DIGEST}"),
+        "{pulled:?}"
+    );
 }

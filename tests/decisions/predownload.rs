@@ -28,8 +28,14 @@ fn asking(image: &str) -> Workload {
 }
 
 fn pod(image: &str, revision: &str) -> PodSeen {
-    let images = BTreeMap::from([("main".into(), image.into()), ("proxy".into(), PROXY.into())]);
-    PodSeen { images, revision: Some(revision.into()) }
+    let images = BTreeMap::from([
+        ("main".into(), image.into()),
+        ("proxy".into(), PROXY.into()),
+    ]);
+    PodSeen {
+        images,
+        revision: Some(revision.into()),
+    }
 }
 
 /// The one action for a workload without jobs.
@@ -40,52 +46,105 @@ fn only(workload: &Workload, pods: &[PodSeen]) -> Action {
 }
 
 fn seen(action: &Action) -> JobSeen {
-    let Action::Create { name, .. } = action else { panic!("{action:?}") };
-    JobSeen { name: name.clone(), uid: "j-1".into() }
+    let Action::Create { name, .. } = action else {
+        panic!("{action:?}")
+    };
+    JobSeen {
+        name: name.clone(),
+        uid: "j-1".into(),
+    }
 }
 
 #[test]
 fn an_image_that_pods_lack_gets_one_job_and_the_others_get_none() {
     let pods = [pod(OLD, "a"), pod(OLD, "a")];
     let action = only(&asking(NEW), &pods);
-    let Action::Create { name, image, .. } = &action else { panic!("{action:?}") };
-    assert!(name.starts_with("web-main-") && &**image == NEW, "{action:?}");
-    assert_eq!(decide(&asking(NEW), &pods, &[seen(&action)]), Ok(vec![]), "and it is made once");
-    assert_eq!(decide(&asking(OLD), &pods, &[]), Ok(vec![]), "nothing has changed");
-    assert_eq!(decide(&asking(NEW), &[], &[]), Ok(vec![]), "there is no pod");
+    let Action::Create { name, image, .. } = &action else {
+        panic!("{action:?}")
+    };
+    assert!(
+        name.starts_with("web-main-") && &**image == NEW,
+        "{action:?}"
+    );
+    assert_eq!(
+        decide(&asking(NEW), &pods, &[seen(&action)]),
+        Ok(vec![]),
+        "and it is made once"
+    );
+    assert_eq!(
+        decide(&asking(OLD), &pods, &[]),
+        Ok(vec![]),
+        "nothing has changed"
+    );
+    assert_eq!(
+        decide(&asking(NEW), &[], &[]),
+        Ok(vec![]),
+        "there is no pod"
+    );
 }
 
 #[test]
 fn nothing_is_made_for_those_who_do_not_ask() {
     let pods = [pod(OLD, "a")];
     for annotations in [json!({}), json!({PREDOWNLOAD: "false"})] {
-        assert_eq!(decide(&deployment(NEW, &annotations), &pods, &[]), Ok(vec![]));
+        assert_eq!(
+            decide(&deployment(NEW, &annotations), &pods, &[]),
+            Ok(vec![])
+        );
     }
 }
 
 #[test]
 fn a_wrong_annotation_is_named_and_nothing_is_written() {
-    let wrong = deployment(NEW, &json!({PREDOWNLOAD: "true", "apps.kruise.io/image-predownload-parallelism": "many"}));
-    let job = JobSeen { name: "web-main-00000000".into(), uid: "j".into() };
+    let wrong = deployment(
+        NEW,
+        &json!({PREDOWNLOAD: "true", "apps.kruise.io/image-predownload-parallelism": "many"}),
+    );
+    let job = JobSeen {
+        name: "web-main-00000000".into(),
+        uid: "j".into(),
+    };
     let error = decide(&wrong, &[pod(OLD, "a")], &[job]).unwrap_err();
-    assert!(error.contains("image-predownload-parallelism is \"many\": write a number of nodes"), "{error}");
+    assert!(
+        error.contains("image-predownload-parallelism is \"many\": write a number of nodes"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_job_goes_when_no_old_pod_is_left_when_nobody_asks_any_more_and_when_the_image_changes_again() {
     let job = seen(&only(&asking(NEW), &[pod(OLD, "a")]));
     let delete = vec![Action::Delete(job.clone())];
-    assert_eq!(decide(&asking(NEW), &[pod(NEW, "b")], std::slice::from_ref(&job)), Ok(delete.clone()));
-    assert_eq!(decide(&deployment(NEW, &json!({})), &[pod(OLD, "a")], std::slice::from_ref(&job)), Ok(delete));
-    let again = decide(&asking("r.example/app:3"), &[pod(OLD, "a")], std::slice::from_ref(&job)).unwrap();
-    let [Action::Delete(gone), Action::Create { image, name, .. }] = &again[..] else { panic!("{again:?}") };
+    assert_eq!(
+        decide(&asking(NEW), &[pod(NEW, "b")], std::slice::from_ref(&job)),
+        Ok(delete.clone())
+    );
+    assert_eq!(
+        decide(
+            &deployment(NEW, &json!({})),
+            &[pod(OLD, "a")],
+            std::slice::from_ref(&job)
+        ),
+        Ok(delete)
+    );
+    let again = decide(
+        &asking("r.example/app:3"),
+        &[pod(OLD, "a")],
+        std::slice::from_ref(&job),
+    )
+    .unwrap();
+    let [Action::Delete(gone), Action::Create { image, name, .. }] = &again[..] else {
+        panic!("{again:?}")
+    };
     assert!(*gone == job && &**image == "r.example/app:3" && *name != job.name);
 }
 
 #[test]
 fn nodes_of_new_pods_are_left_out() {
     let action = only(&asking(NEW), &[pod(OLD, "a"), pod(NEW, "b")]);
-    let Action::Create { pods, .. } = action else { panic!("{action:?}") };
+    let Action::Create { pods, .. } = action else {
+        panic!("{action:?}")
+    };
     let expected = json!({
         "matchLabels": {"app": "web"}, "matchExpressions": [{"key": "pod-template-hash", "operator": "NotIn", "values": ["b"]}],
     });
@@ -94,11 +153,28 @@ fn nodes_of_new_pods_are_left_out() {
 
 #[test]
 fn a_job_is_as_openkruise_makes_it_but_for_labels_and_time_to_live() {
-    let workload = deployment(NEW, &json!({PREDOWNLOAD: "true", "apps.kruise.io/image-predownload-parallelism": "20%"}));
-    let Action::Create { name, image, pods, wish } = only(&workload, &[pod(OLD, "a")]) else { panic!("no creation") };
+    let workload = deployment(
+        NEW,
+        &json!({PREDOWNLOAD: "true", "apps.kruise.io/image-predownload-parallelism": "20%"}),
+    );
+    let Action::Create {
+        name,
+        image,
+        pods,
+        wish,
+    } = only(&workload, &[pod(OLD, "a")])
+    else {
+        panic!("no creation")
+    };
     let made = job(&workload, &name, &image, &pods, &wish);
     assert_eq!(made["metadata"]["labels"], json!({PREDOWNLOAD: "u-1"}));
-    assert_eq!((&made["metadata"]["ownerReferences"][0]["kind"], &made["metadata"]["namespace"]), (&json!("Deployment"), &json!("shop")));
+    assert_eq!(
+        (
+            &made["metadata"]["ownerReferences"][0]["kind"],
+            &made["metadata"]["namespace"]
+        ),
+        (&json!("Deployment"), &json!("shop"))
+    );
     let expected = json!({
         "image": NEW, "podSelector": {"matchLabels": {"app": "web"}}, "pullSecrets": ["login"], "parallelism": "20%",
         "pullPolicy": {"timeoutSeconds": 300, "backoffLimit": 1}, "completionPolicy": {"type": "Always"},

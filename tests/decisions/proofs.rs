@@ -1,8 +1,11 @@
-//! What a pod proves about its node, by what providers really show: constant ids, restartCount 0, no image id, statuses that come
-//! late, completed containers shown as running, states that are none.
+//! What a pod proves about its node, by what providers really show: constant ids, restartCount 0,
+//! no image id, statuses that come late, completed containers shown as running, states that are
+//! none.
 
 use serde_json::json;
-use swaplet_core::cluster::node_verdicts::Proved::{self, FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
+use swaplet_core::cluster::node_verdicts::Proved::{
+    self, FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever,
+};
 use swaplet_core::terminate::memory::proof::proved;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
@@ -11,7 +14,9 @@ use crate::expect::{EXIT, Life};
 const LATER: &str = "2025-01-01T00:05:00Z";
 
 fn ready() -> PodBuilder {
-    pod("OnFailure").with(main_container("main").ended(0)).with(sidecar("side").running())
+    pod("OnFailure")
+        .with(main_container("main").ended(0))
+        .with(sidecar("side").running())
 }
 
 /// A life that has just swapped the sidecar, and the pod after it.
@@ -30,42 +35,85 @@ impl Life {
 }
 
 /// What the swapped sidecar proves at once and when all patience is over.
-fn proves(change: impl Fn(ContainerBuilder) -> ContainerBuilder) -> (Option<Proved>, Option<Proved>) {
+fn proves(
+    change: impl Fn(ContainerBuilder) -> ContainerBuilder,
+) -> (Option<Proved>, Option<Proved>) {
     let (mut life, after) = swapped();
     let after = after.but("side", change);
     (life.proves(&after), life.later(90).proves(&after))
 }
 
 fn ended_since(container: ContainerBuilder, started: &str) -> ContainerBuilder {
-    container.status("state", json!({"terminated": {"exitCode": 0, "startedAt": started, "finishedAt": LATER}}))
+    container.status(
+        "state",
+        json!({"terminated": {"exitCode": 0, "startedAt": started, "finishedAt": LATER}}),
+    )
 }
 
 #[test]
 fn an_end_of_another_container_proves_updates() {
-    // Constant id, restartCount 0, no image: only the start tells (`docs/measured.md`, "The virtual-kubelet library").
-    assert_eq!(proves(|c| ended_since(c, LATER).status("image", "")), (Some(Updates), Some(Updates)));
-    assert_eq!(proves(|c| ended_since(c, LATER).status("image", EXIT)), (Some(Updates), Some(Updates)));
-    assert_eq!(proves(|c| c.ended(0).restarted_as(EXIT, 1)), (Some(Updates), Some(Updates)));
-    assert_eq!(proves(|c| c.ended(0).status("restartCount", 1).status("image", "")), (Some(Updates), Some(Updates)));
-    assert_eq!(proves(|c| c.ended(0).status("containerID", "eci://2").status("image", "")), (Some(Updates), Some(Updates)));
+    // Constant id, restartCount 0, no image: only the start tells (`docs/measured.md`, "The
+    // virtual-kubelet library").
+    assert_eq!(
+        proves(|c| ended_since(c, LATER).status("image", "")),
+        (Some(Updates), Some(Updates))
+    );
+    assert_eq!(
+        proves(|c| ended_since(c, LATER).status("image", EXIT)),
+        (Some(Updates), Some(Updates))
+    );
+    assert_eq!(
+        proves(|c| c.ended(0).restarted_as(EXIT, 1)),
+        (Some(Updates), Some(Updates))
+    );
+    assert_eq!(
+        proves(|c| c.ended(0).status("restartCount", 1).status("image", "")),
+        (Some(Updates), Some(Updates))
+    );
+    assert_eq!(
+        proves(|c| c
+            .ended(0)
+            .status("containerID", "eci://2")
+            .status("image", "")),
+        (Some(Updates), Some(Updates))
+    );
 }
 
 #[test]
 fn an_end_that_may_be_the_sidecars_own_proves_nothing() {
     for image in ["", EXIT, "registry.example/app/side:v1"] {
-        assert_eq!(proves(|c| c.ended(0).status("image", image)), (None, None), "{image}");
+        assert_eq!(
+            proves(|c| c.ended(0).status("image", image)),
+            (None, None),
+            "{image}"
+        );
     }
     // It crashed, was started again, and ended: the old image.
-    assert_eq!(proves(|c| c.ended(0).restarted_as("registry.example/app/side:v1", 1)), (None, None));
+    assert_eq!(
+        proves(|c| c.ended(0).restarted_as("registry.example/app/side:v1", 1)),
+        (None, None)
+    );
     // A provider that knows no times.
-    assert_eq!(proves(|c| c.status("state", json!({"terminated": {"exitCode": 0}}))), (None, None));
+    assert_eq!(
+        proves(|c| c.status("state", json!({"terminated": {"exitCode": 0}}))),
+        (None, None)
+    );
 }
 
 #[test]
 fn trouble_that_names_the_exit_image_proves_updates() {
     let message = format!("Back-off pulling image \"{EXIT}\"");
-    assert_eq!(proves(|c| c.waiting("ImagePullBackOff", &message)), (Some(Updates), Some(Updates)));
-    assert_eq!(proves(|c| c.waiting("CrashLoopBackOff", "back-off 10s restarting failed container")), (None, None));
+    assert_eq!(
+        proves(|c| c.waiting("ImagePullBackOff", &message)),
+        (Some(Updates), Some(Updates))
+    );
+    assert_eq!(
+        proves(|c| c.waiting(
+            "CrashLoopBackOff",
+            "back-off 10s restarting failed container"
+        )),
+        (None, None)
+    );
     assert_eq!(proves(|c| c.waiting("ContainerCreating", "")), (None, None));
 }
 
@@ -74,7 +122,10 @@ fn a_container_that_runs_on_for_all_of_the_patience_proves_inaction() {
     assert_eq!(proves(|c| c), (None, Some(Inert)));
     // Providers that copy the image from the spec, or show none.
     assert_eq!(proves(|c| c.status("image", EXIT)), (None, Some(Inert)));
-    assert_eq!(proves(|c| c.status("image", "").status("imageID", "")), (None, Some(Inert)));
+    assert_eq!(
+        proves(|c| c.status("image", "").status("imageID", "")),
+        (None, Some(Inert))
+    );
 }
 
 #[test]
@@ -83,8 +134,14 @@ fn what_may_be_an_update_under_way_is_no_inaction() {
     assert_eq!(proves(ContainerBuilder::uncompleted), (None, None));
     assert_eq!(proves(ContainerBuilder::no_status), (None, None));
     // The exit image has completed, and is shown as running.
-    assert_eq!(proves(|c| c.running_since(LATER).status("image", EXIT)), (None, None));
-    assert_eq!(proves(|c| c.running().status("restartCount", 1)), (None, None));
+    assert_eq!(
+        proves(|c| c.running_since(LATER).status("image", EXIT)),
+        (None, None)
+    );
+    assert_eq!(
+        proves(|c| c.running().status("restartCount", 1)),
+        (None, None)
+    );
 }
 
 /// A provider that is polled shows the past for some seconds.
@@ -94,8 +151,16 @@ fn statuses_that_come_late_prove_in_the_end() {
     for _ in 0..10 {
         assert_eq!(life.later(5).proves(&after), None);
     }
-    assert_eq!(life.later(5).proves(&after.clone().but("side", ContainerBuilder::uncompleted)), None);
-    assert_eq!(life.later(5).proves(&after.but("side", |c| ended_since(c, LATER).status("image", EXIT))), Some(Updates));
+    assert_eq!(
+        life.later(5)
+            .proves(&after.clone().but("side", ContainerBuilder::uncompleted)),
+        None
+    );
+    assert_eq!(
+        life.later(5)
+            .proves(&after.but("side", |c| ended_since(c, LATER).status("image", EXIT))),
+        Some(Updates)
+    );
 }
 
 #[test]
@@ -109,16 +174,27 @@ fn one_of_several_sidecars_is_enough_to_prove_updates() {
 /// The next status takes the reason back, the next try of the library brings it again.
 #[test]
 fn provider_failed_counts_from_the_swap_on_and_stays() {
-    let failed = |pod: &PodBuilder| pod.clone().phase("Pending").set("/status/reason", "ProviderFailed");
+    let failed = |pod: &PodBuilder| {
+        pod.clone()
+            .phase("Pending")
+            .set("/status/reason", "ProviderFailed")
+    };
     let mut life = Life::new();
-    assert_eq!(life.proves(&failed(&ready())), None, "it has failed to create the pod, or somebody else has changed it");
+    assert_eq!(
+        life.proves(&failed(&ready())),
+        None,
+        "it has failed to create the pod, or somebody else has changed it"
+    );
     let (mut life, after) = swapped();
     assert_eq!(life.proves(&after), None);
     assert_eq!(life.proves(&failed(&after)), Some(Rejects));
     assert_eq!(life.later(600).proves(&after), Some(Rejects));
     let (mut life, after) = swapped();
     assert_eq!(life.proves(&failed(&after).phase("Failed")), Some(Rejects));
-    assert_eq!(swapped().0.proves(&after.set("/status/reason", "Evicted")), None);
+    assert_eq!(
+        swapped().0.proves(&after.set("/status/reason", "Evicted")),
+        None
+    );
 }
 
 #[test]
@@ -129,14 +205,34 @@ fn a_new_life_proves_what_it_can_see() {
         let pod = after.clone().but("side", change);
         (life.proves(&pod), life.later(90).proves(&pod))
     };
-    assert_eq!(proves(|c| c), (None, Some(Inert)), "the image in the status is the old one");
-    assert_eq!(proves(|c| c.status("image", "")), (None, None), "it may be the exit image that runs");
+    assert_eq!(
+        proves(|c| c),
+        (None, Some(Inert)),
+        "the image in the status is the old one"
+    );
+    assert_eq!(
+        proves(|c| c.status("image", "")),
+        (None, None),
+        "it may be the exit image that runs"
+    );
     assert_eq!(proves(|c| ended_since(c, LATER)), (None, None));
     let mut life = Life::new();
-    assert_eq!(life.proves(&after.clone().phase("Pending").set("/status/reason", "ProviderFailed")), Some(Rejects));
+    assert_eq!(
+        life.proves(
+            &after
+                .clone()
+                .phase("Pending")
+                .set("/status/reason", "ProviderFailed")
+        ),
+        Some(Rejects)
+    );
     let mut life = Life::new();
     assert_eq!(
-        life.proves(&after.phase("Failed").set("/status/reason", "ProviderFailed")),
+        life.proves(
+            &after
+                .phase("Failed")
+                .set("/status/reason", "ProviderFailed")
+        ),
         None,
         "another life saw it end, maybe long ago"
     );
@@ -146,7 +242,9 @@ fn a_new_life_proves_what_it_can_see() {
 fn a_swap_that_was_undone_or_cut_short_proves_nothing() {
     let (mut life, after) = swapped();
     life.now += std::time::Duration::from_secs(90);
-    let undone = after.clone().but("side", |c| c.image("registry.example/app/other:v1"));
+    let undone = after
+        .clone()
+        .but("side", |c| c.image("registry.example/app/other:v1"));
     assert_eq!(proved(&undone.read(), &life.memory, life.now), None);
     assert_eq!(life.proves(&after.clone().deleting()), None);
     assert_eq!(life.proves(&after.phase("Succeeded")), None);
@@ -156,7 +254,9 @@ fn a_swap_that_was_undone_or_cut_short_proves_nothing() {
 #[test]
 fn t1_a_pod_under_never_proves_by_its_own_end() {
     let judged = |main: i64, end: &dyn Fn(ContainerBuilder) -> ContainerBuilder, phase: &str| {
-        let pod = pod("Never").with(main_container("main").ended(main)).with(sidecar("side").running());
+        let pod = pod("Never")
+            .with(main_container("main").ended(main))
+            .with(sidecar("side").running());
         let mut life = Life::new();
         let after = life.swaps(&pod).but("side", end).phase(phase);
         (life, after)
@@ -168,8 +268,14 @@ fn t1_a_pod_under_never_proves_by_its_own_end() {
     let exit_image = |c: ContainerBuilder| ended_since(c, LATER).status("image", EXIT);
     assert_eq!(proves(0, &exit_image, "Running"), Some(Updates));
     assert_eq!(proves(0, &exit_image, "Succeeded"), Some(UpdatesUnderNever));
-    assert_eq!(proves(0, &|c| c.ended(143), "Failed"), Some(FailsUnderNever));
-    assert_eq!(proves(0, &ContainerBuilder::no_status, "Failed"), Some(FailsUnderNever));
+    assert_eq!(
+        proves(0, &|c| c.ended(143), "Failed"),
+        Some(FailsUnderNever)
+    );
+    assert_eq!(
+        proves(0, &ContainerBuilder::no_status, "Failed"),
+        Some(FailsUnderNever)
+    );
     // The end may be the sidecar's own, or the main's failure; or somebody has deleted the pod.
     assert_eq!(proves(0, &|c| c.ended(0), "Succeeded"), None);
     assert_eq!(proves(1, &|c| c.ended(143), "Failed"), None);

@@ -41,7 +41,8 @@ pub fn anything() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::vec((key(), inner), 0..5).prop_map(|entries| entries.into_iter().collect()),
+            prop::collection::vec((key(), inner), 0..5)
+                .prop_map(|entries| entries.into_iter().collect()),
         ]
     })
 }
@@ -82,7 +83,13 @@ fn key() -> impl Strategy<Value = String> {
 }
 
 fn env() -> impl Strategy<Value = Value> {
-    let name = one_of(&[WHEN_JOB_EXIT, WHEN_JOB_EXIT, WITH_IMAGE, IGNORE_EXIT_CODE, "OTHER"]);
+    let name = one_of(&[
+        WHEN_JOB_EXIT,
+        WHEN_JOB_EXIT,
+        WITH_IMAGE,
+        IGNORE_EXIT_CODE,
+        "OTHER",
+    ]);
     let value = prop_oneof![5 => one_of(&["true", "TRUE", "false", "", "yes"]), 4 => image(), 1 => anything()];
     let entry = prop_oneof![
         9 => (name, value).prop_map(|(name, value)| json!({"name": name, "value": value})),
@@ -93,7 +100,13 @@ fn env() -> impl Strategy<Value = Value> {
 
 fn state() -> impl Strategy<Value = Value> {
     let time = || one_of(&["2025-01-01T00:00:00Z", "2025-01-01T00:05:00Z", "soon"]);
-    let reason = one_of(&["ImagePullBackOff", "ErrImagePull", "CrashLoopBackOff", "ContainerCreating", ""]);
+    let reason = one_of(&[
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "CrashLoopBackOff",
+        "ContainerCreating",
+        "",
+    ]);
     prop_oneof![
         4 => (-1..3_i64).prop_map(|code| json!({"terminated": {"exitCode": code}})),
         2 => time().prop_map(|time| json!({"running": {"startedAt": time}})),
@@ -106,15 +119,33 @@ fn state() -> impl Strategy<Value = Value> {
 
 fn container(name: &'static str) -> impl Strategy<Value = (Value, Option<Value>)> {
     let policy = prop::option::weighted(0.1, one_of(&["Always", "OnFailure", "Never", "Later"]));
-    let command = prop::option::weighted(0.3, one_of(&["/bin/sh", "sleep", "/opt/own/server", "/work/tool", "$(OTHER)", ""]));
+    let command = prop::option::weighted(
+        0.3,
+        one_of(&[
+            "/bin/sh",
+            "sleep",
+            "/opt/own/server",
+            "/work/tool",
+            "$(OTHER)",
+            "",
+        ]),
+    );
     let mount = prop::option::weighted(0.2, one_of(&["/work", "/", "/swaplet", "/bin/sh"]));
-    let spec = (image(), env(), policy, command, mount).prop_map(move |(image, env, policy, command, mount)| {
-        let mut spec = json!({"name": name, "image": image, "env": env});
-        command.into_iter().for_each(|command| spec["command"] = json!([command]));
-        mount.into_iter().for_each(|mount| spec["volumeMounts"] = json!([{"name": "work", "mountPath": mount}]));
-        policy.into_iter().for_each(|policy| spec["restartPolicy"] = policy);
-        spec
-    });
+    let spec = (image(), env(), policy, command, mount).prop_map(
+        move |(image, env, policy, command, mount)| {
+            let mut spec = json!({"name": name, "image": image, "env": env});
+            command
+                .into_iter()
+                .for_each(|command| spec["command"] = json!([command]));
+            mount.into_iter().for_each(|mount| {
+                spec["volumeMounts"] = json!([{"name": "work", "mountPath": mount}])
+            });
+            policy
+                .into_iter()
+                .for_each(|policy| spec["restartPolicy"] = policy);
+            spec
+        },
+    );
     let status = (image(), state(), prop::option::of(state()), 0..3_i64).prop_map(move |(image, state, last, restarts)| {
         json!({"name": name, "image": image, "state": state, "lastState": last, "restartCount": restarts, "containerID": "constant"})
     });
@@ -123,11 +154,20 @@ fn container(name: &'static str) -> impl Strategy<Value = (Value, Option<Value>)
 
 /// Pods that are mostly well-formed, with up to four containers and their statuses in any order.
 fn pods() -> impl Strategy<Value = Value> {
-    let containers =
-        (0..5_usize).prop_flat_map(|count| ["a", "b", "c", "d"][..count.min(4)].iter().map(|name| container(name)).collect::<Vec<_>>());
-    let policy = prop_oneof![8 => one_of(&["Never", "OnFailure"]), 1 => one_of(&["Always", "Later", ""])];
+    let containers = (0..5_usize).prop_flat_map(|count| {
+        ["a", "b", "c", "d"][..count.min(4)]
+            .iter()
+            .map(|name| container(name))
+            .collect::<Vec<_>>()
+    });
+    let policy =
+        prop_oneof![8 => one_of(&["Never", "OnFailure"]), 1 => one_of(&["Always", "Later", ""])];
     let phase = prop_oneof![8 => one_of(&["Running", "Pending"]), 2 => one_of(&["Succeeded", "Failed", "Unknown", ""])];
-    let grace = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), Just(json!(0))];
+    let grace = prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::from),
+        Just(json!(0))
+    ];
     (containers, policy, phase, grace, prop::bool::weighted(0.05), any::<bool>()).prop_map(
         |(containers, policy, phase, grace, deleting, reversed)| {
             let (specs, statuses): (Vec<_>, Vec<_>) = containers.into_iter().unzip();
@@ -164,7 +204,9 @@ fn damaged_pods() -> impl Strategy<Value = Value> {
         "/status/phase",
     ];
     (pods(), prop::sample::select(places), anything()).prop_map(|(mut pod, place, value)| {
-        pod.pointer_mut(place).into_iter().for_each(|field| *field = value.clone());
+        pod.pointer_mut(place)
+            .into_iter()
+            .for_each(|field| *field = value.clone());
         pod
     })
 }
@@ -179,12 +221,19 @@ fn look(pod: &Pod) -> Decision {
 
 fn with_swaps_applied(pod: &Pod, decision: &Decision) -> Pod {
     let mut after = pod.clone();
-    decision.swaps().iter().for_each(|swap| after.containers[swap.index].image = swap.to.clone());
+    decision
+        .swaps()
+        .iter()
+        .for_each(|swap| after.containers[swap.index].image = swap.to.clone());
     after
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {
@@ -207,7 +256,8 @@ proptest! {
         prop_assert_eq!(look(&pod), look(&pod));
     }
 
-    /// I1, I2: what is written, is written to marked containers that have not ended, beside main containers that are all done.
+    /// I1, I2: what is written, is written to marked containers that have not ended, beside main
+    /// containers that are all done.
     #[test]
     fn only_marked_containers_beside_finished_mains_are_swapped(json in any_pod()) {
         let pod = read(json).unwrap();
@@ -225,7 +275,8 @@ proptest! {
         }
     }
 
-    /// What is written can run: the default where it has what would be executed, one of the list where an image can help.
+    /// What is written can run: the default where it has what would be executed, one of the list
+    /// where an image can help.
     #[test]
     fn no_swap_is_written_that_cannot_work(json in any_pod()) {
         let pod = read(json).unwrap();
@@ -239,7 +290,8 @@ proptest! {
         }
     }
 
-    /// I4, I6, I9: each swap starts from the image that was read, and ends at one that the administrator allows.
+    /// I4, I6, I9: each swap starts from the image that was read, and ends at one that the
+    /// administrator allows.
     #[test]
     fn swaps_start_from_what_was_read_and_end_at_what_is_listed(json in any_pod()) {
         let pod = read(json).unwrap();
@@ -272,7 +324,8 @@ proptest! {
         prop_assert_eq!(look(&after).action, None);
     }
 
-    /// Each thing is told once: without a change of the pod, reports come to an end, however time goes on.
+    /// Each thing is told once: without a change of the pod, reports come to an end, however time
+    /// goes on.
     #[test]
     fn reports_come_to_an_end(json in any_pod()) {
         let pod = read(json).unwrap();

@@ -1,4 +1,5 @@
-//! Every order of events around one restart, explored: the protocol is safe, and wherever faults leave it, it can still end.
+//! Every order of events around one restart, explored: the protocol is safe, and wherever faults
+//! leave it, it can still end.
 //!
 //! | property of the design | here |
 //! |---|---|
@@ -31,7 +32,12 @@ use self::world::Mutant;
 /// The properties that do not hold, sorted.
 fn violated(model: &Restart, until: HasDiscoveries) -> Vec<&'static str> {
     let started = tokio::time::Instant::now();
-    let checker = model.clone().checker().finish_when(until).spawn_bfs().join();
+    let checker = model
+        .clone()
+        .checker()
+        .finish_when(until)
+        .spawn_bfs()
+        .join();
     assert!(checker.is_done());
     let states = checker.unique_state_count();
     assert!(states <= model.most_states, "{states} states");
@@ -50,7 +56,12 @@ fn violated(model: &Restart, until: HasDiscoveries) -> Vec<&'static str> {
         Expectation::Sometimes => !found.contains_key(property.name),
         Expectation::Always | Expectation::Eventually => found.contains_key(property.name),
     };
-    let mut names: Vec<_> = model.properties().iter().filter(|property| wrong(property)).map(|property| property.name).collect();
+    let mut names: Vec<_> = model
+        .properties()
+        .iter()
+        .filter(|property| wrong(property))
+        .map(|property| property.name)
+        .collect();
     names.sort_unstable();
     for name in names.iter().filter(|name| found.contains_key(*name)) {
         println!("{name}: {:?}", found[name].clone().into_actions());
@@ -60,7 +71,14 @@ fn violated(model: &Restart, until: HasDiscoveries) -> Vec<&'static str> {
 
 #[track_caller]
 fn assert_safe_and_has_no_traps(model: &Restart) {
-    assert_eq!(violated(model, HasDiscoveries::AnyFailures), [""; 0], "{} {} {}", model.policy, model.controllers, model.faults);
+    assert_eq!(
+        violated(model, HasDiscoveries::AnyFailures),
+        [""; 0],
+        "{} {} {}",
+        model.policy,
+        model.controllers,
+        model.faults
+    );
 }
 
 #[test]
@@ -81,7 +99,10 @@ fn two_controllers_and_a_fault() {
 #[test]
 fn by_force() {
     for (controllers, faults) in [(1, 2), (2, 1)] {
-        assert_safe_and_has_no_traps(&Restart { force: true, ..Restart::new(controllers, faults, "OnFailure") });
+        assert_safe_and_has_no_traps(&Restart {
+            force: true,
+            ..Restart::new(controllers, faults, "OnFailure")
+        });
     }
 }
 
@@ -99,20 +120,33 @@ fn parking_with_two_controllers_and_a_fault() {
     }
 }
 
-/// The tag has moved, the registry has the manifest no more, and each start asks it: a policy that does not let the image before come back is
-/// found out.
+/// The tag has moved, the registry has the manifest no more, and each start asks it: a policy that
+/// does not let the image before come back is found out.
 #[test]
 fn d1c_an_alias_that_can_never_be_pulled() {
-    let denied = Restart { moved: true, outlasts: true, mutant: Mutant::DeniesBack, ..Restart::new(1, 0, "Always") };
+    let denied = Restart {
+        moved: true,
+        outlasts: true,
+        mutant: Mutant::DeniesBack,
+        ..Restart::new(1, 0, "Always")
+    };
     assert!(violated(&denied, HasDiscoveries::AnyOf(["no trap"].into())).contains(&"no trap"));
 }
 
-/// Where the request is deleted, a user changes the image, or the node acts after it was given up, nobody takes the alias back; and that is all that can go wrong.
+/// Where the request is deleted, a user changes the image, or the node acts after it was given up,
+/// nobody takes the alias back; and that is all that can go wrong.
 #[test]
 fn d1c_an_alias_that_can_never_be_pulled_stays_where_nobody_sees_what_the_node_does() {
     for (controllers, faults) in [(1, 2), (2, 1)] {
-        let model = Restart { moved: true, ..Restart::new(controllers, faults, "Always") };
-        assert_eq!(violated(&model, HasDiscoveries::All), ["no trap"], "{controllers}");
+        let model = Restart {
+            moved: true,
+            ..Restart::new(controllers, faults, "Always")
+        };
+        assert_eq!(
+            violated(&model, HasDiscoveries::All),
+            ["no trap"],
+            "{controllers}"
+        );
     }
 }
 
@@ -121,38 +155,75 @@ fn d1c_an_alias_that_can_never_be_pulled_stays_where_nobody_sees_what_the_node_d
 fn d1a_d1b_an_image_that_the_node_has_by_another_name() {
     for policy in ["Always", "OnFailure"] {
         for force in [false, true] {
-            let known_as = Some("import.example/work@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-            let model = Restart { known_as, force, ..Restart::new(1, 2, policy) };
-            // Unless it is forced, one that has crashed since the request was made has been restarted.
-            let expected = if force { vec!["R1 a restart succeeds"] } else { Vec::new() };
-            assert_eq!(violated(&model, HasDiscoveries::AnyFailures), expected, "{policy}");
+            let known_as = Some(
+                "import.example/work@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            );
+            let model = Restart {
+                known_as,
+                force,
+                ..Restart::new(1, 2, policy)
+            };
+            // Unless it is forced, one that has crashed since the request was made has been
+            // restarted.
+            let expected = if force {
+                vec!["R1 a restart succeeds"]
+            } else {
+                Vec::new()
+            };
+            assert_eq!(
+                violated(&model, HasDiscoveries::AnyFailures),
+                expected,
+                "{policy}"
+            );
         }
     }
 }
 
-/// It exits with 0 when it is stopped, which is the end of its work if the node dies before it starts the next one.
+/// It exits with 0 when it is stopped, which is the end of its work if the node dies before it
+/// starts the next one.
 #[test]
 fn d1d_the_main_of_a_job() {
     for policy in ["OnFailure", "Never"] {
-        assert_safe_and_has_no_traps(&Restart { job: true, exits_0: true, ..Restart::new(1, 2, policy) });
-        let risked = Restart { job: true, exits_0: true, force: true, ..Restart::new(1, 1, policy) };
-        assert_eq!(violated(&risked, HasDiscoveries::All), ["W1 no stop is the end of the work"], "what forceRecreate overrules: {policy}");
+        assert_safe_and_has_no_traps(&Restart {
+            job: true,
+            exits_0: true,
+            ..Restart::new(1, 2, policy)
+        });
+        let risked = Restart {
+            job: true,
+            exits_0: true,
+            force: true,
+            ..Restart::new(1, 1, policy)
+        };
+        assert_eq!(
+            violated(&risked, HasDiscoveries::All),
+            ["W1 no stop is the end of the work"],
+            "what forceRecreate overrules: {policy}"
+        );
     }
 }
 
-/// Somebody makes the request, or changes it, with a journal of any form: no image is written but the one that the container had, its alias and
-/// the park image, and no container stays parked without a word. Some 22,000 and 108,000 states.
+/// Somebody makes the request, or changes it, with a journal of any form: no image is written but
+/// the one that the container had, its alias and the park image, and no container stays parked
+/// without a word. Some 22,000 and 108,000 states.
 #[test]
 fn a2_forged_journals() {
-    for model in [Restart::new(1, 2, "Always"), Restart::parking(1, 2, "Always")] {
+    for model in [
+        Restart::new(1, 2, "Always"),
+        Restart::parking(1, 2, "Always"),
+    ] {
         assert_safe_and_has_no_traps(&model.forged(Forger::OfRequests, 150_000));
     }
 }
 
-/// Somebody writes into the pod what is swaplet's to say, or takes it away: the same holds. Some 9,000 and 29,000 states.
+/// Somebody writes into the pod what is swaplet's to say, or takes it away: the same holds. Some
+/// 9,000 and 29,000 states.
 #[test]
 fn v1_bug13_bug14_forged_notes() {
-    for model in [Restart::new(1, 2, "Always"), Restart::parking(1, 2, "Always")] {
+    for model in [
+        Restart::new(1, 2, "Always"),
+        Restart::parking(1, 2, "Always"),
+    ] {
         assert_safe_and_has_no_traps(&model.forged(Forger::OfNotes, 40_000));
     }
 }
@@ -164,20 +235,37 @@ fn outcomes(model: &Restart) -> HashSet<State> {
     while let Some(state) = work.pop() {
         let mut events = Vec::new();
         model.actions(&state, &mut events);
-        let next = events.into_iter().filter_map(|event| model.next_state(&state, event));
+        let next = events
+            .into_iter()
+            .filter_map(|event| model.next_state(&state, event));
         work.extend(next.filter(|next| known.insert(next.clone())));
     }
-    known.into_iter().map(Restart::without_controllers).collect()
+    known
+        .into_iter()
+        .map(Restart::without_controllers)
+        .collect()
 }
 
 /// The orders that are left out lead to nothing that the others do not lead to.
 #[test]
 fn what_is_left_out_is_nothing_new() {
-    for model in
-        [Restart::new(1, 2, "OnFailure"), Restart::new(2, 0, "Never"), Restart::parking(1, 1, "OnFailure"), Restart::parking(2, 0, "Never")]
-    {
-        let all = outcomes(&Restart { all_orders: true, ..model.clone() });
-        assert_eq!(outcomes(&model), all, "{} {}", model.controllers, model.parks);
+    for model in [
+        Restart::new(1, 2, "OnFailure"),
+        Restart::new(2, 0, "Never"),
+        Restart::parking(1, 1, "OnFailure"),
+        Restart::parking(2, 0, "Never"),
+    ] {
+        let all = outcomes(&Restart {
+            all_orders: true,
+            ..model.clone()
+        });
+        assert_eq!(
+            outcomes(&model),
+            all,
+            "{} {}",
+            model.controllers,
+            model.parks
+        );
     }
 }
 
@@ -187,15 +275,26 @@ fn mutants_are_caught() {
     for (mutant, controllers, faults, found) in [
         (Mutant::RequestUnguarded, 2, 1, "S4 one change per request"),
         (Mutant::PodUnguarded, 1, 2, "S3 no write meets another pod"),
-        (Mutant::GenerationUnguarded, 1, 2, "S4 one change per request"),
+        (
+            Mutant::GenerationUnguarded,
+            1,
+            2,
+            "S4 one change per request",
+        ),
         (Mutant::ForgetsGeneration, 1, 1, "S4 one change per request"),
         (Mutant::Lies, 1, 1, "S5 success is true"),
     ] {
-        let model = Restart { mutant, ..Restart::new(controllers, faults, "Always") };
+        let model = Restart {
+            mutant,
+            ..Restart::new(controllers, faults, "Always")
+        };
         let violated = violated(&model, HasDiscoveries::AnyOf([found].into()));
         assert!(violated.contains(&found), "{mutant:?}: {violated:?}");
     }
-    let forgets = Restart { mutant: Mutant::Forgets, ..Restart::new(1, 0, "Always") };
+    let forgets = Restart {
+        mutant: Mutant::Forgets,
+        ..Restart::new(1, 0, "Always")
+    };
     let violated = violated(&forgets, HasDiscoveries::All);
     assert!(violated.contains(&"R1 a restart succeeds"), "{violated:?}");
 }
@@ -203,33 +302,60 @@ fn mutants_are_caught() {
 /// The mistakes that parking can be built with.
 #[test]
 fn mutants_of_parking_are_caught() {
-    let parking = |mutant, faults, policy| Restart { mutant, ..Restart::parking(1, faults, policy) };
+    let parking = |mutant, faults, policy| Restart {
+        mutant,
+        ..Restart::parking(1, faults, policy)
+    };
     for (mutant, faults, found) in [
-        (Mutant::PodUnguarded, 2, "S1 what is written is the same image"),
+        (
+            Mutant::PodUnguarded,
+            2,
+            "S1 what is written is the same image",
+        ),
         (Mutant::GenerationUnguarded, 2, "S4 one change per request"),
         (Mutant::Lies, 1, "S5 success is true"),
     ] {
-        let violated = violated(&parking(mutant, faults, "Always"), HasDiscoveries::AnyOf([found].into()));
+        let violated = violated(
+            &parking(mutant, faults, "Always"),
+            HasDiscoveries::AnyOf([found].into()),
+        );
         assert!(violated.contains(&found), "{mutant:?}: {violated:?}");
     }
-    for (mutant, policy) in
-        [(Mutant::Forgets, "Always"), (Mutant::ForgetsBack, "Always"), (Mutant::ParkEnds, "OnFailure"), (Mutant::ParkEnds, "Never")]
-    {
+    for (mutant, policy) in [
+        (Mutant::Forgets, "Always"),
+        (Mutant::ForgetsBack, "Always"),
+        (Mutant::ParkEnds, "OnFailure"),
+        (Mutant::ParkEnds, "Never"),
+    ] {
         let violated = violated(&parking(mutant, 0, policy), HasDiscoveries::All);
-        assert!(violated.contains(&"R1 a restart succeeds"), "{mutant:?} {policy}: {violated:?}");
+        assert!(
+            violated.contains(&"R1 a restart succeeds"),
+            "{mutant:?} {policy}: {violated:?}"
+        );
     }
     for mutant in [Mutant::ParksWithoutNote, Mutant::NoOrphans] {
-        let violated = violated(&parking(mutant, 1, "Never"), HasDiscoveries::AnyOf(["no trap"].into()));
+        let violated = violated(
+            &parking(mutant, 1, "Never"),
+            HasDiscoveries::AnyOf(["no trap"].into()),
+        );
         assert!(violated.contains(&"no trap"), "{mutant:?}: {violated:?}");
     }
 }
 
-/// Without `observedGeneration` a container that has crashed in the moment before the change, as is told after it, looks restarted because of
-/// it. Only the clock of the node could tell, which may be wrong.
+/// Without `observedGeneration` a container that has crashed in the moment before the change, as is
+/// told after it, looks restarted because of it. Only the clock of the node could tell, which may
+/// be wrong.
 #[test]
 fn what_a_node_without_observed_generation_cannot_tell() {
     for force in [true, false] {
-        let model = Restart { force, observes: false, ..Restart::new(1, 1, "Always") };
-        assert_eq!(violated(&model, HasDiscoveries::All), ["S5 success is true"]);
+        let model = Restart {
+            force,
+            observes: false,
+            ..Restart::new(1, 1, "Always")
+        };
+        assert_eq!(
+            violated(&model, HasDiscoveries::All),
+            ["S5 success is true"]
+        );
     }
 }

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::Headroom;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::reconcile::{Action, Around, Decision, Memory, Sight, decide, needs_pod};
+use swaplet_core::restart::reconcile::{
+    Action, Around, Decision, Memory, Sight, decide, needs_pod,
+};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 fn request(change: impl FnOnce(&mut Value)) -> RestartRequest {
@@ -15,7 +17,10 @@ fn request(change: impl FnOnce(&mut Value)) -> RestartRequest {
         "spec": {"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 10},
     });
     change(&mut request);
-    serde_json::from_value::<RestartRequestWire>(request).unwrap().read().unwrap()
+    serde_json::from_value::<RestartRequestWire>(request)
+        .unwrap()
+        .read()
+        .unwrap()
 }
 
 /// What is decided so many seconds after it was made.
@@ -23,13 +28,32 @@ fn decided(request: &RestartRequest, sight: Sight<'_>, seconds: u64) -> Decision
     decided_by(request, sight, &Memory::default(), seconds)
 }
 
-fn decided_by(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, seconds: u64) -> Decision {
+fn decided_by(
+    request: &RestartRequest,
+    sight: Sight<'_>,
+    memory: &Memory,
+    seconds: u64,
+) -> Decision {
     let now = Duration::from_secs(seconds);
-    let today = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().checked_add(now).unwrap();
+    let today = "2026-01-01T00:00:00Z"
+        .parse::<jiff::Timestamp>()
+        .unwrap()
+        .checked_add(now)
+        .unwrap();
     let (exit_images, room) = (ExitImages::new(None, Vec::new()), |_| Headroom::Free);
     let exit_images = &exit_images;
     let left_to_vendor = Some(true);
-    let around = Around { exit_images, park: None, node: None, kubelet: None, room: &room, is_first: true, left_to_vendor, now, today };
+    let around = Around {
+        exit_images,
+        park: None,
+        node: None,
+        kubelet: None,
+        room: &room,
+        is_first: true,
+        left_to_vendor,
+        now,
+        today,
+    };
     decide(request, sight, memory, &around)
 }
 
@@ -38,20 +62,29 @@ fn begun(change: impl FnOnce(&mut Value)) -> RestartRequest {
     let journal = json!({"app": {"containerID": "c", "restartCount": 0, "intent": {"from": "a:1", "to": "b:1"}}}).to_string();
     request(|request| {
         request["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": journal});
-        request["metadata"]["labels"] = json!({"crr.apps.kruise.io/pod-uid": "pu", "crr.apps.kruise.io/active": "true"});
+        request["metadata"]["labels"] =
+            json!({"crr.apps.kruise.io/pod-uid": "pu", "crr.apps.kruise.io/active": "true"});
         request["status"] = json!({"phase": "Recreating"});
         change(request);
     })
 }
 
 fn without_deadline(request: &mut Value) {
-    request["spec"].as_object_mut().unwrap().remove("activeDeadlineSeconds");
+    request["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("activeDeadlineSeconds");
 }
 
 /// The words with which it is ended.
 fn given_up(decision: &Decision) -> String {
-    let Some(Action::Report(status)) = &decision.action else { panic!("{decision:?}") };
-    assert_eq!((decision.reason, status.states.len()), (Reason::RestartFailed, 1));
+    let Some(Action::Report(status)) = &decision.action else {
+        panic!("{decision:?}")
+    };
+    assert_eq!(
+        (decision.reason, status.states.len()),
+        (Reason::RestartFailed, 1)
+    );
     status.message.to_string()
 }
 
@@ -59,44 +92,73 @@ fn given_up(decision: &Decision) -> String {
 fn b2_a5_a_deadline_ends_a_request_whose_pod_was_never_seen() {
     let request = request(|_| ());
     let waits = decided(&request, Sight::Unseen, 3);
-    assert_eq!((waits.action, waits.again), (None, Some(Duration::from_secs(10))));
-    assert_eq!(given_up(&decided(&request, Sight::Unseen, 10)), "recreating has exceeded the activeDeadlineSeconds");
+    assert_eq!(
+        (waits.action, waits.again),
+        (None, Some(Duration::from_secs(10)))
+    );
+    assert_eq!(
+        given_up(&decided(&request, Sight::Unseen, 10)),
+        "recreating has exceeded the activeDeadlineSeconds"
+    );
 }
 
 #[test]
 fn b2_a5_what_was_begun_waits_for_its_pod_but_not_without_end_or_for_a_time_that_is_over() {
     let begun = begun(|_| ());
     let decision = decided(&begun, Sight::Unseen, 60);
-    assert_eq!((decision.reason, decision.action, decision.again), (Reason::RequestWaits, None, Some(Duration::from_secs(610))));
+    assert_eq!(
+        (decision.reason, decision.action, decision.again),
+        (Reason::RequestWaits, None, Some(Duration::from_secs(610)))
+    );
     assert!(given_up(&decided(&begun, Sight::Unseen, 610)).contains("its pod cannot be seen"));
 }
 
 #[test]
-fn b2_what_was_begun_without_a_deadline_ends_after_an_hour_in_which_its_pod_was_looked_for_in_vain() {
+fn b2_what_was_begun_without_a_deadline_ends_after_an_hour_in_which_its_pod_was_looked_for_in_vain()
+{
     let begun = begun(without_deadline);
     let mut looks = Memory::default();
     looks.unseen_since = Some(Duration::from_secs(100));
     for sight in [Sight::Unseen, Sight::Refused("400")] {
         let waits = decided_by(&begun, sight, &looks, 3699);
-        assert_eq!((waits.reason, waits.action, waits.again), (Reason::RequestWaits, None, Some(Duration::from_secs(3700))));
+        assert_eq!(
+            (waits.reason, waits.action, waits.again),
+            (Reason::RequestWaits, None, Some(Duration::from_secs(3700)))
+        );
         let words = given_up(&decided_by(&begun, sight, &looks, 3700));
-        assert_eq!(words, "the pod was not seen for 3600 s; its pod cannot be seen, so nobody knows what became of what was begun");
+        assert_eq!(
+            words,
+            "the pod was not seen for 3600 s; its pod cannot be seen, so nobody knows what became of what was begun"
+        );
     }
     // That it has gone is a fact, and no patience is needed.
-    assert_eq!(given_up(&decided_by(&begun, Sight::Absent, &looks, 101)), "pod has gone");
-    // Who waits for a place has not been looked for, and what is not begun loses nothing by waiting.
+    assert_eq!(
+        given_up(&decided_by(&begun, Sight::Absent, &looks, 101)),
+        "pod has gone"
+    );
+    // Who waits for a place has not been looked for, and what is not begun loses nothing by
+    // waiting.
     assert_eq!(decided(&begun, Sight::Unseen, 100_000).action, None);
-    assert_eq!(decided_by(&request(without_deadline), Sight::Unseen, &looks, 100_000).action, None);
+    assert_eq!(
+        decided_by(&request(without_deadline), Sight::Unseen, &looks, 100_000).action,
+        None
+    );
 }
 
 #[test]
 fn d3_a_question_that_the_api_server_does_not_take_ends_a_request_at_once_unless_it_was_begun() {
     let refused = Sight::Refused("list: 400");
     for request in [request(|_| ()), request(without_deadline)] {
-        assert_eq!(given_up(&decided(&request, refused, 1)), "the API server does not take the question for the pod p: list: 400");
+        assert_eq!(
+            given_up(&decided(&request, refused, 1)),
+            "the API server does not take the question for the pod p: list: 400"
+        );
     }
     let begun = begun(|_| ());
-    assert_eq!(decided(&begun, refused, 60).again, Some(Duration::from_secs(610)));
+    assert_eq!(
+        decided(&begun, refused, 60).again,
+        Some(Duration::from_secs(610))
+    );
     assert!(given_up(&decided(&begun, refused, 610)).contains("its pod cannot be seen"));
 }
 
@@ -112,7 +174,11 @@ fn d38_a_finalizer_of_openkruises_own_request_is_left_to_openkruise() {
         assert!(!needs_pod(&request, false));
         for sight in [Sight::Unseen, Sight::Absent] {
             let decision = decided(&request, sight, 100_000);
-            assert_eq!((decision.reason, decision.action, decision.again), (Reason::RequestOver, None, None), "{phase}");
+            assert_eq!(
+                (decision.reason, decision.action, decision.again),
+                (Reason::RequestOver, None, None),
+                "{phase}"
+            );
         }
     }
 }
@@ -121,10 +187,25 @@ fn d38_a_finalizer_of_openkruises_own_request_is_left_to_openkruise() {
 fn d3_bug4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it() {
     let named = |name: &str| request(|request| request["spec"]["podName"] = name.into());
     let long = "a".repeat(254);
-    for name in ["x=1", "p,metadata.name=p", "p\\", "", "P", "-p", "p-", "p..q", ".", "p q", &long] {
+    for name in [
+        "x=1",
+        "p,metadata.name=p",
+        "p\\",
+        "",
+        "P",
+        "-p",
+        "p-",
+        "p..q",
+        ".",
+        "p q",
+        &long,
+    ] {
         let request = named(name);
         assert!(!needs_pod(&request, false), "{name}");
-        assert!(given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is no name of a pod"), "{name}");
+        assert!(
+            given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is no name of a pod"),
+            "{name}"
+        );
     }
     for name in ["p", "web-0", "a.b-c.1", &long[1..]] {
         assert!(needs_pod(&named(name), false), "{name}");
@@ -137,5 +218,8 @@ fn d3_bug4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it
         request["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": "{}"});
         request["status"] = json!({"phase": "Completed", "completionTime": "2026-01-01T00:00:00Z"});
     });
-    assert_eq!(decided(&held, Sight::Unseen, 1).action, Some(Action::Finalize(Vec::new())));
+    assert_eq!(
+        decided(&held, Sight::Unseen, 1).action,
+        Some(Action::Finalize(Vec::new()))
+    );
 }

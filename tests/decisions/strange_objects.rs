@@ -1,4 +1,5 @@
-//! Objects of every watch with anything in any of their fields: none makes decoding fail or panic, for one that does would stop its watch.
+//! Objects of every watch with anything in any of their fields: none makes decoding fail or panic,
+//! for one that does would stop its watch.
 
 use std::fmt::Debug;
 
@@ -25,7 +26,10 @@ fn metadata(more: Value) -> Value {
     let mut metadata = json!({"name": "n", "namespace": "default", "uid": "u", "resourceVersion": "7", "generation": 3,
         "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "web"},
         "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "o", "controller": true}]});
-    metadata.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    metadata
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     metadata
 }
 
@@ -59,7 +63,8 @@ fn node() -> Value {
 
 fn request() -> Value {
     let strategy = json!({"failurePolicy": "Fail", "orderedRecreate": true, "forceRecreate": true, "terminationGracePeriodSeconds": 1, "unreadyGracePeriodSeconds": 1, "minStartedSeconds": 1});
-    let container = json!({"name": "app", "statusContext": {"containerID": "c", "restartCount": 1}});
+    let container =
+        json!({"name": "app", "statusContext": {"containerID": "c", "restartCount": 1}});
     json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
         "metadata": metadata(json!({"annotations": {"swaplet.io/journal": "{}", "swaplet.io/restart-on": "{}"}, "finalizers": ["f"]})),
         "spec": {"podName": "p", "containers": [container], "strategy": strategy, "activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 1},
@@ -79,8 +84,15 @@ fn pull_job() -> Value {
 /// The places of all values in an object.
 fn places(value: &Value, place: &str, found: &mut Vec<String>) {
     let members: Vec<(String, &Value)> = match value {
-        Value::Object(fields) => fields.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect(),
-        Value::Array(items) => items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value))
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| (index.to_string(), item))
+            .collect(),
         _ => Vec::new(),
     };
     for (key, member) in members {
@@ -126,7 +138,11 @@ fn the_samples_are_whole() {
     assert!(decoded::<NodeWire>(&node()).read().is_some());
     assert!(decoded::<NodeImagesWire>(&node()).read().is_some());
     assert!(decoded::<RestartRequestWire>(&request()).read().is_some());
-    assert!(decoded::<JobWire>(&json!({"metadata": metadata(json!({})), "spec": {"backoffLimit": 6}})).read().is_some());
+    assert!(
+        decoded::<JobWire>(&json!({"metadata": metadata(json!({})), "spec": {"backoffLimit": 6}}))
+            .read()
+            .is_some()
+    );
     assert!(PullJob::read(JobKind::ImagePullJob, decoded::<BoundedObject>(&pull_job())).is_some());
 }
 
@@ -163,7 +179,8 @@ proptest! {
         reads(&json!({"metadata": metadata(json!({})), "spec": {"backoffLimit": 6}}), changes, |job| drop(decoded::<JobWire>(job).read()));
     }
 
-    /// The API server checks the metadata of a custom resource as that of any other object; the rest may be anything.
+    /// The API server checks the metadata of a custom resource as that of any other object; the
+    /// rest may be anything.
     #[test]
     fn a_job_that_pulls_images_can_be_read_whatever_is_in_it(changes in changes()) {
         let sample = pull_job();

@@ -11,7 +11,12 @@ use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits};
 
 use super::warm::{A, B, Node, nothing, pod, running, seconds};
 
-const LIMITS: Limits = Limits { parallelism: 1, timeout: Duration::from_secs(100), backoff_limit: 1, ask_again: None };
+const LIMITS: Limits = Limits {
+    parallelism: 1,
+    timeout: Duration::from_secs(100),
+    backoff_limit: 1,
+    ask_again: None,
+};
 
 fn images(images: &[&str]) -> Vec<Box<str>> {
     images.iter().map(|image| (*image).into()).collect()
@@ -20,7 +25,9 @@ fn images(images: &[&str]) -> Vec<Box<str>> {
 #[test]
 fn what_is_known_of_images_that_stay_is_kept() {
     let mut node = Node::new(&[A, B]);
-    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)))
+        .swaps("u", A, B, "c0");
     node.warming.set_images(images(&["r.example/d:1", A]));
     assert_eq!(node.ends(), [None, Some(String::new())]);
     node.swaps("u", B, "r.example/d:1", "c0").assert_silent();
@@ -40,33 +47,72 @@ fn what_others_have_proved_is_not_pulled() {
     let mut node = Node::new(&[A, B]);
     node.warming.found("n", A, None);
     node.warming.found("other", B, None);
-    node.creates(B, "u").sees(pod("u", B, None, &running("c0", B))).deletes("u").assert_silent();
-    let told: Vec<_> = node.warming.news().into_iter().map(|ended| ended.image.to_string()).collect();
+    node.creates(B, "u")
+        .sees(pod("u", B, None, &running("c0", B)))
+        .deletes("u")
+        .assert_silent();
+    let told: Vec<_> = node
+        .warming
+        .news()
+        .into_iter()
+        .map(|ended| ended.image.to_string())
+        .collect();
     assert_eq!(told, [B], "only what was proved here is told");
 }
 
 #[test]
 fn a_node_that_others_have_is_not_begun_with_and_one_that_they_want_is_given_up_between_tries() {
     let mut node = Node::new(&[A]);
-    let taken = |_: &str| Elsewhere { taken: true, wanted: false };
-    assert_eq!((node.warming.step(node.now, taken), node.warming.waits_for("n", node.now)), (Vec::new(), true));
+    let taken = |_: &str| Elsewhere {
+        taken: true,
+        wanted: false,
+    };
+    assert_eq!(
+        (
+            node.warming.step(node.now, taken),
+            node.warming.waits_for("n", node.now)
+        ),
+        (Vec::new(), true)
+    );
     node.creates(A, "u");
-    assert_eq!((node.warming.waits_for("n", node.now), node.warming.active().count()), (false, 1));
-    let wanted = |_: &str| Elsewhere { taken: false, wanted: true };
-    assert_eq!(node.warming.step(node.now, wanted), [], "not in the middle of a try");
-    node.sees(pod("u", A, None, &super::warm::refused("", "", A))).after(1);
+    assert_eq!(
+        (
+            node.warming.waits_for("n", node.now),
+            node.warming.active().count()
+        ),
+        (false, 1)
+    );
+    let wanted = |_: &str| Elsewhere {
+        taken: false,
+        wanted: true,
+    };
+    assert_eq!(
+        node.warming.step(node.now, wanted),
+        [],
+        "not in the middle of a try"
+    );
+    node.sees(pod("u", A, None, &super::warm::refused("", "", A)))
+        .after(1);
     let actions = node.warming.step(node.now, wanted);
-    assert!(matches!(&actions[..], [(_, Action::Delete { .. })]), "{actions:?}");
+    assert!(
+        matches!(&actions[..], [(_, Action::Delete { .. })]),
+        "{actions:?}"
+    );
 }
 
 #[test]
 fn with_less_parallelism_a_node_leaves_at_the_end_of_a_pull() {
     let mut node = Node::new(&[A, B]);
     node.creates(A, "u");
-    node.warming.set_limits(Limits { parallelism: 0, ..LIMITS });
+    node.warming.set_limits(Limits {
+        parallelism: 0,
+        ..LIMITS
+    });
     node.assert_silent();
     node.sees(pod("u", A, None, &nothing())).assert_silent();
-    node.sees(pod("u", A, None, &running("c0", A))).deletes("u").assert_silent();
+    node.sees(pod("u", A, None, &running("c0", A)))
+        .deletes("u")
+        .assert_silent();
     node.warming.set_limits(LIMITS);
     node.creates(B, "v");
 }
@@ -74,10 +120,15 @@ fn with_less_parallelism_a_node_leaves_at_the_end_of_a_pull() {
 #[test]
 fn another_chance_keeps_what_is_there_and_waits_for_the_pod_to_be_gone() {
     let mut node = Node::with(&[A, B], LIMITS);
-    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)))
+        .swaps("u", A, B, "c0");
     node.warming.give_up("too late");
     node.warming.try_again("n", true, node.now);
-    assert_eq!(node.ends(), [Some(String::new()), Some("too late".to_owned())]);
+    assert_eq!(
+        node.ends(),
+        [Some(String::new()), Some("too late".to_owned())]
+    );
     node.deletes("u").assert_silent();
     node.warming.try_again("n", true, node.now + seconds(1));
     assert_eq!(node.ends(), [Some(String::new()), None]);
@@ -88,49 +139,97 @@ fn another_chance_keeps_what_is_there_and_waits_for_the_pod_to_be_gone() {
 fn a_pod_that_pulls_is_left_alone_also_where_an_image_that_comes_before_is_open() {
     let mut node = Node::with(&[A, B], LIMITS);
     // The life before had warmed A and begun with B.
-    node.sees(pod("u", B, Some("c0"), &running("c0", A))).assert_silent();
-    node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, A, "c1").assert_silent();
-    node.sees(pod("u", A, Some("c1"), &running("c2", A))).deletes("u").assert_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c0", A)))
+        .assert_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", B)))
+        .swaps("u", B, A, "c1")
+        .assert_silent();
+    node.sees(pod("u", A, Some("c1"), &running("c2", A)))
+        .deletes("u")
+        .assert_silent();
 }
 
 #[test]
 fn a_pod_that_an_earlier_life_has_deleted_is_no_loss() {
-    let mut node = Node::with(&[A], Limits { backoff_limit: 0, ..LIMITS });
+    let mut node = Node::with(
+        &[A],
+        Limits {
+            backoff_limit: 0,
+            ..LIMITS
+        },
+    );
     let mut leaving = pod("u", A, None, &running("c0", A));
     leaving.deleting = true;
     node.sees(leaving).assert_silent();
     node.warming.pod_is_gone("u", node.now);
     assert_eq!(node.ends(), [None]);
-    node.creates(A, "v").sees(pod("v", A, None, &running("c1", A))).deletes("v").assert_silent();
+    node.creates(A, "v")
+        .sees(pod("v", A, None, &running("c1", A)))
+        .deletes("v")
+        .assert_silent();
 }
 
 #[test]
 fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_stays() {
-    let mut node = Node::with(&[A], Limits { ask_again: Some(seconds(1000)), ..LIMITS });
-    node.after(500).creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
-    let pulled = Pulled { image: A.into(), took: Some(seconds(2)), bytes: Some(7) };
+    let mut node = Node::with(
+        &[A],
+        Limits {
+            ask_again: Some(seconds(1000)),
+            ..LIMITS
+        },
+    );
+    node.after(500)
+        .creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
+    let pulled = Pulled {
+        image: A.into(),
+        took: Some(seconds(2)),
+        bytes: Some(7),
+    };
     node.warming.hear("u", &pulled);
     node.deletes("u").assert_silent();
     node.after(900).assert_silent();
     node.after(100);
-    let taken = |_: &str| Elsewhere { taken: true, wanted: false };
-    assert_eq!(node.warming.step(node.now, taken), [], "others have the node");
+    let taken = |_: &str| Elsewhere {
+        taken: true,
+        wanted: false,
+    };
+    assert_eq!(
+        node.warming.step(node.now, taken),
+        [],
+        "others have the node"
+    );
     node.warming.see_node("n", false, node.now);
     node.assert_silent();
     node.warming.see_node("n", true, node.now);
     node.creates(A, "v");
-    assert_eq!((node.ends(), node.warming.progress().next().unwrap().1[0].pulled.as_ref()), (vec![None], Some(&pulled)));
-    node.sees(pod("v", A, None, &running("c1", A))).deletes("v").assert_silent();
+    assert_eq!(
+        (
+            node.ends(),
+            node.warming.progress().next().unwrap().1[0].pulled.as_ref()
+        ),
+        (vec![None], Some(&pulled))
+    );
+    node.sees(pod("v", A, None, &running("c1", A)))
+        .deletes("v")
+        .assert_silent();
     node.after(900).assert_silent();
 }
 
 /// Others wait for the node.
-const WANTED: fn(&str) -> Elsewhere = |_| Elsewhere { taken: false, wanted: true };
+const WANTED: fn(&str) -> Elsewhere = |_| Elsewhere {
+    taken: false,
+    wanted: true,
+};
 
 fn gives_way(node: &mut Node, uid: &str) {
     let actions = node.warming.step(node.now, WANTED);
-    assert!(matches!(&actions[..], [(_, Action::Delete { .. })]), "{actions:?}");
-    node.warming.written("n", &actions[0].1, Answer::Done, node.now);
+    assert!(
+        matches!(&actions[..], [(_, Action::Delete { .. })]),
+        "{actions:?}"
+    );
+    node.warming
+        .written("n", &actions[0].1, Answer::Done, node.now);
     node.after(1);
     node.warming.pod_is_gone(uid, node.now);
 }
@@ -138,15 +237,26 @@ fn gives_way(node: &mut Node, uid: &str) {
 #[test]
 fn a9_a_job_gives_way_after_one_image_where_others_want_the_node() {
     let mut node = Node::with(&[A, B], LIMITS);
-    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
     gives_way(&mut node, "u");
     assert_eq!(node.ends(), [Some(String::new()), None]);
-    node.creates(B, "v").sees(pod("v", B, None, &running("c1", B))).deletes("v").assert_silent();
+    node.creates(B, "v")
+        .sees(pod("v", B, None, &running("c1", B)))
+        .deletes("v")
+        .assert_silent();
 }
 
 #[test]
 fn a9_a_pull_gives_way_after_ten_minutes_and_what_it_has_taken_counts() {
-    let mut node = Node::with(&[A], Limits { timeout: seconds(1800), backoff_limit: 0, ..LIMITS });
+    let mut node = Node::with(
+        &[A],
+        Limits {
+            timeout: seconds(1800),
+            backoff_limit: 0,
+            ..LIMITS
+        },
+    );
     node.creates(A, "u");
     node.after(599);
     assert_eq!(node.warming.step(node.now, WANTED), []);
@@ -163,45 +273,90 @@ fn a9_a_pull_gives_way_after_ten_minutes_and_what_it_has_taken_counts() {
 #[test]
 fn a9_a_pod_whose_deletion_hangs_keeps_others_from_its_node_for_two_minutes() {
     let mut node = Node::with(&[A], LIMITS);
-    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
     let action = node.step().unwrap();
     node.answers(&action, Answer::Done);
     let mut leaving = pod("u", A, None, &running("c0", A));
     leaving.deleting = true;
     node.sees(leaving.clone()).after(119);
     // Whoever changes the pod meanwhile does not begin the time anew.
-    node.sees(WarmerPod { images: pod("u", B, None, &running("c0", A)).images, ..leaving });
-    assert_eq!((node.warming.held(node.now).count(), node.warming.active().count()), (1, 1));
+    node.sees(WarmerPod {
+        images: pod("u", B, None, &running("c0", A)).images,
+        ..leaving
+    });
+    assert_eq!(
+        (
+            node.warming.held(node.now).count(),
+            node.warming.active().count()
+        ),
+        (1, 1)
+    );
     node.after(1);
-    assert_eq!((node.warming.held(node.now).count(), node.warming.active().count()), (0, 1));
+    assert_eq!(
+        (
+            node.warming.held(node.now).count(),
+            node.warming.active().count()
+        ),
+        (0, 1)
+    );
 }
 
 #[test]
 fn a9_no_job_may_try_an_image_for_longer_than_the_installation_says() {
     let spec = |seconds: u64| {
         let job = json!({"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": {"image": A, "pullPolicy": {"timeoutSeconds": seconds}}});
-        PullJob::read(JobKind::ImagePullJob, serde_json::from_value(job).unwrap()).unwrap().spec.unwrap()
+        PullJob::read(JobKind::ImagePullJob, serde_json::from_value(job).unwrap())
+            .unwrap()
+            .spec
+            .unwrap()
     };
-    assert_eq!(limits(&spec(2_147_483_647), 1, 0, seconds(1800)).timeout, seconds(1800));
+    assert_eq!(
+        limits(&spec(2_147_483_647), 1, 0, seconds(1800)).timeout,
+        seconds(1800)
+    );
     assert_eq!(limits(&spec(60), 1, 0, seconds(1800)).timeout, seconds(60));
 }
 
 #[test]
 fn d6_a_pull_that_hangs_keeps_others_from_its_node_for_a_minute_only_and_is_said() {
-    let mut node = Node::with(&[A], Limits { timeout: seconds(600), ..LIMITS });
+    let mut node = Node::with(
+        &[A],
+        Limits {
+            timeout: seconds(600),
+            ..LIMITS
+        },
+    );
     node.creates(A, "u").after(59).assert_silent();
-    let held = |node: &Node| node.warming.held(node.now).map(|(_, is_slow)| is_slow).collect::<Vec<_>>();
+    let held = |node: &Node| {
+        node.warming
+            .held(node.now)
+            .map(|(_, is_slow)| is_slow)
+            .collect::<Vec<_>>()
+    };
     assert_eq!((held(&node), node.warming.waits().slow), (vec![false], 0));
     node.after(1).assert_silent();
-    assert_eq!((held(&node), node.warming.waits().first_slow.clone()), (vec![true], Some(("n".into(), A.into()))));
+    assert_eq!(
+        (held(&node), node.warming.waits().first_slow.clone()),
+        (vec![true], Some(("n".into(), A.into())))
+    );
     assert_eq!(node.ends(), [None], "it goes on");
 }
 
 #[test]
 fn d6_who_waits_for_pods_of_others_is_said() {
     let mut node = Node::new(&[A]);
-    let taken = |_: &str| Elsewhere { taken: true, wanted: false };
-    assert_eq!((node.warming.step(node.now, taken), node.warming.waits().elsewhere), (Vec::new(), 1));
+    let taken = |_: &str| Elsewhere {
+        taken: true,
+        wanted: false,
+    };
+    assert_eq!(
+        (
+            node.warming.step(node.now, taken),
+            node.warming.waits().elsewhere
+        ),
+        (Vec::new(), 1)
+    );
     node.creates(A, "u");
     assert_eq!(node.warming.waits().elsewhere, 0);
 }
@@ -213,20 +368,41 @@ fn d6_a_pod_that_was_deleted_and_does_not_go_is_said_and_replaced() {
     node.creates(A, "u").after(100);
     let action = node.step().unwrap();
     node.answers(&action, Answer::Done);
-    let going = |uid| WarmerPod { deleting: true, ..pod(uid, A, None, &nothing()) };
+    let going = |uid| WarmerPod {
+        deleting: true,
+        ..pod(uid, A, None, &nothing())
+    };
     node.sees(going("u")).after(119).assert_silent();
     assert_eq!(node.warming.waits().stuck, 0);
     node.after(1);
     assert_eq!(node.step(), None);
-    let Some(Action::Create { images, number: 1, .. }) = node.step() else { panic!("no other pod") };
-    assert_eq!((&images[..], node.warming.waits().first_stuck.as_deref()), (&[Box::from(A)][..], Some("n")));
-    let action = Action::Create { shape: swaplet_core::warm::pod::Shape::InPlace, images, number: 1 };
-    node.answers(&action, Answer::Pod(Box::new(pod("v", A, None, &running("c0", A)))));
+    let Some(Action::Create {
+        images, number: 1, ..
+    }) = node.step()
+    else {
+        panic!("no other pod")
+    };
+    assert_eq!(
+        (&images[..], node.warming.waits().first_stuck.as_deref()),
+        (&[Box::from(A)][..], Some("n"))
+    );
+    let action = Action::Create {
+        shape: swaplet_core::warm::pod::Shape::InPlace,
+        images,
+        number: 1,
+    };
+    node.answers(
+        &action,
+        Answer::Pod(Box::new(pod("v", A, None, &running("c0", A)))),
+    );
     // What is told of the old one later changes nothing, and its end is the end of the message.
     node.sees(going("u")).swaps("v", A, B, "c0").assert_silent();
     node.warming.pod_is_gone("u", node.now);
     node.assert_silent();
-    assert_eq!((node.warming.waits().stuck, node.warming.active().count()), (0, 1));
+    assert_eq!(
+        (node.warming.waits().stuck, node.warming.active().count()),
+        (0, 1)
+    );
 }
 
 /// Statuses are counted only then.
@@ -237,7 +413,17 @@ fn bug9_where_nothing_happens_nothing_has_changed() {
     assert!(node.warming.take_changed());
     node.after(1).assert_silent();
     node.warming.pod_is_gone("of somebody else", node.now);
-    assert_eq!(node.warming.hear("of somebody else", &Pulled { image: A.into(), took: None, bytes: None }), None);
+    assert_eq!(
+        node.warming.hear(
+            "of somebody else",
+            &Pulled {
+                image: A.into(),
+                took: None,
+                bytes: None
+            }
+        ),
+        None
+    );
     assert!(!node.warming.take_changed());
     node.sees(pod("u", A, None, &running("c0", A)));
     assert!(node.warming.take_changed());

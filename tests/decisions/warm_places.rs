@@ -24,7 +24,13 @@ fn warmers() -> Warmers {
 }
 
 fn in_place() -> Value {
-    write::pod(&warmers(), "node", Shape::InPlace, &["r.example/a:1".into()], 1)
+    write::pod(
+        &warmers(),
+        "node",
+        Shape::InPlace,
+        &["r.example/a:1".into()],
+        1,
+    )
 }
 
 /// A folder can be covered by a volume of the image; a file at the root cannot.
@@ -33,21 +39,34 @@ fn a3_the_container_of_an_image_runs_one_file_that_is_mounted_at_the_root() {
     let pod = in_place();
     let warmer = &pod["spec"]["containers"][0];
     assert_eq!(warmer["command"], json!(["/.swaplet-warm"]));
-    assert_eq!(warmer["volumeMounts"], json!([{"name": "park", "mountPath": "/.swaplet-warm", "subPath": "park", "readOnly": true}]));
+    assert_eq!(
+        warmer["volumeMounts"],
+        json!([{"name": "park", "mountPath": "/.swaplet-warm", "subPath": "park", "readOnly": true}])
+    );
     let init = &pod["spec"]["initContainers"][0];
-    assert_eq!(init["command"], json!(["/swaplet/park", "--copy-self", "/.swaplet-warm/park"]));
-    assert_eq!(init["volumeMounts"], json!([{"name": "park", "mountPath": "/.swaplet-warm"}]));
+    assert_eq!(
+        init["command"],
+        json!(["/swaplet/park", "--copy-self", "/.swaplet-warm/park"])
+    );
+    assert_eq!(
+        init["volumeMounts"],
+        json!([{"name": "park", "mountPath": "/.swaplet-warm"}])
+    );
 }
 
 #[test]
 fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
     const ROLE: &str = "node-role.kubernetes.io/control-plane";
-    let labels = [(ROLE, ""), ("kubernetes.io/hostname", "n"), ("pool", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let labels = [(ROLE, ""), ("kubernetes.io/hostname", "n"), ("pool", "a")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()));
     let node = |is_control_plane: bool| TargetNode {
         uid: "u".into(),
         labels: BTreeMap::from(labels.clone()),
         ready: true,
-        shapes: Ok(Shapes { next: Shape::InPlace, fallback: None }),
+        shapes: Ok(Shapes {
+            next: Shape::InPlace,
+            fallback: None,
+        }),
         has_image_caches: false,
         is_control_plane,
     };
@@ -55,33 +74,70 @@ fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
         let selector: LabelSelector = serde_json::from_value(selector).unwrap();
         Targets::Labels(Selector::try_from(selector).unwrap())
     };
-    let wanted = |targets: &Targets, is_control_plane: bool| wants(targets, "n", &node(is_control_plane), &BTreeSet::from(["n".into()]));
+    let wanted = |targets: &Targets, is_control_plane: bool| {
+        wants(
+            targets,
+            "n",
+            &node(is_control_plane),
+            &BTreeSet::from(["n".into()]),
+        )
+    };
     for (selector, on_control_plane) in [
         (json!({}), false),
         (json!({"matchLabels": {"pool": "a"}}), false),
-        (json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]}), false),
-        (json!({"matchExpressions": [{"key": ROLE, "operator": "Exists"}]}), true),
+        (
+            json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]}),
+            false,
+        ),
+        (
+            json!({"matchExpressions": [{"key": ROLE, "operator": "Exists"}]}),
+            true,
+        ),
         (json!({"matchLabels": {ROLE: ""}}), true),
-        (json!({"matchLabels": {"kubernetes.io/hostname": "n"}}), true),
+        (
+            json!({"matchLabels": {"kubernetes.io/hostname": "n"}}),
+            true,
+        ),
     ] {
         let targets = selected(selector.clone());
-        assert_eq!((wanted(&targets, true), wanted(&targets, false)), (on_control_plane, true), "{selector}");
+        assert_eq!(
+            (wanted(&targets, true), wanted(&targets, false)),
+            (on_control_plane, true),
+            "{selector}"
+        );
     }
-    let absent = selected(json!({"matchExpressions": [{"key": "node-role.kubernetes.io/master", "operator": "DoesNotExist"}]}));
-    assert!(!wanted(&absent, true), "to leave a role out is not to name it");
-    assert!(wanted(&Targets::Names(BTreeSet::from(["n".into()])), true), "a name is a name");
-    assert!(wanted(&Targets::Pods(Selector::default()), true), "where the pods of the job's namespace are");
+    let absent = selected(
+        json!({"matchExpressions": [{"key": "node-role.kubernetes.io/master", "operator": "DoesNotExist"}]}),
+    );
+    assert!(
+        !wanted(&absent, true),
+        "to leave a role out is not to name it"
+    );
+    assert!(
+        wanted(&Targets::Names(BTreeSet::from(["n".into()])), true),
+        "a name is a name"
+    );
+    assert!(
+        wanted(&Targets::Pods(Selector::default()), true),
+        "where the pods of the job's namespace are"
+    );
 }
 
 /// A Service may select its labels, and so may a workload.
 #[test]
 fn i9_a_warmer_pod_is_never_ready_and_is_owned_by_its_job_where_that_is_in_its_namespace() {
-    assert_eq!(in_place()["spec"]["readinessGates"], json!([{"conditionType": "swaplet.io/never-ready"}]));
+    assert_eq!(
+        in_place()["spec"]["readinessGates"],
+        json!([{"conditionType": "swaplet.io/never-ready"}])
+    );
     assert!(in_place()["metadata"]["ownerReferences"].is_null());
     let job = Some(("w".into(), "uid".into()));
-    let owned = Warmers { job, owner: Some((JobKind::ImageListPullJob, "l".into())), ..warmers() };
+    let owned = Warmers {
+        job,
+        owner: Some((JobKind::ImageListPullJob, "l".into())),
+        ..warmers()
+    };
     let pod = write::pod(&owned, "node", Shape::InPlace, &["r.example/a:1".into()], 1);
-    let owner =
-        json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImageListPullJob", "name": "l", "uid": "uid", "controller": true}]);
+    let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImageListPullJob", "name": "l", "uid": "uid", "controller": true}]);
     assert_eq!(pod["metadata"]["ownerReferences"], owner);
 }

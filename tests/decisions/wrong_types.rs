@@ -1,4 +1,5 @@
-//! Fields of JSON types that Kubernetes does not allow for them: told where it matters, and never a wrong write.
+//! Fields of JSON types that Kubernetes does not allow for them: told where it matters, and never a
+//! wrong write.
 
 use serde_json::{Value, json};
 use swaplet_core::report::reason::Reason;
@@ -7,7 +8,9 @@ use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, read, si
 use crate::expect::{EXIT, Life, assert_silent};
 
 fn ready() -> PodBuilder {
-    pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running())
+    pod("Never")
+        .with(main_container("main").ended(0))
+        .with(sidecar("sidecar").running())
 }
 
 /// Every place of a pod that is read.
@@ -55,10 +58,19 @@ fn put(json: &mut Value, place: &str, value: Value) {
 }
 
 fn wrong_values() -> [Value; 7] {
-    [Value::Null, json!(true), json!(-1), json!(0.5), json!("text"), json!(["x", null]), json!({"x": {}})]
+    [
+        Value::Null,
+        json!(true),
+        json!(-1),
+        json!(0.5),
+        json!("text"),
+        json!(["x", null]),
+        json!({"x": {}}),
+    ]
 }
 
-/// I1, I2: whatever has the wrong type, only a marked container beside a main that is done is ever written.
+/// I1, I2: whatever has the wrong type, only a marked container beside a main that is done is ever
+/// written.
 #[test]
 fn any_wrong_type_in_any_field_leaves_at_most_the_right_swap() {
     for place in PLACES {
@@ -67,7 +79,13 @@ fn any_wrong_type_in_any_field_leaves_at_most_the_right_swap() {
             put(&mut json, place, value.clone());
             let pod = read(json).expect("the address is intact");
             let decision = Life::new().sees_pod(&pod);
-            assert!(decision.swaps().iter().all(|swap| swap.index == 1 && *swap.to == *EXIT), "{place} = {value}: {decision:?}");
+            assert!(
+                decision
+                    .swaps()
+                    .iter()
+                    .all(|swap| swap.index == 1 && *swap.to == *EXIT),
+                "{place} = {value}: {decision:?}"
+            );
             assert!(decision.swaps().len() <= 1, "{place} = {value}");
         }
     }
@@ -76,11 +94,12 @@ fn any_wrong_type_in_any_field_leaves_at_most_the_right_swap() {
 /// The same while the main runs: nothing of the wrong type may pass for its end.
 #[test]
 fn any_wrong_type_in_any_field_of_a_running_pod_writes_nothing() {
-    // Without its name, or as no object at all, container 0 is no main any more: but then the pod is told as malformed.
+    // Without its name, or as no object at all, container 0 is no main any more: but then the pod
+    // is told as malformed.
     for place in PLACES {
-        for value in
-            wrong_values().into_iter().filter(|value| *place != *"/status/containerStatuses/0/state/terminated" || !value.is_object())
-        {
+        for value in wrong_values().into_iter().filter(|value| {
+            *place != *"/status/containerStatuses/0/state/terminated" || !value.is_object()
+        }) {
             let mut json = ready().but("main", ContainerBuilder::running).json();
             put(&mut json, place, value.clone());
             let decision = Life::new().sees_pod(&read(json).expect("the address is intact"));
@@ -106,7 +125,15 @@ fn a_wrong_type_where_roles_and_ends_are_read_is_told() {
         let mut json = ready().json();
         put(&mut json, place, json!("text"));
         let decision = Life::new().sees_pod(&read(json).unwrap());
-        assert_eq!(decision.reports.iter().map(|report| report.reason).collect::<Vec<_>>(), [Reason::PodMalformed], "{place}");
+        assert_eq!(
+            decision
+                .reports
+                .iter()
+                .map(|report| report.reason)
+                .collect::<Vec<_>>(),
+            [Reason::PodMalformed],
+            "{place}"
+        );
         assert_eq!(decision.swaps(), vec![], "{place}");
     }
 }
@@ -115,6 +142,14 @@ fn a_wrong_type_where_roles_and_ends_are_read_is_told() {
 #[test]
 fn a_wrong_type_in_the_status_of_an_unmarked_pod_is_silent() {
     let foreign = pod("Never").with(main_container("main").ended(0));
-    assert_silent(&foreign.clone().phase("Running").set("/status/phase", 5), Reason::NoSidecar);
-    assert_silent(&foreign.set("/status/conditions", "text").set("/spec/restartPolicy", 5), Reason::NoSidecar);
+    assert_silent(
+        &foreign.clone().phase("Running").set("/status/phase", 5),
+        Reason::NoSidecar,
+    );
+    assert_silent(
+        &foreign
+            .set("/status/conditions", "text")
+            .set("/spec/restartPolicy", 5),
+        Reason::NoSidecar,
+    );
 }

@@ -3,8 +3,11 @@
 use serde_json::Value;
 
 const REQUESTS: &str = include_str!("../../deploy/crds/containerrecreaterequests.yaml");
-const CRDS: [&str; 3] =
-    [REQUESTS, include_str!("../../deploy/crds/imagepulljobs.yaml"), include_str!("../../deploy/crds/imagelistpulljobs.yaml")];
+const CRDS: [&str; 3] = [
+    REQUESTS,
+    include_str!("../../deploy/crds/imagepulljobs.yaml"),
+    include_str!("../../deploy/crds/imagelistpulljobs.yaml"),
+];
 
 /// Each schema in a schema, with where it is.
 fn schemas<'a>(at: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>) {
@@ -19,20 +22,36 @@ fn schemas<'a>(at: &str, schema: &'a Value, found: &mut Vec<(String, &'a Value)>
 /// Of each version that is served.
 fn versions(crd: &str) -> Vec<Value> {
     let crd: Value = serde_saphyr::from_str(crd).unwrap();
-    crd["spec"]["versions"].as_array().unwrap().iter().map(|version| version["schema"]["openAPIV3Schema"].clone()).collect()
+    crd["spec"]["versions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| version["schema"]["openAPIV3Schema"].clone())
+        .collect()
 }
 
-/// `format: int32` alone is not enforced, and one object with a larger number breaks every client that lists them into an int32.
+/// `format: int32` alone is not enforced, and one object with a larger number breaks every client
+/// that lists them into an int32.
 #[test]
 fn d5_numbers_fit_into_what_clients_read_them_into() {
     for schema in CRDS.into_iter().flat_map(versions) {
         let mut found = Vec::new();
         schemas("", &schema, &mut found);
-        let numbers: Vec<_> = found.iter().filter(|(_, schema)| schema["format"] == "int32").collect();
+        let numbers: Vec<_> = found
+            .iter()
+            .filter(|(_, schema)| schema["format"] == "int32")
+            .collect();
         assert!(numbers.len() >= 5, "{numbers:?}");
         for (at, schema) in numbers {
-            let bound = |name: &str| schema[name].as_i64().unwrap_or_else(|| panic!("{at} has no {name}"));
-            assert!(bound("minimum") >= i32::MIN.into() && bound("maximum") <= i32::MAX.into(), "{at}");
+            let bound = |name: &str| {
+                schema[name]
+                    .as_i64()
+                    .unwrap_or_else(|| panic!("{at} has no {name}"))
+            };
+            assert!(
+                bound("minimum") >= i32::MIN.into() && bound("maximum") <= i32::MAX.into(),
+                "{at}"
+            );
         }
     }
 }
@@ -43,22 +62,43 @@ fn d3_keys_and_values_of_selectors_are_those_of_labels() {
     for schema in CRDS.into_iter().skip(1).flat_map(versions) {
         let mut found = Vec::new();
         schemas("", &schema, &mut found);
-        let expressions: Vec<_> = found.iter().filter(|(at, _)| at.ends_with("matchExpressions[]")).collect();
+        let expressions: Vec<_> = found
+            .iter()
+            .filter(|(at, _)| at.ends_with("matchExpressions[]"))
+            .collect();
         assert!(!expressions.is_empty());
         for (at, schema) in expressions {
-            let (key, values) = (&schema["properties"]["key"], &schema["properties"]["values"]["items"]);
-            assert!(key["pattern"].is_string() && values["pattern"].is_string(), "{at}");
+            let (key, values) = (
+                &schema["properties"]["key"],
+                &schema["properties"]["values"]["items"],
+            );
+            assert!(
+                key["pattern"].is_string() && values["pattern"].is_string(),
+                "{at}"
+            );
         }
     }
 }
 
-/// What the API server checks of them is shown on a real one by `the_crd_refuses_what_openkruises_webhook_refuses`.
+/// What the API server checks of them is shown on a real one by
+/// `the_crd_refuses_what_openkruises_webhook_refuses`.
 #[test]
 fn b5_d3_the_order_of_the_containers_stays_and_names_of_pods_are_names() {
     let schema = versions(REQUESTS).remove(0);
     let spec = &schema["properties"]["spec"];
-    let rules: Vec<_> = spec["x-kubernetes-validations"].as_array().unwrap().iter().map(|rule| rule["rule"].as_str().unwrap()).collect();
-    assert!(rules.contains(&"self.containers.map(c, c.name) == oldSelf.containers.map(c, c.name)"), "{rules:?}");
+    let rules: Vec<_> = spec["x-kubernetes-validations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["rule"].as_str().unwrap())
+        .collect();
+    assert!(
+        rules.contains(&"self.containers.map(c, c.name) == oldSelf.containers.map(c, c.name)"),
+        "{rules:?}"
+    );
     let name = &spec["properties"]["podName"];
-    assert_eq!((&name["maxLength"], name["pattern"].as_str().is_some()), (&253.into(), true));
+    assert_eq!(
+        (&name["maxLength"], name["pattern"].as_str().is_some()),
+        (&253.into(), true)
+    );
 }

@@ -15,7 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::sample::Sample;
 
-/// One metric, under the name by which it is queried; a histogram without `_bucket`, `_sum` and `_count`.
+/// One metric, under the name by which it is queried; a histogram without `_bucket`, `_sum` and
+/// `_count`.
 #[derive(Debug, Default)]
 pub struct Family {
     /// `counter`, `gauge`, `histogram` or `info`.
@@ -35,10 +36,16 @@ impl Exposition {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         // A family without a sample is not exposed.
-        Reason::ALL.into_iter().for_each(|reason| metrics.kept(reason, 1));
+        Reason::ALL
+            .into_iter()
+            .for_each(|reason| metrics.kept(reason, 1));
         metrics.sends("pods").answered("applied");
         let _age = metrics.watch_ages.begin("pods");
-        let timed = Timed { after: Duration::from_secs(2), method: Method::Swap, class: NodeClass::Kubelet };
+        let timed = Timed {
+            after: Duration::from_secs(2),
+            method: Method::Swap,
+            class: NodeClass::Kubelet,
+        };
         metrics.written_after(timed);
         metrics.ended_after(timed);
         metrics.pulled(Duration::from_secs(2));
@@ -47,8 +54,15 @@ impl Exposition {
 
     fn read(text: &str) -> Self {
         let samples = Sample::all(text);
-        assert!(samples.iter().all(|sample| sample.value.is_finite()), "{text}");
-        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(|line| family(line, &samples)).collect();
+        assert!(
+            samples.iter().all(|sample| sample.value.is_finite()),
+            "{text}"
+        );
+        let families = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .map(|line| family(line, &samples))
+            .collect();
         Self { families, samples }
     }
 }
@@ -61,9 +75,20 @@ fn family(line: &str, samples: &[Sample]) -> (String, Family) {
         "info" => format!("{name}_info"),
         _ => name.to_owned(),
     };
-    let of_it = samples.iter().filter(|sample| sample.name.strip_suffix("_bucket").unwrap_or(&sample.name) == name);
-    let labels: BTreeSet<_> = of_it.flat_map(|sample| sample.labels.keys().cloned()).filter(|label| label != "le").collect();
-    (name, Family { kind: kind.to_owned(), labels: labels.into_iter().collect() })
+    let of_it = samples
+        .iter()
+        .filter(|sample| sample.name.strip_suffix("_bucket").unwrap_or(&sample.name) == name);
+    let labels: BTreeSet<_> = of_it
+        .flat_map(|sample| sample.labels.keys().cloned())
+        .filter(|label| label != "le")
+        .collect();
+    (
+        name,
+        Family {
+            kind: kind.to_owned(),
+            labels: labels.into_iter().collect(),
+        },
+    )
 }
 
 /// Over HTTP, as Prometheus does it.
@@ -72,11 +97,17 @@ async fn scrape(registry: Registry) -> String {
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(serve(listener, Arc::new(registry), Health::default()));
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: swaplet\r\nConnection: close\r\n\r\n").await.unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: swaplet\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     server.abort();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/openmetrics-text"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 200") && head.contains("application/openmetrics-text"),
+        "{head}"
+    );
     body.to_owned()
 }

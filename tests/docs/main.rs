@@ -1,6 +1,11 @@
-//! The documents: what is generated is up to date, links lead somewhere, and what lists something lists all of it.
+//! The documents: what is generated is up to date, links lead somewhere, and what lists something
+//! lists all of it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a step of a test that fails is a panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a step of a test that fails is a panic"
+)]
 
 mod command_line;
 mod crds;

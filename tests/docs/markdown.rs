@@ -26,7 +26,15 @@ pub fn documents() -> BTreeMap<PathBuf, Document> {
     let root = root();
     let mut files = Vec::new();
     collect(root, ".md", &mut files);
-    files.into_iter().map(|file| (file.strip_prefix(root).unwrap().to_owned(), Document::read(&file))).collect()
+    files
+        .into_iter()
+        .map(|file| {
+            (
+                file.strip_prefix(root).unwrap().to_owned(),
+                Document::read(&file),
+            )
+        })
+        .collect()
 }
 
 pub fn root() -> &'static Path {
@@ -51,12 +59,15 @@ pub fn collect(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
 
 impl Document {
     pub fn read(file: &Path) -> Self {
-        let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let text =
+            fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let mut document = Self::default();
         let mut heading: Option<(HeadingLevel, String)> = None;
         for event in Parser::new_ext(&text, Options::ENABLE_TABLES) {
             match event {
-                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => document.links.push(dest_url.to_string()),
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    document.links.push(dest_url.to_string())
+                }
                 Event::Start(Tag::Heading { level, .. }) => heading = Some((level, String::new())),
                 Event::Text(words) | Event::Code(words) => {
                     if let Some((_, text)) = &mut heading {
@@ -74,10 +85,26 @@ impl Document {
     }
 
     fn add_heading(&mut self, level: HeadingLevel, text: String) {
-        let kept = text.to_lowercase().chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter)).collect::<String>();
+        let kept = text
+            .to_lowercase()
+            .chars()
+            .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+            .collect::<String>();
         let anchor = kept.replace(' ', "-");
-        let same = self.headings.iter().filter(|heading| heading.text == text).count();
-        let anchor = if same == 0 { anchor } else { format!("{anchor}-{same}") };
-        self.headings.push(Heading { level, text, anchor });
+        let same = self
+            .headings
+            .iter()
+            .filter(|heading| heading.text == text)
+            .count();
+        let anchor = if same == 0 {
+            anchor
+        } else {
+            format!("{anchor}-{same}")
+        };
+        self.headings.push(Heading {
+            level,
+            text,
+            anchor,
+        });
     }
 }

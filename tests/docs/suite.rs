@@ -1,4 +1,5 @@
-//! How OpenKruise's own tests end against swaplet: the tables of `docs/parity.md` are made of what `./test long` compares its runs with.
+//! How OpenKruise's own tests end against swaplet: the tables of `docs/parity.md` are made of what
+//! `./test long` compares its runs with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,7 +8,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-const BEGIN: &str = "<!-- Made of e2e/openkruise-suite/result.json and reasons.yaml by tests/docs/suite.rs. -->\n";
+const BEGIN: &str =
+    "<!-- Made of e2e/openkruise-suite/result.json and reasons.yaml by tests/docs/suite.rs. -->\n";
 const END: &str = "<!-- Made so far. -->";
 
 /// How one of the tests ended.
@@ -62,7 +64,12 @@ fn reasons() -> Reasons {
 
 /// The tables. What is left out has a letter.
 fn tables(results: &[Ended], reasons: &Reasons) -> String {
-    let letters: BTreeMap<&str, char> = reasons.left_out.keys().map(String::as_str).zip('A'..='Z').collect();
+    let letters: BTreeMap<&str, char> = reasons
+        .left_out
+        .keys()
+        .map(String::as_str)
+        .zip('A'..='Z')
+        .collect();
     let count = |which: fn(&Ended) -> bool| results.iter().filter(|ended| which(ended)).count();
     let mut text = format!(
         "\nOf {} tests {} pass as they are, {} pass without what differs on purpose, and {} fail.\n\n",
@@ -73,15 +80,37 @@ fn tables(results: &[Ended], reasons: &Reasons) -> String {
     );
     text.push_str("| test | as it is | left out | then |\n|---|---|---|---|\n");
     for ended in results {
-        let failed = |step: &Option<String>| format!("fails in \"{}\"", step.as_deref().unwrap_or_default());
-        let first = if ended.passed { "passes".to_owned() } else { failed(&ended.failed_in) };
+        let failed =
+            |step: &Option<String>| format!("fails in \"{}\"", step.as_deref().unwrap_or_default());
+        let first = if ended.passed {
+            "passes".to_owned()
+        } else {
+            failed(&ended.failed_in)
+        };
         let (left_out, then) = ended.again.as_ref().map_or_else(Default::default, |again| {
-            let left_out: Vec<_> = again.left_out.iter().map(|what| letters[&**what].to_string()).collect();
-            let then = if again.passed { "passes".to_owned() } else { failed(&again.failed_in) };
+            let left_out: Vec<_> = again
+                .left_out
+                .iter()
+                .map(|what| letters[&**what].to_string())
+                .collect();
+            let then = if again.passed {
+                "passes".to_owned()
+            } else {
+                failed(&again.failed_in)
+            };
             (left_out.join(", "), then)
         });
-        let why = reasons.fails.get(&ended.title()).map(|why| format!(": {why}")).unwrap_or_default();
-        writeln!(text, "| {} | {first} | {left_out} | {then}{why} |", ended.title()).unwrap();
+        let why = reasons
+            .fails
+            .get(&ended.title())
+            .map(|why| format!(": {why}"))
+            .unwrap_or_default();
+        writeln!(
+            text,
+            "| {} | {first} | {left_out} | {then}{why} |",
+            ended.title()
+        )
+        .unwrap();
     }
     text.push_str("\n| | left out | why |\n|---|---|---|\n");
     for (what, why) in &reasons.left_out {
@@ -106,22 +135,47 @@ fn the_table_of_openkruises_own_tests_is_what_their_run_gave() {
         fs::write(path, format!("{before}{BEGIN}{tables}{END}{after}")).unwrap();
         return;
     }
-    assert!(made == tables, "docs/parity.md: SWAPLET_UPDATE_DOCS=1 cargo test --test docs");
+    assert!(
+        made == tables,
+        "docs/parity.md: SWAPLET_UPDATE_DOCS=1 cargo test --test docs"
+    );
 }
 
 /// Nothing differs, fails or is left out without a reason, and no reason is there for nothing.
 #[test]
 fn what_differs_in_openkruises_own_tests_has_a_reason() {
     let (results, reasons) = (results(), reasons());
-    let left_out = results.iter().filter_map(|ended| ended.again.as_ref()).flat_map(|again| again.left_out.iter().cloned());
+    let left_out = results
+        .iter()
+        .filter_map(|ended| ended.again.as_ref())
+        .flat_map(|again| again.left_out.iter().cloned());
     let left_out: BTreeSet<_> = left_out.collect();
-    assert_eq!(left_out, reasons.left_out.into_keys().collect::<BTreeSet<_>>());
-    let failing = results.iter().filter(|ended| !ended.passes_in_the_end()).map(Ended::title);
-    assert_eq!(failing.collect::<BTreeSet<_>>(), reasons.fails.into_keys().collect::<BTreeSet<_>>());
+    assert_eq!(
+        left_out,
+        reasons.left_out.into_keys().collect::<BTreeSet<_>>()
+    );
+    let failing = results
+        .iter()
+        .filter(|ended| !ended.passes_in_the_end())
+        .map(Ended::title);
+    assert_eq!(
+        failing.collect::<BTreeSet<_>>(),
+        reasons.fails.into_keys().collect::<BTreeSet<_>>()
+    );
     for again in results.iter().filter_map(|ended| ended.again.as_ref()) {
-        assert!(!again.left_out.is_empty() || !again.passed, "a test that passes in the second run only by chance");
+        assert!(
+            !again.left_out.is_empty() || !again.passed,
+            "a test that passes in the second run only by chance"
+        );
     }
     let patch = read("e2e/modules/openkruise-suite/2-left-out.patch");
-    let words: BTreeSet<_> = patch.split("LeavesOut(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert_eq!(words, left_out.iter().map(String::as_str).collect::<BTreeSet<_>>());
+    let words: BTreeSet<_> = patch
+        .split("LeavesOut(\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert_eq!(
+        words,
+        left_out.iter().map(String::as_str).collect::<BTreeSet<_>>()
+    );
 }

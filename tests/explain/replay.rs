@@ -25,15 +25,29 @@ pub struct Replay {
 impl Replay {
     /// Answers on a loopback port for as long as the test runs.
     pub async fn start(file: &Path) -> Self {
-        let recorded = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let recorded = std::fs::read_to_string(file)
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let recorded: Value = serde_json::from_str(&as_of_now(&recorded)).unwrap();
-        let arguments = recorded["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect();
+        let arguments = recorded["arguments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| word.as_str().unwrap().to_owned())
+            .collect();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         write_kubeconfig(folder.path(), &listener.local_addr().unwrap().to_string());
         let writes = Arc::default();
-        tokio::spawn(serve(listener, Arc::new(recorded["answers"].clone()), Arc::clone(&writes)));
-        Self { arguments, folder, writes }
+        tokio::spawn(serve(
+            listener,
+            Arc::new(recorded["answers"].clone()),
+            Arc::clone(&writes),
+        ));
+        Self {
+            arguments,
+            folder,
+            writes,
+        }
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -57,7 +71,9 @@ fn as_of_now(recorded: &str) -> String {
         let (before, time) = rest.split_at(at);
         let (time, after) = time.split_at(TIME.len());
         let time: Timestamp = format!("{time}Z").parse().unwrap();
-        let time = Timestamp::from_second(time.as_second() + shift.as_secs()).unwrap().to_string();
+        let time = Timestamp::from_second(time.as_second() + shift.as_secs())
+            .unwrap()
+            .to_string();
         shifted.push_str(before);
         shifted.push_str(time.trim_end_matches('Z'));
         rest = after;
@@ -66,10 +82,19 @@ fn as_of_now(recorded: &str) -> String {
 }
 
 fn is_time(bytes: &[u8]) -> bool {
-    bytes.iter().zip(TIME.bytes()).all(|(byte, form)| if form == b'd' { byte.is_ascii_digit() } else { *byte == form })
+    bytes.iter().zip(TIME.bytes()).all(|(byte, form)| {
+        if form == b'd' {
+            byte.is_ascii_digit()
+        } else {
+            *byte == form
+        }
+    })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the recorded times are moved to the present")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the recorded times are moved to the present"
+)]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -96,25 +121,48 @@ async fn serve(listener: TcpListener, answers: Arc<Value>, writes: Arc<Mutex<Vec
     }
 }
 
-fn answer(request: &Request<Incoming>, answers: &Value, writes: &Mutex<Vec<String>>) -> Response<String> {
+fn answer(
+    request: &Request<Incoming>,
+    answers: &Value,
+    writes: &Mutex<Vec<String>>,
+) -> Response<String> {
     let path = request.uri().path();
     if request.method() != Method::GET {
-        writes.lock().unwrap().push(format!("{} {path}", request.method()));
+        writes
+            .lock()
+            .unwrap()
+            .push(format!("{} {path}", request.method()));
     }
-    if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+    if request
+        .uri()
+        .query()
+        .is_some_and(|query| query.contains("watch=true"))
+    {
         // A watch that nothing happens on.
         return Response::new(String::new());
     }
-    let body = answers.get(path).cloned().unwrap_or_else(|| not_found(path));
-    let code = body["code"].as_u64().filter(|_| body["kind"] == "Status").unwrap_or(200);
+    let body = answers
+        .get(path)
+        .cloned()
+        .unwrap_or_else(|| not_found(path));
+    let code = body["code"]
+        .as_u64()
+        .filter(|_| body["kind"] == "Status")
+        .unwrap_or(200);
     let mut response = Response::new(body.to_string());
     *response.status_mut() = StatusCode::from_u16(u16::try_from(code).unwrap()).unwrap();
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     response
 }
 
 fn not_found(path: &str) -> Value {
     let mut parts = path.rsplit('/');
-    let (name, resource) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (name, resource) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": format!("{resource} {name:?} not found")})
 }

@@ -25,24 +25,45 @@ pub struct Sample {
 
 /// All samples.
 pub fn all() -> Vec<Sample> {
-    let sample = |kind, value: Value| Sample { kind, text: value.to_string() };
-    let text = |kind, text: &str| Sample { kind, text: text.to_owned() };
+    let sample = |kind, value: Value| Sample {
+        kind,
+        text: value.to_string(),
+    };
+    let text = |kind, text: &str| Sample {
+        kind,
+        text: text.to_owned(),
+    };
     vec![
         sample(Kind::Pod, pod()),
         sample(Kind::Pod, doubling()),
         sample(Kind::Pod, mounts()),
-        sample(Kind::Job, json!({"metadata": metadata(), "spec": {"backoffLimit": 6}})),
+        sample(
+            Kind::Job,
+            json!({"metadata": metadata(), "spec": {"backoffLimit": 6}}),
+        ),
         sample(Kind::Node, node()),
         sample(Kind::Request, request()),
         sample(Kind::PullJob, pull_job()),
-        sample(Kind::Manifest, json!({"kind": "List", "items": [pod(), {"kind": "Job", "spec": {"template": {"spec": pod()["spec"]}}}]})),
-        text(Kind::Manifest, "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nkind: Pod\nspec: {containers: [{name: *c}]}\n"),
+        sample(
+            Kind::Manifest,
+            json!({"kind": "List", "items": [pod(), {"kind": "Job", "spec": {"template": {"spec": pod()["spec"]}}}]}),
+        ),
+        text(
+            Kind::Manifest,
+            "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nkind: Pod\nspec: {containers: [{name: *c}]}\n",
+        ),
         text(
             Kind::Config,
             "exit-image: registry.example/exit:v1\nexit-images: [\"registry.example/exit/*\"]\nterminate: true\nlog-format: json\n",
         ),
-        sample(Kind::Config, json!({"exit-image": "registry.example/exit:v1", "exit-images": ["a", "b"], "restart": true})),
-        text(Kind::Image, "registry.example:5000/team/app:v1@sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc"),
+        sample(
+            Kind::Config,
+            json!({"exit-image": "registry.example/exit:v1", "exit-images": ["a", "b"], "restart": true}),
+        ),
+        text(
+            Kind::Image,
+            "registry.example:5000/team/app:v1@sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc",
+        ),
         text(Kind::Image, "busybox"),
         sample(Kind::Image, json!("UPPER/case:1")),
         sample(
@@ -50,10 +71,19 @@ pub fn all() -> Vec<Sample> {
             json!({"main": {"containerID": "c", "restartCount": 0, "startedAt": "2026-01-01T00:00:00Z",
             "intent": {"from": "app:1", "to": "app:1@sha256:0", "generation": 3, "back": "x", "parking": "back"}}}),
         ),
-        sample(Kind::Annotation, json!({"pod": "u", "name": "r", "request": "ru", "park": "park:1", "images": {"main": "app:1"}})),
-        text(Kind::Annotation, "app=configmap/settings,secret-metadata/tls; log=configmap/a"),
+        sample(
+            Kind::Annotation,
+            json!({"pod": "u", "name": "r", "request": "ru", "park": "park:1", "images": {"main": "app:1"}}),
+        ),
+        text(
+            Kind::Annotation,
+            "app=configmap/settings,secret-metadata/tls; log=configmap/a",
+        ),
         text(Kind::Annotation, "app in (a, b),!old,tier=web"),
-        text(Kind::Registry, "HTTP/1.1 429 X\nretry-after: 18446744073709551615\ncontent-length: 2\nconnection: close\n\n{}"),
+        text(
+            Kind::Registry,
+            "HTTP/1.1 429 X\nretry-after: 18446744073709551615\ncontent-length: 2\nconnection: close\n\n{}",
+        ),
         text(
             Kind::Registry,
             "HTTP/1.1 429 X\ndate: Sun, 06 Nov 1994 08:49:30 GMT\nretry-after: Wed, 29 Dec 9999 00:00:00 GMT\ncontent-length: 0\n\n",
@@ -70,7 +100,10 @@ pub fn all() -> Vec<Sample> {
             Kind::Registry,
             "HTTP/1.1 200 X\ndocker-content-digest: sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc\ncontent-length: 2\nconnection: close\n\n{}",
         ),
-        text(Kind::Registry, "HTTP/1.1 202 X\nlocation: http://127.0.0.1:1/upload?a=b\ncontent-length: 0\nconnection: close\n\n"),
+        text(
+            Kind::Registry,
+            "HTTP/1.1 202 X\nlocation: http://127.0.0.1:1/upload?a=b\ncontent-length: 0\nconnection: close\n\n",
+        ),
     ]
 }
 
@@ -116,11 +149,16 @@ fn pod() -> Value {
 fn doubling() -> Value {
     let mut pod = pod();
     let side = &mut pod["spec"]["containers"][1];
-    let doubled = (1..=32).map(|level| json!({"name": format!("A{level}"), "value": format!("$(A{0})$(A{0})", level - 1)}));
-    side["env"] = [json!({"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}), json!({"name": "A0", "value": "aaaaaaaa"})]
-        .into_iter()
-        .chain(doubled)
-        .collect();
+    let doubled = (1..=32).map(
+        |level| json!({"name": format!("A{level}"), "value": format!("$(A{0})$(A{0})", level - 1)}),
+    );
+    side["env"] = [
+        json!({"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}),
+        json!({"name": "A0", "value": "aaaaaaaa"}),
+    ]
+    .into_iter()
+    .chain(doubled)
+    .collect();
     side["command"] = json!(["$(A32)"]);
     pod
 }
@@ -128,8 +166,9 @@ fn doubling() -> Value {
 /// Finding A7: mounts below a program.
 fn mounts() -> Value {
     let mut pod = pod();
-    pod["spec"]["containers"][1]["volumeMounts"] =
-        (0..900).map(|number| json!({"name": "v", "mountPath": format!("/bin/sh/{number}")})).collect();
+    pod["spec"]["containers"][1]["volumeMounts"] = (0..900)
+        .map(|number| json!({"name": "v", "mountPath": format!("/bin/sh/{number}")}))
+        .collect();
     pod
 }
 

@@ -1,9 +1,15 @@
-//! Every decoder, on objects that somebody has made to end the controller: none panics, and none takes more memory than its input is worth.
+//! Every decoder, on objects that somebody has made to end the controller: none panics, and none
+//! takes more memory than its input is worth.
 //!
-//! What it does follows from its seed, which it prints: `SWAPLET_SEED=NUMBER cargo test --test fuzz` does the same again, for
-//! `SWAPLET_FUZZ_SECONDS` (10).
+//! What it does follows from its seed, which it prints: `SWAPLET_SEED=NUMBER cargo test --test
+//! fuzz` does the same again, for `SWAPLET_FUZZ_SECONDS` (10).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 mod corpus;
 mod mutate;
@@ -20,17 +26,23 @@ use self::corpus::{Kind, Sample};
 use self::random::Random;
 use self::targets::Target;
 
-/// Counts what is allocated. One test alone runs in this program, so all of it is for what it decodes.
+/// Counts what is allocated. One test alone runs in this program, so all of it is for what it
+/// decodes.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What a decoder and the decisions about what it has read may allocate in all, so at once as well: so much for each byte of the input.
+/// What a decoder and the decisions about what it has read may allocate in all, so at once as well:
+/// so much for each byte of the input.
 const PER_BYTE: usize = 128;
 /// And so much besides.
 const BESIDES: usize = 2 << 20;
 
 fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |value| value.parse().unwrap_or_else(|_| panic!("{variable} is no number: {value}")))
+    std::env::var(variable).map_or(otherwise, |value| {
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {value}"))
+    })
 }
 
 /// Does one thing with a text, and fails where that takes too much.
@@ -40,17 +52,27 @@ fn check(target: &Target, text: &str) {
     let taken = region.change().bytes_allocated;
     let most = target.most.unwrap_or(PER_BYTE * text.len() + BESIDES);
     let start: String = text.chars().take(2_000).collect();
-    assert!(taken <= most, "{}: {taken} bytes for {} bytes of input: {start}", target.name, text.len());
+    assert!(
+        taken <= most,
+        "{}: {taken} bytes for {} bytes of input: {start}",
+        target.name,
+        text.len()
+    );
 }
 
 fn check_all(kind: Kind, text: &str) {
-    targets::of(kind).iter().for_each(|target| check(target, text));
+    targets::of(kind)
+        .iter()
+        .for_each(|target| check(target, text));
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it ends after so many seconds")]
 fn nothing_that_is_read_ends_or_stalls_its_reader() {
-    let (seconds, seed) = (number("SWAPLET_FUZZ_SECONDS", 10), number("SWAPLET_SEED", u64::from(std::process::id())));
+    let (seconds, seed) = (
+        number("SWAPLET_FUZZ_SECONDS", 10),
+        number("SWAPLET_SEED", u64::from(std::process::id())),
+    );
     println!("SWAPLET_SEED={seed} for {seconds} s");
     let (start, mut random, mut count) = (Instant::now(), Random::new(seed), 0_u64);
     let samples = corpus::all();
@@ -62,7 +84,11 @@ fn nothing_that_is_read_ends_or_stalls_its_reader() {
         let text = mutate::mutated(&sample.text, &mut random);
         // The last thing printed is what has ended the process, where one did.
         if std::env::var_os("SWAPLET_FUZZ_SHOW").is_some() {
-            println!("{count} {:?} {}", sample.kind, text.chars().take(400).collect::<String>());
+            println!(
+                "{count} {:?} {}",
+                sample.kind,
+                text.chars().take(400).collect::<String>()
+            );
         }
         check_all(sample.kind, &text);
         count += 1;

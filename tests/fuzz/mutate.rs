@@ -85,7 +85,9 @@ fn change(value: &mut Value, left: &mut Option<usize>, random: &mut Random) {
     }
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| change(item, left, random)),
-        Value::Object(members) => members.values_mut().for_each(|member| change(member, left, random)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| change(member, left, random)),
         _ => {}
     }
 }
@@ -100,7 +102,12 @@ fn instead(value: &Value, random: &mut Random) -> Value {
         (Value::Array(items), 5) => items.iter().cloned().chain(doubling(random)).collect(),
         (Value::Object(members), 0..=3) => {
             let more = (0..many(random)).map(|number| (format!("k{number}"), json!("v")));
-            members.clone().into_iter().chain(more).collect::<Map<_, _>>().into()
+            members
+                .clone()
+                .into_iter()
+                .chain(more)
+                .collect::<Map<_, _>>()
+                .into()
         }
         (Value::String(text), 0..=3) => long(text, random),
         (_, 4) => nested(random),
@@ -112,9 +119,19 @@ fn instead(value: &Value, random: &mut Random) -> Value {
 fn leaf(random: &mut Random) -> Value {
     match random.below(6) {
         0 => random
-            .one_of(&[json!(i64::MAX), json!(i64::MIN), json!(u64::MAX), json!(-1), json!(1e308), json!(0.5), json!(4_294_967_296_u64)])
+            .one_of(&[
+                json!(i64::MAX),
+                json!(i64::MIN),
+                json!(u64::MAX),
+                json!(-1),
+                json!(1e308),
+                json!(0.5),
+                json!(4_294_967_296_u64),
+            ])
             .clone(),
-        1 => random.one_of(&[json!(null), json!(true), json!({}), json!([])]).clone(),
+        1 => random
+            .one_of(&[json!(null), json!(true), json!({}), json!([])])
+            .clone(),
         2 => long("a", random),
         _ => (*random.one_of(&TEXTS)).into(),
     }
@@ -123,7 +140,11 @@ fn leaf(random: &mut Random) -> Value {
 /// Just beyond a bound, or far beyond all of them.
 fn long(text: &str, random: &mut Random) -> Value {
     let length = *random.one_of(&[256, 1_025, 4_097, 33_000, 131_073, 131_073, 1_000_000]);
-    let unit = if text.is_empty() || random.once_in(2) { *random.one_of(&["a", "/a", "a:", "$(A)", "\u{e9}", "$(", ","]) } else { text };
+    let unit = if text.is_empty() || random.once_in(2) {
+        *random.one_of(&["a", "/a", "a:", "$(A)", "\u{e9}", "$(", ","])
+    } else {
+        text
+    };
     unit.repeat(length / unit.len() + 1).into()
 }
 
@@ -133,25 +154,41 @@ fn many(random: &mut Random) -> usize {
 
 fn nested(random: &mut Random) -> Value {
     let is_list = random.once_in(2);
-    (0..random.below(120)).fold(json!("x"), |inner, _| if is_list { json!([inner]) } else { json!({"spec": inner}) })
+    (0..random.below(120)).fold(json!("x"), |inner, _| {
+        if is_list {
+            json!([inner])
+        } else {
+            json!({"spec": inner})
+        }
+    })
 }
 
 /// Variables of which each is the one before it twice, with one that asks for the last.
 fn doubling(random: &mut Random) -> impl Iterator<Item = Value> + use<> {
     let levels = random.below(64);
     let first = json!({"name": "A0", "value": "aaaaaaaa"});
-    let all = (1..=levels).map(|level| json!({"name": format!("A{level}"), "value": format!("$(A{0})$(A{0})", level - 1)}));
-    std::iter::once(first).chain(all).chain([json!({"name": "PATH", "value": format!("/$(A{levels})")})])
+    let all = (1..=levels).map(
+        |level| json!({"name": format!("A{level}"), "value": format!("$(A{0})$(A{0})", level - 1)}),
+    );
+    std::iter::once(first)
+        .chain(all)
+        .chain([json!({"name": "PATH", "value": format!("/$(A{levels})")})])
 }
 
 /// A key twice, which no reader of ours has asked for.
 fn twice(text: &mut String, random: &mut Random) {
-    let places: Vec<_> = text.match_indices("{\"").map(|(place, _)| place).take(1_000).collect();
+    let places: Vec<_> = text
+        .match_indices("{\"")
+        .map(|(place, _)| place)
+        .take(1_000)
+        .collect();
     if places.is_empty() {
         return;
     }
     let place = *random.one_of(&places);
-    let end = text[place + 2..].find('"').map_or(place + 2, |end| place + 2 + end);
+    let end = text[place + 2..]
+        .find('"')
+        .map_or(place + 2, |end| place + 2 + end);
     let key = text[place + 2..end].to_owned();
     text.insert_str(place + 1, &format!("\"{key}\":{},", leaf(random)));
 }
@@ -163,7 +200,9 @@ fn bytes(text: &str, random: &mut Random) -> String {
         let place = random.below(bytes.len());
         match random.below(3) {
             0 => bytes.truncate(place),
-            1 => bytes.splice(place..place, [*random.one_of(b"{}[]\",:0-\\")]).for_each(drop),
+            1 => bytes
+                .splice(place..place, [*random.one_of(b"{}[]\",:0-\\")])
+                .for_each(drop),
             _ => {
                 if let Some(byte) = bytes.get_mut(place) {
                     *byte = *random.one_of(b"{}[]\",:0a \n&*|>");

@@ -1,4 +1,5 @@
-//! A registry that answers everything with the same bytes, and the questions that the controller asks of one.
+//! A registry that answers everything with the same bytes, and the questions that the controller
+//! asks of one.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -27,8 +28,16 @@ fn registry() -> &'static Registry {
     REGISTRY.get_or_init(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
-        thread::spawn(move || listener.incoming().filter_map(Result::ok).for_each(|stream| drop(serve(stream))));
-        Registry { host, answer: Mutex::new(String::new()) }
+        thread::spawn(move || {
+            listener
+                .incoming()
+                .filter_map(Result::ok)
+                .for_each(|stream| drop(serve(stream)))
+        });
+        Registry {
+            host,
+            answer: Mutex::new(String::new()),
+        }
     })
 }
 
@@ -40,21 +49,58 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(answer.as_bytes())
 }
 
-/// Asks a registry that answers with this for the digest of a tag, and to take an image; what it wants to be waited for is an hour at most.
+/// Asks a registry that answers with this for the digest of a tag, and to take an image; what it
+/// wants to be waited for is an hour at most.
 pub fn ask(answer: &str) {
     registry().answer.lock().unwrap().clear();
-    registry().answer.lock().unwrap().push_str(&answer.replace('\n', "\r\n"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let reference = |path: &str| ImageReference::parse(&format!("{}/{path}", registry().host)).unwrap();
-    let options = |access| RegistryOptions { access, timeout: PATIENCE, pauses: Vec::new(), note: |_| (), ..RegistryOptions::default() };
+    registry()
+        .answer
+        .lock()
+        .unwrap()
+        .push_str(&answer.replace('\n', "\r\n"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let reference =
+        |path: &str| ImageReference::parse(&format!("{}/{path}", registry().host)).unwrap();
+    let options = |access| RegistryOptions {
+        access,
+        timeout: PATIENCE,
+        pauses: Vec::new(),
+        note: |_| (),
+        ..RegistryOptions::default()
+    };
     runtime.block_on(async {
         let hour = Duration::from_secs(3600);
-        let resolved = resolve(&reference("team/app:1"), Ok(Credentials::Anonymous), options(Access::Pull)).await;
-        assert!(resolved.err().and_then(|why| why.retry_after).is_none_or(|wait| wait <= hour));
+        let resolved = resolve(
+            &reference("team/app:1"),
+            Ok(Credentials::Anonymous),
+            options(Access::Pull),
+        )
+        .await;
+        assert!(
+            resolved
+                .err()
+                .and_then(|why| why.retry_after)
+                .is_none_or(|wait| wait <= hour)
+        );
         let (repository, paths) = (reference("derived"), ["/x".to_owned()]);
-        let push = push_derived(&repository, Ok(Credentials::Anonymous), options(Access::PullAndPush), &paths);
-        // The registry library panics over a Location that is none; `derive.rs` catches that, as this does.
+        let push = push_derived(
+            &repository,
+            Ok(Credentials::Anonymous),
+            options(Access::PullAndPush),
+            &paths,
+        );
+        // The registry library panics over a Location that is none; `derive.rs` catches that, as
+        // this does.
         let pushed = AssertUnwindSafe(push).catch_unwind().await;
-        assert!(pushed.ok().and_then(Result::err).and_then(|why| why.retry_after).is_none_or(|wait| wait <= hour));
+        assert!(
+            pushed
+                .ok()
+                .and_then(Result::err)
+                .and_then(|why| why.retry_after)
+                .is_none_or(|wait| wait <= hour)
+        );
     });
 }

@@ -54,35 +54,74 @@ pub struct Target {
 }
 
 const fn target(name: &'static str, run: fn(&str)) -> Target {
-    Target { name, run, most: None }
+    Target {
+        name,
+        run,
+        most: None,
+    }
 }
 
 /// Those that read a kind.
 pub fn of(kind: Kind) -> Vec<Target> {
     match kind {
         Kind::Pod => vec![
-            target("PodWire", |text| decode::<PodWire>(text).and_then(PodWire::read).iter().for_each(decide)),
-            target("RestartPodWire", |text| drop(decode::<RestartPodWire>(text).and_then(RestartPodWire::read))),
+            target("PodWire", |text| {
+                decode::<PodWire>(text)
+                    .and_then(PodWire::read)
+                    .iter()
+                    .for_each(decide)
+            }),
+            target("RestartPodWire", |text| {
+                drop(decode::<RestartPodWire>(text).and_then(RestartPodWire::read))
+            }),
             target("restarts", |text| restarts(None, Some(text))),
-            target("ConfiguredPodWire", |text| drop(decode::<ConfiguredPodWire>(text).and_then(ConfiguredPodWire::read))),
-            target("WarmerPodWire", |text| drop(decode::<WarmerPodWire>(text).and_then(WarmerPodWire::read))),
-            target("DaemonPodWire", |text| drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))),
+            target("ConfiguredPodWire", |text| {
+                drop(decode::<ConfiguredPodWire>(text).and_then(ConfiguredPodWire::read))
+            }),
+            target("WarmerPodWire", |text| {
+                drop(decode::<WarmerPodWire>(text).and_then(WarmerPodWire::read))
+            }),
+            target("DaemonPodWire", |text| {
+                drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))
+            }),
         ],
-        Kind::Job => vec![target("JobWire", |text| drop(decode::<JobWire>(text).and_then(|job| job.read())))],
+        Kind::Job => vec![target("JobWire", |text| {
+            drop(decode::<JobWire>(text).and_then(|job| job.read()))
+        })],
         Kind::Node => vec![
-            target("NodeWire", |text| drop(decode::<NodeWire>(text).and_then(NodeWire::read))),
-            target("NodeImagesWire", |text| drop(decode::<NodeImagesWire>(text).and_then(NodeImagesWire::read))),
+            target("NodeWire", |text| {
+                drop(decode::<NodeWire>(text).and_then(NodeWire::read))
+            }),
+            target("NodeImagesWire", |text| {
+                drop(decode::<NodeImagesWire>(text).and_then(NodeImagesWire::read))
+            }),
         ],
         Kind::Request => vec![
-            target("RestartRequestWire", |text| drop(decode::<RestartRequestWire>(text).and_then(RestartRequestWire::read))),
-            target("RecreateRequestWire", |text| drop(decode::<RecreateRequestWire>(text).and_then(RecreateRequestWire::read))),
+            target("RestartRequestWire", |text| {
+                drop(decode::<RestartRequestWire>(text).and_then(RestartRequestWire::read))
+            }),
+            target("RecreateRequestWire", |text| {
+                drop(decode::<RecreateRequestWire>(text).and_then(RecreateRequestWire::read))
+            }),
             target("restarts", |text| restarts(Some(text), None)),
         ],
         Kind::PullJob => vec![target("PullJob", pull_jobs)],
-        Kind::Manifest => vec![Target { name: "check", run: check, most: Some(1 << 30) }],
-        Kind::Config => vec![Target { name: "config", run: config, most: Some(1 << 28) }],
+        Kind::Manifest => vec![Target {
+            name: "check",
+            run: check,
+            most: Some(1 << 30),
+        }],
+        Kind::Config => vec![Target {
+            name: "config",
+            run: config,
+            most: Some(1 << 28),
+        }],
         Kind::Image => vec![target("ImageReference", images)],
-        Kind::Registry => vec![Target { name: "registry", run: registry::ask, most: Some(1 << 28) }],
+        Kind::Registry => vec![Target {
+            name: "registry",
+            run: registry::ask,
+            most: Some(1 << 28),
+        }],
         Kind::Annotation => vec![target("annotations", annotations)],
     }
 }
@@ -96,12 +135,19 @@ fn decode<T: DeserializeOwned + Clone>(object: &str) -> Option<T> {
 }
 
 fn exit_images() -> ExitImages {
-    ExitImages::new(Some("registry.example/exit:v1".parse().unwrap()), vec!["registry.example/exit/*".parse().unwrap()])
+    ExitImages::new(
+        Some("registry.example/exit:v1".parse().unwrap()),
+        vec!["registry.example/exit/*".parse().unwrap()],
+    )
 }
 
 fn decide(pod: &Pod) {
-    let (rules, past_exits, mut headroom) = (exit_images(), PastExits::default(), Ledger::default());
-    let allowed = AllowedMethods { finish: true, ..AllowedMethods::default() };
+    let (rules, past_exits, mut headroom) =
+        (exit_images(), PastExits::default(), Ledger::default());
+    let allowed = AllowedMethods {
+        finish: true,
+        ..AllowedMethods::default()
+    };
     let mut memory = Memory::default();
     let mut image_troubles = ImageTroubles::default();
     for seconds in [0, 1, 600, u64::from(u32::MAX)] {
@@ -135,10 +181,19 @@ fn decide(pod: &Pod) {
 
 /// A restart; of what is not there the sample is taken.
 fn restarts(request: Option<&str>, pod: Option<&str>) {
-    let sample = |kind| corpus::all().into_iter().find(|sample| sample.kind == kind).unwrap().text;
+    let sample = |kind| {
+        corpus::all()
+            .into_iter()
+            .find(|sample| sample.kind == kind)
+            .unwrap()
+            .text
+    };
     let request = request.map_or_else(|| sample(Kind::Request), str::to_owned);
     let pod = pod.map_or_else(|| sample(Kind::Pod), str::to_owned);
-    let Some(request) = decode::<RestartRequestWire>(&request).and_then(RestartRequestWire::read) else { return };
+    let Some(request) = decode::<RestartRequestWire>(&request).and_then(RestartRequestWire::read)
+    else {
+        return;
+    };
     let pod = decode::<RestartPodWire>(&pod).and_then(RestartPodWire::read);
     let rules = exit_images();
     let mut memory = reconcile::Memory::default();
@@ -158,16 +213,26 @@ fn restarts(request: Option<&str>, pod: Option<&str>) {
         if let Some(pod) = &pod {
             memory.observe(&request, pod, now);
         }
-        let sight = pod.as_ref().map_or(reconcile::Sight::Absent, reconcile::Sight::There);
+        let sight = pod
+            .as_ref()
+            .map_or(reconcile::Sight::Absent, reconcile::Sight::There);
         drop(reconcile::decide(&request, sight, &memory, &around));
     }
 }
 
 fn pull_jobs(text: &str) {
     for kind in JobKind::ALL {
-        let Some(job) = decode::<BoundedObject>(text).and_then(|object| PullJob::read(kind, object)) else { continue };
+        let Some(job) =
+            decode::<BoundedObject>(text).and_then(|object| PullJob::read(kind, object))
+        else {
+            continue;
+        };
         if let Ok(spec) = &job.spec {
-            black_box(pull_job::exceeds_deadline(spec, job.started_at.unwrap_or(Timestamp::MIN), Timestamp::MAX));
+            black_box(pull_job::exceeds_deadline(
+                spec,
+                job.started_at.unwrap_or(Timestamp::MIN),
+                Timestamp::MAX,
+            ));
             black_box(swaplet_core::warm::image_cache::patience(spec));
             black_box(spec.parallelism.of(usize::MAX));
         }
@@ -189,7 +254,10 @@ fn check(text: &str) {
     let objects = manifests.documents.iter().map(|document| &document.object);
     for template in objects.flat_map(PodTemplate::all) {
         for container in &template.spec.containers {
-            drop(resolve(&ContainerFacts::of(&template.spec, container), &StandardPaths));
+            drop(resolve(
+                &ContainerFacts::of(&template.spec, container),
+                &StandardPaths,
+            ));
         }
     }
 }
@@ -197,17 +265,28 @@ fn check(text: &str) {
 fn config(text: &str) {
     in_file("config.yaml", text, |file| {
         let line = ["swaplet", "run", "--config"].map(OsString::from);
-        drop(Cli::read(line.into_iter().chain([file.as_os_str().to_owned()])));
+        drop(Cli::read(
+            line.into_iter().chain([file.as_os_str().to_owned()]),
+        ));
     });
 }
 
 fn images(text: &str) {
     // With quotes around it, as JSON has it, and without.
-    let quoted = serde_json::from_str::<Value>(text).ok().and_then(|value| value.as_str().map(str::to_owned));
+    let quoted = serde_json::from_str::<Value>(text)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned));
     for written in quoted.iter().map(String::as_str).chain([text]) {
-        let Ok(reference) = ImageReference::parse(written) else { continue };
+        let Ok(reference) = ImageReference::parse(written) else {
+            continue;
+        };
         assert!(written.len() <= 1024);
-        drop((reference.normalized(), reference.with_tag("x"), reference.pinned("sha256:1"), reference.is_alias_of(&reference)));
+        drop((
+            reference.normalized(),
+            reference.with_tag("x"),
+            reference.pinned("sha256:1"),
+            reference.is_alias_of(&reference),
+        ));
     }
 }
 

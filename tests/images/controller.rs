@@ -9,15 +9,24 @@ use super::real::RealRegistry;
 use super::{blob, client, manifest, push, push_exit, swaplet};
 
 fn digest_in(line: &str) -> &str {
-    line.split_whitespace().find(|word| word.starts_with("sha256:")).unwrap()
+    line.split_whitespace()
+        .find(|word| word.starts_with("sha256:"))
+        .unwrap()
 }
 
 /// The names in the only layer, with the contents.
 async fn files(reference: &str) -> BTreeMap<String, Vec<u8>> {
     let client = client();
-    let (bytes, _) = manifest(&client, &format!("{reference}-{}", architecture())).await.unwrap();
+    let (bytes, _) = manifest(&client, &format!("{reference}-{}", architecture()))
+        .await
+        .unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-    let layer = blob(&client, reference, manifest["layers"][0]["digest"].as_str().unwrap()).await;
+    let layer = blob(
+        &client,
+        reference,
+        manifest["layers"][0]["digest"].as_str().unwrap(),
+    )
+    .await;
     let mut archive = tar::Archive::new(layer.as_slice());
     let read = |entry: std::io::Result<tar::Entry<'_, &[u8]>>| {
         let mut entry = entry.unwrap();
@@ -29,25 +38,41 @@ async fn files(reference: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn architecture() -> &'static str {
-    if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" }
+    if cfg!(target_arch = "x86_64") {
+        "amd64"
+    } else {
+        "arm64"
+    }
 }
 
 #[tokio::test]
 async fn the_controller_image_holds_this_program_and_is_always_the_same() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let folder = TempDir::new().unwrap();
     let certificates = folder.path().join("company.pem");
     std::fs::write(&certificates, "certificates of the company").unwrap();
     let reference = registry.reference("swaplet/controller:v1");
     let more = ["--ca-certificates", certificates.to_str().unwrap()];
     let pushed = push("image", &reference, &more).must_succeed();
-    assert!(pushed.out.contains(&format!("pushed ({} ", architecture())), "{}", pushed.out);
+    assert!(
+        pushed.out.contains(&format!("pushed ({} ", architecture())),
+        "{}",
+        pushed.out
+    );
     let again = push("image", &reference, &[&more[..], &["--dry-run"]].concat()).must_succeed();
     assert_eq!(digest_in(&again.out), digest_in(&pushed.out));
 
     let files = files(&reference).await;
-    assert_eq!(files["etc/ssl/certs/ca-certificates.crt"], b"certificates of the company");
-    assert!(files["swaplet/swaplet"] == std::fs::read(env!("CARGO_BIN_EXE_swaplet")).unwrap(), "another program");
+    assert_eq!(
+        files["etc/ssl/certs/ca-certificates.crt"],
+        b"certificates of the company"
+    );
+    assert!(
+        files["swaplet/swaplet"] == std::fs::read(env!("CARGO_BIN_EXE_swaplet")).unwrap(),
+        "another program"
+    );
 
     push_exit(&reference).must_fail_with(&["holds the controller image of swaplet", "never share"]);
 }
@@ -55,6 +80,13 @@ async fn the_controller_image_holds_this_program_and_is_always_the_same() {
 #[test]
 fn certificates_that_are_not_there_are_an_error_that_names_the_file() {
     let folder = TempDir::new().unwrap();
-    let args = ["image", "push", "registry.example/controller:v1", "--dry-run", "--ca-certificates", "/not/there.pem"];
+    let args = [
+        "image",
+        "push",
+        "registry.example/controller:v1",
+        "--dry-run",
+        "--ca-certificates",
+        "/not/there.pem",
+    ];
     swaplet(folder.path(), &args).must_fail_with(&["cannot read /not/there.pem"]);
 }

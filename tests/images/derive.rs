@@ -15,39 +15,86 @@ const OWN: &str = "/opt/own/server";
 
 async fn derive(repository: &str) -> Pushed {
     let repository = ImageReference::parse(repository).unwrap();
-    let options = RegistryOptions { pauses: Vec::new(), ..RegistryOptions::default() };
-    push_derived(&repository, Ok(Credentials::Anonymous), options, &[OWN.to_owned()]).await
+    let options = RegistryOptions {
+        pauses: Vec::new(),
+        ..RegistryOptions::default()
+    };
+    push_derived(
+        &repository,
+        Ok(Credentials::Anonymous),
+        options,
+        &[OWN.to_owned()],
+    )
+    .await
 }
 
 #[tokio::test]
 async fn an_image_is_there_by_its_digest_after_the_push() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let repository = registry.reference("swaplet/derived");
     let image = build_derived(Kind::Exit, [OWN]).unwrap();
     let expected = format!("{repository}@{}", image.digest());
     for _ in 0..2 {
         assert_eq!(*derive(&repository).await.unwrap(), expected);
     }
-    assert_eq!(manifest(&client(), &expected).await, Some((image.index.bytes, expected.split_once('@').unwrap().1.to_owned())));
+    assert_eq!(
+        manifest(&client(), &expected).await,
+        Some((
+            image.index.bytes,
+            expected.split_once('@').unwrap().1.to_owned()
+        ))
+    );
 }
 
 /// Under any tag: an administrator pushes what the controller may not.
 #[tokio::test]
 async fn an_image_that_an_administrator_has_pushed_is_found() {
-    let Some(registry) = RealRegistry::start() else { return };
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
     let repository = registry.reference("swaplet/derived");
-    push("exit-image", &format!("{repository}:mine"), &["--path", OWN]).must_succeed();
-    let digest = build_derived(Kind::Exit, [OWN]).unwrap().digest().to_owned();
-    assert_eq!(*derive(&repository).await.unwrap(), format!("{repository}@{digest}"));
-    assert!(manifest(&client(), &format!("{repository}:{}", &digest["sha256:".len()..][..16])).await.is_none(), "nothing was pushed");
+    push(
+        "exit-image",
+        &format!("{repository}:mine"),
+        &["--path", OWN],
+    )
+    .must_succeed();
+    let digest = build_derived(Kind::Exit, [OWN])
+        .unwrap()
+        .digest()
+        .to_owned();
+    assert_eq!(
+        *derive(&repository).await.unwrap(),
+        format!("{repository}@{digest}")
+    );
+    assert!(
+        manifest(
+            &client(),
+            &format!("{repository}:{}", &digest["sha256:".len()..][..16])
+        )
+        .await
+        .is_none(),
+        "nothing was pushed"
+    );
 }
 
 #[tokio::test]
 async fn what_is_there_is_not_written_again() {
-    let digest = build_derived(Kind::Exit, [OWN]).unwrap().digest().to_owned();
-    let registry = FakeRegistry::start(move |_, _| Answer::status(200).header("docker-content-digest", digest.clone()));
+    let digest = build_derived(Kind::Exit, [OWN])
+        .unwrap()
+        .digest()
+        .to_owned();
+    let registry = FakeRegistry::start(move |_, _| {
+        Answer::status(200).header("docker-content-digest", digest.clone())
+    });
     derive(&format!("{}/derived", registry.host)).await.unwrap();
-    let asked: Vec<_> = registry.seen().into_iter().map(|request| request.method).collect();
+    let asked: Vec<_> = registry
+        .seen()
+        .into_iter()
+        .map(|request| request.method)
+        .collect();
     assert_eq!(asked, ["GET", "HEAD"]);
 }
 
@@ -58,10 +105,25 @@ async fn what_a_registry_refuses_comes_back_in_words_and_with_its_time() {
         probe if probe.path == "/v2/" => Answer::status(200),
         _ => Answer::status(404),
     });
-    let trouble = derive(&format!("{}/derived", registry.host)).await.unwrap_err();
-    assert!(trouble.words.contains("403") && trouble.words.contains("right to push"), "{}", trouble.words);
+    let trouble = derive(&format!("{}/derived", registry.host))
+        .await
+        .unwrap_err();
+    assert!(
+        trouble.words.contains("403") && trouble.words.contains("right to push"),
+        "{}",
+        trouble.words
+    );
     let busy = FakeRegistry::start(|_, _| Answer::status(429).header("retry-after", "300"));
     let trouble = derive(&format!("{}/derived", busy.host)).await.unwrap_err();
-    assert_eq!(trouble.retry_after, Some(std::time::Duration::from_secs(300)));
-    assert!(derive("registry.team.svc/derived").await.unwrap_err().words.contains("--allow-host"));
+    assert_eq!(
+        trouble.retry_after,
+        Some(std::time::Duration::from_secs(300))
+    );
+    assert!(
+        derive("registry.team.svc/derived")
+            .await
+            .unwrap_err()
+            .words
+            .contains("--allow-host")
+    );
 }

@@ -1,4 +1,5 @@
-//! A registry of a few lines that answers as a test wants, for everything that a real one does not do on request.
+//! A registry of a few lines that answers as a test wants, for everything that a real one does not
+//! do on request.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -29,7 +30,11 @@ pub struct Answer {
 
 impl Answer {
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: String::new() }
+        Self {
+            status,
+            headers: Vec::new(),
+            body: String::new(),
+        }
     }
 
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -72,19 +77,37 @@ impl FakeRegistry {
     }
 }
 
-fn serve(mut stream: TcpStream, own: &str, log: &Mutex<Vec<Request>>, answer: &impl Fn(&Request, usize) -> Answer) {
+fn serve(
+    mut stream: TcpStream,
+    own: &str,
+    log: &Mutex<Vec<Request>>,
+    answer: &impl Fn(&Request, usize) -> Answer,
+) {
     let Some(request) = read(&stream) else { return };
     let before = {
         let mut log = log.lock().unwrap();
         log.push(request.clone());
         log.len() - 1
     };
-    let Answer { status, headers, body } = answer(&request, before);
+    let Answer {
+        status,
+        headers,
+        body,
+    } = answer(&request, before);
     // A test does not know the port when it writes its answers.
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {}\r\n", value.replace("HOST", own))).collect();
+    let headers: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\r\n", value.replace("HOST", own)))
+        .collect();
     let length = body.len();
-    let body = if request.method == "HEAD" { String::new() } else { body };
-    let text = format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    let body = if request.method == "HEAD" {
+        String::new()
+    } else {
+        body
+    };
+    let text = format!(
+        "HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
     let _ = stream.write_all(text.as_bytes());
 }
 
@@ -94,8 +117,10 @@ fn read(stream: &TcpStream) -> Option<Request> {
     let first = lines.next()?;
     let (method, rest) = first.split_once(' ')?;
     let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    let authorization =
-        headers.iter().filter_map(|line| line.split_once(": ")).find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let authorization = headers
+        .iter()
+        .filter_map(|line| line.split_once(": "))
+        .find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     Some(Request {
         method: method.to_owned(),
         path: rest.split(' ').next()?.to_owned(),

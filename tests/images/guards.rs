@@ -1,5 +1,5 @@
-//! What a registry, or what stands in its place, must not be able to do: make swaplet wait for ever, read without end, or show credentials
-//! to somebody else.
+//! What a registry, or what stands in its place, must not be able to do: make swaplet wait for
+//! ever, read without end, or show credentials to somebody else.
 
 use crate::images::fake::{Answer, FakeRegistry, Request};
 use crate::images::{docker_config, push_exit, swaplet};
@@ -9,7 +9,11 @@ fn is_probe(request: &Request) -> bool {
 }
 
 fn uploads(registry: &FakeRegistry) -> usize {
-    registry.seen().iter().filter(|request| request.is_upload()).count()
+    registry
+        .seen()
+        .iter()
+        .filter(|request| request.is_upload())
+        .count()
 }
 
 /// Nothing is there; what `answer` does not know is answered so.
@@ -24,7 +28,12 @@ fn a_registry_that_names_a_time_gets_it() {
         upload if upload.is_upload() => Answer::status(403),
         other => empty(other),
     });
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["429", "come back in 2 s", "trying again in 2.0 s", "403"]);
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
+        "429",
+        "come back in 2 s",
+        "trying again in 2.0 s",
+        "403",
+    ]);
 }
 
 #[test]
@@ -35,7 +44,12 @@ fn a_registry_that_names_a_time_for_writes_gets_it_too() {
         probe if is_probe(probe) && before > 4 => Answer::status(503).header("retry-after", "2"),
         other => empty(other),
     });
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["503", "come back in 2 s", "trying again in 2.0 s", "403"]);
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
+        "503",
+        "come back in 2 s",
+        "trying again in 2.0 s",
+        "403",
+    ]);
     assert_eq!(uploads(&registry), 2);
 }
 
@@ -45,7 +59,8 @@ fn a_registry_that_wants_to_be_left_alone_for_long_is_left_alone() {
         probe if is_probe(probe) => Answer::status(200),
         _ => Answer::status(429).header("retry-after", "3600"),
     });
-    let ran = push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["429", "come back in 3600 s"]);
+    let ran = push_exit(&format!("{}/a:v1", registry.host))
+        .must_fail_with(&["429", "come back in 3600 s"]);
     assert!(!ran.err.contains("trying again"), "{}", ran.err);
     assert_eq!(registry.seen().len(), 2);
 }
@@ -56,8 +71,14 @@ fn nothing_is_read_beyond_4_mib() {
         "GET" if !is_probe(request) => Answer::status(200).body("x".repeat(5 << 20)),
         _ => Answer::status(200),
     });
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["larger than swaplet ever reads"]);
-    assert!(registry.seen().iter().all(|request| ["GET", "HEAD"].contains(&request.method.as_str())));
+    push_exit(&format!("{}/a:v1", registry.host))
+        .must_fail_with(&["larger than swaplet ever reads"]);
+    assert!(
+        registry
+            .seen()
+            .iter()
+            .all(|request| ["GET", "HEAD"].contains(&request.method.as_str()))
+    );
 }
 
 #[test]
@@ -65,52 +86,97 @@ fn a_redirect_takes_no_credentials_to_another_host() {
     let other = FakeRegistry::start(|_, _| Answer::status(404));
     let place = format!("http://{}/elsewhere", other.host);
     let registry = FakeRegistry::start(move |request, _| match request {
-        probe if is_probe(probe) => Answer::status(401).header("www-authenticate", "Basic realm=\"test\""),
+        probe if is_probe(probe) => {
+            Answer::status(401).header("www-authenticate", "Basic realm=\"test\"")
+        }
         upload if upload.is_upload() => Answer::status(403),
         _ => Answer::status(307).header("location", place.clone()),
     });
-    let config = docker_config(&format!(r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#, registry.host));
-    swaplet(config.path(), &["exit-image", "push", &format!("{}/a:v1", registry.host)]).must_fail_with(&["403"]);
-    assert!(registry.seen().iter().any(|request| request.authorization.is_some()));
-    assert!(!other.seen().is_empty() && other.seen().iter().all(|request| request.authorization.is_none()));
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
+    swaplet(
+        config.path(),
+        &["exit-image", "push", &format!("{}/a:v1", registry.host)],
+    )
+    .must_fail_with(&["403"]);
+    assert!(
+        registry
+            .seen()
+            .iter()
+            .any(|request| request.authorization.is_some())
+    );
+    assert!(
+        !other.seen().is_empty()
+            && other
+                .seen()
+                .iter()
+                .all(|request| request.authorization.is_none())
+    );
 }
 
 #[test]
 fn a_registry_cannot_send_us_to_the_credentials_of_the_machine() {
-    for place in ["http://169.254.169.254/latest", "http://metadata.google.internal/", "http://secrets.vault.svc/"] {
+    for place in [
+        "http://169.254.169.254/latest",
+        "http://metadata.google.internal/",
+        "http://secrets.vault.svc/",
+    ] {
         let registry = FakeRegistry::start(move |request, _| match request {
             probe if is_probe(probe) => Answer::status(200),
             _ => Answer::status(307).header("location", place),
         });
-        push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["not tried", "--allow-host"]);
+        push_exit(&format!("{}/a:v1", registry.host))
+            .must_fail_with(&["not tried", "--allow-host"]);
     }
 }
 
 #[test]
 fn a_password_is_not_sent_to_just_any_place_for_tokens() {
     let registry = FakeRegistry::start(|_, _| {
-        Answer::status(401).header("www-authenticate", "Bearer realm=\"http://169.254.169.254/token\",service=\"test\"")
+        Answer::status(401).header(
+            "www-authenticate",
+            "Bearer realm=\"http://169.254.169.254/token\",service=\"test\"",
+        )
     });
-    let config = docker_config(&format!(r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#, registry.host));
-    swaplet(config.path(), &["exit-image", "push", &format!("{}/a:v1", registry.host)]).must_fail_with(&["not tried", "169.254.169.254"]);
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
+    swaplet(
+        config.path(),
+        &["exit-image", "push", &format!("{}/a:v1", registry.host)],
+    )
+    .must_fail_with(&["not tried", "169.254.169.254"]);
     assert_eq!(registry.seen().len(), 1);
 }
 
 #[test]
 fn a_place_for_tokens_in_trouble_is_no_wrong_password() {
     let registry = FakeRegistry::start(|request, before| match request {
-        probe if is_probe(probe) => Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\""),
+        probe if is_probe(probe) => {
+            Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\"")
+        }
         _ if before < 2 => Answer::status(503),
-        _ => Answer::status(403).body(r#"{"errors": [{"code": "DENIED", "message": "not this account"}]}"#),
+        _ => Answer::status(403)
+            .body(r#"{"errors": [{"code": "DENIED", "message": "not this account"}]}"#),
     });
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["503", "trying again", "403", "not this account"]);
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
+        "503",
+        "trying again",
+        "403",
+        "not this account",
+    ]);
 }
 
 #[test]
 fn what_is_no_token_is_told() {
     for body in ["<html>", r#"{"token": ""}"#, r#"{"token": "a\nb"}"#, "[]"] {
         let registry = FakeRegistry::start(move |request, _| match request {
-            probe if is_probe(probe) => Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\""),
+            probe if is_probe(probe) => {
+                Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\"")
+            }
             _ => Answer::status(200).body(body),
         });
         push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["as a token is none"]);
@@ -119,23 +185,32 @@ fn what_is_no_token_is_told() {
 
 #[test]
 fn places_of_the_cluster_are_asked_only_if_listed() {
-    for host in ["registry.team.svc:5000", "registry.team.svc.cluster.local", "2852039166:80", "100.100.100.200:80"] {
+    for host in [
+        "registry.team.svc:5000",
+        "registry.team.svc.cluster.local",
+        "2852039166:80",
+        "100.100.100.200:80",
+    ] {
         let reference = format!("{host}/a:v1");
         push_exit(&reference).must_fail_with(&["connecting to", "not tried", "--allow-host"]);
     }
-    let ran = crate::images::push("exit-image", "registry.invalid.svc:5000/a:v1", &["--allow-host", "registry.invalid.svc"]);
+    let ran = crate::images::push(
+        "exit-image",
+        "registry.invalid.svc:5000/a:v1",
+        &["--allow-host", "registry.invalid.svc"],
+    );
     ran.must_fail_with(&["no connection"]);
 }
 
 #[test]
 fn a_name_that_the_registry_does_not_take_is_told() {
     let registry = FakeRegistry::start(|request, _| match request {
-        upload if upload.is_upload() => {
-            Answer::status(400).body(r#"{"errors": [{"code": "NAME_INVALID", "message": "two parts at most"}]}"#)
-        }
+        upload if upload.is_upload() => Answer::status(400)
+            .body(r#"{"errors": [{"code": "NAME_INVALID", "message": "two parts at most"}]}"#),
         other => empty(other),
     });
-    push_exit(&format!("{}/a/b/c:v1", registry.host)).must_fail_with(&["accepts no such name", "two parts at most"]);
+    push_exit(&format!("{}/a/b/c:v1", registry.host))
+        .must_fail_with(&["accepts no such name", "two parts at most"]);
 }
 
 #[test]
@@ -143,7 +218,9 @@ fn bytes_that_are_not_those_of_the_digest_are_not_believed() {
     let claimed = format!("sha256:{}", "a".repeat(64));
     let registry = FakeRegistry::start(move |request, _| match request {
         probe if is_probe(probe) => Answer::status(200),
-        _ => Answer::status(200).header("docker-content-digest", claimed.clone()).body("{}"),
+        _ => Answer::status(200)
+            .header("docker-content-digest", claimed.clone())
+            .body("{}"),
     });
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["other bytes"]);
 }

@@ -1,4 +1,5 @@
-//! Where the controller goes for the tags that tenants name: names resolve as a test says, to this machine as a rule.
+//! Where the controller goes for the tags that tenants name: names resolve as a test says, to this
+//! machine as a rule.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -35,26 +36,40 @@ impl Inside {
     }
 }
 
-/// All names are of this machine, but for one that is not there. The names that were looked up are noted.
+/// All names are of this machine, but for one that is not there. The names that were looked up are
+/// noted.
 fn options(listed: &[&str], private: bool) -> (RegistryOptions, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
     let lookup = Lookup::by(move |name| {
         noted.lock().unwrap().push(name.clone());
-        let found =
-            if name == "absent.example" { Err(io::Error::other("no such name")) } else { Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]) };
+        let found = if name == "absent.example" {
+            Err(io::Error::other("no such name"))
+        } else {
+            Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
+        };
         std::future::ready(found)
     });
     let plain_http = listed.iter().map(|host| (*host).to_owned()).collect();
     let reach = Reach::Judged(Judged { private, lookup });
-    (RegistryOptions { plain_http, reach, pauses: Vec::new(), ..RegistryOptions::default() }, asked)
+    (
+        RegistryOptions {
+            plain_http,
+            reach,
+            pauses: Vec::new(),
+            ..RegistryOptions::default()
+        },
+        asked,
+    )
 }
 
 /// The digest of a tag, or the words for the tenant.
 async fn ask(image: &str, options: &RegistryOptions) -> Result<String, String> {
     let image = ImageReference::parse(image).unwrap();
     let resolved = resolve(&image, Ok(Credentials::Anonymous), options.clone()).await;
-    resolved.map(String::from).map_err(|unresolved| unresolved.words.into())
+    resolved
+        .map(String::from)
+        .map_err(|unresolved| unresolved.words.into())
 }
 
 #[tokio::test]
@@ -62,22 +77,43 @@ async fn a16_a_name_of_this_machine_is_not_connected_to_also_where_private_netwo
     let inside = Inside::listen();
     for private in [false, true] {
         let (options, asked) = options(&[], private);
-        let words = ask(&format!("registry.example:{}/a:1", inside.port()), &options).await.unwrap_err();
+        let words = ask(&format!("registry.example:{}/a:1", inside.port()), &options)
+            .await
+            .unwrap_err();
         assert!(words.contains("cannot be reached"), "{words}");
         assert!(!inside.was_reached() && *asked.lock().unwrap() == ["registry.example"]);
     }
-    for literal in ["127.0.0.1", "0.0.0.0", "localhost.", "[::ffff:127.0.0.1]", "10.0.0.1", "[fd00:ec2::23]"] {
+    for literal in [
+        "127.0.0.1",
+        "0.0.0.0",
+        "localhost.",
+        "[::ffff:127.0.0.1]",
+        "10.0.0.1",
+        "[fd00:ec2::23]",
+    ] {
         let (options, asked) = options(&[], false);
-        let Ok(image) = ImageReference::parse(&format!("{literal}:{}/a:1", inside.port())) else { continue };
+        let Ok(image) = ImageReference::parse(&format!("{literal}:{}/a:1", inside.port())) else {
+            continue;
+        };
         let words = ask(image.as_str(), &options).await.unwrap_err();
         assert!(words.contains("--allow-host"), "{literal}: {words}");
-        assert!(!inside.was_reached() && asked.lock().unwrap().is_empty(), "{literal}");
+        assert!(
+            !inside.was_reached() && asked.lock().unwrap().is_empty(),
+            "{literal}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a16_what_does_not_answer_is_told_in_the_same_words_whatever_is_there() {
-    let (inside, closed) = (Inside::listen(), TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let (inside, closed) = (
+        Inside::listen(),
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port(),
+    );
     let mut told = Vec::new();
     for (host, listed) in [
         (format!("refused.example:{}", inside.port()), false),
@@ -87,7 +123,13 @@ async fn a16_what_does_not_answer_is_told_in_the_same_words_whatever_is_there() 
     ] {
         let name = host.split(':').next().unwrap();
         let (options, _) = options(if listed { &["closed.example"] } else { &[] }, false);
-        told.push(ask(&format!("{host}/a:1"), &options).await.unwrap_err().replace(&host, "HOST").replace(name, "HOST"));
+        told.push(
+            ask(&format!("{host}/a:1"), &options)
+                .await
+                .unwrap_err()
+                .replace(&host, "HOST")
+                .replace(name, "HOST"),
+        );
     }
     assert!(told.iter().all(|words| *words == told[0]), "{told:#?}");
 }
@@ -102,12 +144,19 @@ async fn a16_redirects_and_token_realms_go_the_same_way() {
             "/v2/" => Answer::status(200),
             _ => Answer::status(307).header("location", to.clone()),
         });
-        let asks = FakeRegistry::start(move |_, _| Answer::status(401).header("www-authenticate", format!("Bearer realm=\"{realm}\"")));
+        let asks = FakeRegistry::start(move |_, _| {
+            Answer::status(401).header("www-authenticate", format!("Bearer realm=\"{realm}\""))
+        });
         for registry in [sends, asks] {
             let port = registry.host.rsplit(':').next().unwrap().to_owned();
             let (options, asked) = options(&["listed.example"], true);
-            ask(&format!("listed.example:{port}/a:1"), &options).await.unwrap_err();
-            assert!(!registry.seen().is_empty() && !inside.was_reached(), "{place}");
+            ask(&format!("listed.example:{port}/a:1"), &options)
+                .await
+                .unwrap_err();
+            assert!(
+                !registry.seen().is_empty() && !inside.was_reached(),
+                "{place}"
+            );
             assert_eq!(asked.lock().unwrap()[0], "listed.example");
         }
     }
@@ -117,19 +166,44 @@ async fn a16_redirects_and_token_realms_go_the_same_way() {
 async fn a16_a_listed_host_is_asked_at_the_address_that_was_looked_up_once() {
     let digest = format!("sha256:{}", "a".repeat(64));
     let known = digest.clone();
-    let registry = FakeRegistry::start(move |_, _| Answer::status(200).header("docker-content-digest", known.clone()));
+    let registry = FakeRegistry::start(move |_, _| {
+        Answer::status(200).header("docker-content-digest", known.clone())
+    });
     let port = registry.host.rsplit(':').next().unwrap().to_owned();
     let (options, asked) = options(&["listed.example"], false);
-    assert_eq!(ask(&format!("listed.example:{port}/a:1"), &options).await, Ok(digest));
-    assert!(asked.lock().unwrap().iter().all(|name| name == "listed.example"));
+    assert_eq!(
+        ask(&format!("listed.example:{port}/a:1"), &options).await,
+        Ok(digest)
+    );
+    assert!(
+        asked
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|name| name == "listed.example")
+    );
 }
 
 #[tokio::test]
 async fn a16_a_registry_that_wants_credentials_is_told_so_and_gets_none() {
-    let registry = FakeRegistry::start(|_, _| Answer::status(401).header("www-authenticate", "Basic realm=\"r\""));
+    let registry = FakeRegistry::start(|_, _| {
+        Answer::status(401).header("www-authenticate", "Basic realm=\"r\"")
+    });
     let port = registry.host.rsplit(':').next().unwrap().to_owned();
     let (options, _) = options(&["listed.example"], false);
-    let words = ask(&format!("listed.example:{port}/team/a:1"), &options).await.unwrap_err();
-    assert!(words.contains("--pin-credentials") && words.contains("team/a") && !words.contains("docker login"), "{words}");
-    assert!(registry.seen().iter().all(|request| request.authorization.is_none()));
+    let words = ask(&format!("listed.example:{port}/team/a:1"), &options)
+        .await
+        .unwrap_err();
+    assert!(
+        words.contains("--pin-credentials")
+            && words.contains("team/a")
+            && !words.contains("docker login"),
+        "{words}"
+    );
+    assert!(
+        registry
+            .seen()
+            .iter()
+            .all(|request| request.authorization.is_none())
+    );
 }

@@ -1,4 +1,5 @@
-//! The Debian `docker-registry` on a free port of the loopback address, with its storage in a temporary folder.
+//! The Debian `docker-registry` on a free port of the loopback address, with its storage in a
+//! temporary folder.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -30,8 +31,18 @@ impl RealRegistry {
         let host = free_address();
         let config = folder.path().join("config.yml");
         fs::write(&config, configuration(&host, folder.path())).unwrap();
-        let process = Command::new(PROGRAM).arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let registry = Self { process, host, _folder: folder };
+        let process = Command::new(PROGRAM)
+            .arg("serve")
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let registry = Self {
+            process,
+            host,
+            _folder: folder,
+        };
         registry.wait_until_it_answers();
         Some(registry)
     }
@@ -60,7 +71,11 @@ impl Drop for RealRegistry {
 }
 
 fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string()
 }
 
 fn configuration(host: &str, folder: &Path) -> String {

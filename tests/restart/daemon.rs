@@ -1,4 +1,5 @@
-//! Whoever carries requests out, as far as the one who makes them sees it: OpenKruise's daemon and manager in its phases, step by step.
+//! Whoever carries requests out, as far as the one who makes them sees it: OpenKruise's daemon and
+//! manager in its phases, step by step.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -49,10 +50,19 @@ impl Log {
 pub fn start(world: &mut World, fates: &[(&str, Fate)]) -> Log {
     let log = Log::default();
     let kind = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "ContainerRecreateRequest");
-    let requests: Api<DynamicObject> = Api::default_namespaced_with(world.client.clone(), &ApiResource::from_gvk(&kind));
-    let fates = fates.iter().map(|(pod, fate)| ((*pod).to_owned(), *fate)).collect();
+    let requests: Api<DynamicObject> =
+        Api::default_namespaced_with(world.client.clone(), &ApiResource::from_gvk(&kind));
+    let fates = fates
+        .iter()
+        .map(|(pod, fate)| ((*pod).to_owned(), *fate))
+        .collect();
     let pods = world.pods();
-    let daemon = Daemon { requests, pods, fates, log: log.clone() };
+    let daemon = Daemon {
+        requests,
+        pods,
+        fates,
+        log: log.clone(),
+    };
     world.parts.spawn(daemon.run());
     log
 }
@@ -69,8 +79,13 @@ impl Daemon {
         loop {
             for request in self.requests.list(&Default::default()).await.unwrap().items {
                 let data = request.data;
-                if data["status"]["phase"].as_str().unwrap_or_default().is_empty() {
-                    self.carry_out(&request.metadata.name.unwrap(), &data["spec"]).await;
+                if data["status"]["phase"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .is_empty()
+                {
+                    self.carry_out(&request.metadata.name.unwrap(), &data["spec"])
+                        .await;
                 }
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -79,19 +94,26 @@ impl Daemon {
 
     async fn carry_out(&self, request: &str, spec: &Value) {
         let pod = spec["podName"].as_str().unwrap();
-        let names: Vec<&str> = spec["containers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> = spec["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
         let fate = self.fates.get(pod).copied().unwrap_or_default();
         if fate == Fate::Ignored {
             return;
         }
         self.log.add(format!("{pod} begins"));
-        self.report(request, "Recreating", &states(&names, "Recreating", "")).await;
+        self.report(request, "Recreating", &states(&names, "Recreating", ""))
+            .await;
         if fate == Fate::Hangs {
             return;
         }
         if fate == Fate::Fails {
             let mut failed = states(&names, "Pending", "");
-            failed[0] = json!({"name": names[0], "phase": "Failed", "message": "kill container error: no"});
+            failed[0] =
+                json!({"name": names[0], "phase": "Failed", "message": "kill container error: no"});
             self.report(request, "Completed", &failed).await;
             return;
         }
@@ -100,7 +122,8 @@ impl Daemon {
         tokio::time::sleep(STEP).await;
         self.show(pod, &names, fate != Fate::StaysUnready).await;
         self.log.add(format!("{pod} ends"));
-        self.report(request, "Completed", &states(&names, "Succeeded", "")).await;
+        self.report(request, "Completed", &states(&names, "Succeeded", ""))
+            .await;
     }
 
     async fn report(&self, request: &str, phase: &str, states: &[Value]) {
@@ -109,7 +132,10 @@ impl Daemon {
             status["completionTime"] = json!(AFTER);
         }
         let patch = Patch::Merge(json!({"status": status}));
-        self.requests.patch_status(request, &PatchParams::default(), &patch).await.unwrap();
+        self.requests
+            .patch_status(request, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     async fn show(&self, pod: &str, names: &[&str], ready: bool) {
@@ -117,14 +143,26 @@ impl Daemon {
         let new = |name: &str| names.contains(&name);
         let statuses: Vec<_> = ["app", "log"]
             .iter()
-            .map(|name| if new(name) { running(name, AFTER, 1, ready) } else { running(name, crate::restart::world::BEFORE, 0, true) })
+            .map(|name| {
+                if new(name) {
+                    running(name, AFTER, 1, ready)
+                } else {
+                    running(name, crate::restart::world::BEFORE, 0, true)
+                }
+            })
             .collect();
         let status = json!({"conditions": [{"type": "Ready", "status": word}], "containerStatuses": statuses});
         let patch = Patch::Merge(json!({"status": status}));
-        self.pods.patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
+        self.pods
+            .patch_status(pod, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 }
 
 fn states(names: &[&str], phase: &str, message: &str) -> Vec<Value> {
-    names.iter().map(|name| json!({"name": name, "phase": phase, "message": message})).collect()
+    names
+        .iter()
+        .map(|name| json!({"name": name, "phase": phase, "message": message}))
+        .collect()
 }

@@ -15,20 +15,33 @@ async fn parked(world: &World, name: &str) {
     let uid = world.pods().get(name).await.unwrap().uid().unwrap();
     let parked = json!({"pod": uid, "name": "again", "request": "ru", "park": PARK, "images": {"app": "app:1"}}).to_string();
     let metadata = json!({"labels": {"swaplet.io/parked": "app"}, "annotations": {"swaplet.io/parked": parked, "mine": "stays"}});
-    let change = json!({"metadata": metadata, "spec": {"containers": [{"name": "app", "image": PARK}]}});
-    world.pods().patch(name, &PatchParams::default(), &Patch::Strategic(change)).await.unwrap();
+    let change =
+        json!({"metadata": metadata, "spec": {"containers": [{"name": "app", "image": PARK}]}});
+    world
+        .pods()
+        .patch(name, &PatchParams::default(), &Patch::Strategic(change))
+        .await
+        .unwrap();
 }
 
 impl World {
     async fn parked(&self, arguments: &[&str]) -> Ran {
-        let mut command = self.command(env!("CARGO_BIN_EXE_swaplet"), &[&["parked"], arguments].concat());
+        let mut command = self.command(
+            env!("CARGO_BIN_EXE_swaplet"),
+            &[&["parked"], arguments].concat(),
+        );
         self.end_of(command.spawn().unwrap()).await
     }
 
     /// Labels and annotations, and the images of its containers.
     async fn look(&self, name: &str) -> (Value, Vec<String>) {
         let pod = self.pods().get(name).await.unwrap();
-        let images = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|container| container.image.clone()).collect();
+        let images = pod
+            .spec
+            .iter()
+            .flat_map(|spec| &spec.containers)
+            .filter_map(|container| container.image.clone())
+            .collect();
         (json!([pod.labels(), pod.annotations()]), images)
     }
 }
@@ -43,12 +56,27 @@ async fn parked_containers_are_listed_and_brought_back() {
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     let row: Vec<_> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(row, ["default", "p", "app", "app:1", "again"]);
-    assert_eq!(world.look("p").await.1, [PARK, "log:1"], "nothing is written without --restore");
+    assert_eq!(
+        world.look("p").await.1,
+        [PARK, "log:1"],
+        "nothing is written without --restore"
+    );
 
     let ran = world.parked(&["-A", "--restore", "--wait", "0"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
-    assert!(ran.err.contains("default/p: app has app:1 again") && ran.err.contains("No container is parked."), "{}", ran.err);
-    assert_eq!(world.look("p").await, (json!([{"app": "web"}, {"mine": "stays"}]), vec!["app:1".to_owned(), "log:1".to_owned()]));
+    assert!(
+        ran.err.contains("default/p: app has app:1 again")
+            && ran.err.contains("No container is parked."),
+        "{}",
+        ran.err
+    );
+    assert_eq!(
+        world.look("p").await,
+        (
+            json!([{"app": "web"}, {"mine": "stays"}]),
+            vec!["app:1".to_owned(), "log:1".to_owned()]
+        )
+    );
     assert_eq!(world.look("other").await, other);
 }
 
@@ -56,32 +84,77 @@ async fn parked_containers_are_listed_and_brought_back() {
 async fn what_a_controller_brings_back_is_waited_for() {
     let world = World::new().await;
     parked(&world, "p").await;
-    let mut command =
-        world.command(env!("CARGO_BIN_EXE_swaplet"), &["parked", "--restore", "--wait", "600", "-n", "default", "-n", "none"]);
+    let mut command = world.command(
+        env!("CARGO_BIN_EXE_swaplet"),
+        &[
+            "parked",
+            "--restore",
+            "--wait",
+            "600",
+            "-n",
+            "default",
+            "-n",
+            "none",
+        ],
+    );
     let child = command.spawn().unwrap();
-    world.until("it has looked", |server| server.recorded().iter().any(|request| request.verb == Verb::List)).await;
+    world
+        .until("it has looked", |server| {
+            server
+                .recorded()
+                .iter()
+                .any(|request| request.verb == Verb::List)
+        })
+        .await;
     let back = json!({"metadata": {"labels": {"swaplet.io/parked": null}, "annotations": {"swaplet.io/parked": null}},
         "spec": {"containers": [{"name": "app", "image": "app:1"}]}});
-    world.pods().patch("p", &PatchParams::default(), &Patch::Strategic(back)).await.unwrap();
+    world
+        .pods()
+        .patch("p", &PatchParams::default(), &Patch::Strategic(back))
+        .await
+        .unwrap();
     let ran = world.end_of(child).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(!ran.err.contains("again"), "{}", ran.err);
-    let ours = world.server.recorded().into_iter().filter(|request| request.user_agent.starts_with("swaplet/"));
-    assert_eq!(ours.filter(|request| !matches!(request.verb, Verb::Get | Verb::List)).count(), 0, "it has written nothing");
+    let ours = world
+        .server
+        .recorded()
+        .into_iter()
+        .filter(|request| request.user_agent.starts_with("swaplet/"));
+    assert_eq!(
+        ours.filter(|request| !matches!(request.verb, Verb::Get | Verb::List))
+            .count(),
+        0,
+        "it has written nothing"
+    );
 }
 
 #[tokio::test]
 async fn what_cannot_be_brought_back_is_listed_with_the_reason() {
     let world = World::new().await;
     parked(&world, "p").await;
-    let forbidden = Rule::new(Effect::reply(403).message("that is forbidden for jane")).verb(Verb::Patch).user_agent("swaplet/");
+    let forbidden = Rule::new(Effect::reply(403).message("that is forbidden for jane"))
+        .verb(Verb::Patch)
+        .user_agent("swaplet/");
     world.server.faults().add(forbidden);
     let ran = world.parked(&["--restore", "--wait", "0"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.err.contains("default/p: that is forbidden for jane") && ran.out.contains("app:1"), "{ran:?}");
+    assert!(
+        ran.err.contains("default/p: that is forbidden for jane") && ran.out.contains("app:1"),
+        "{ran:?}"
+    );
 
-    world.server.faults().add(Rule::new(Effect::reply(403).message("no list for jane")).verb(Verb::List).user_agent("swaplet/"));
+    world.server.faults().add(
+        Rule::new(Effect::reply(403).message("no list for jane"))
+            .verb(Verb::List)
+            .user_agent("swaplet/"),
+    );
     let ran = world.parked(&["-A"]).await;
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.err.contains("cannot list the pods of all namespaces: no list for jane"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("cannot list the pods of all namespaces: no list for jane"),
+        "{}",
+        ran.err
+    );
 }

@@ -39,20 +39,35 @@ pub struct Ran {
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 
 impl World {
     pub async fn new() -> Self {
         let server = ApiServer::new(Clock::starting_at(time_of_day()));
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+            .await
+            .unwrap();
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config"), ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
+        std::fs::write(
+            home.path().join("config"),
+            ApiServer::kubeconfig(listener.local_addr().unwrap()),
+        )
+        .unwrap();
         let mut parts = JoinSet::new();
         let served = server.clone();
         parts.spawn(async move { served.serve(listener).await.unwrap() });
-        Self { client: server.client(), server, parts, home }
+        Self {
+            client: server.client(),
+            server,
+            parts,
+            home,
+        }
     }
 
     /// A pod of two containers, `app` and `log`, that runs and is ready.
@@ -67,8 +82,16 @@ impl World {
                 "containers": [{"name": "app", "image": "app:1"}, {"name": "log", "image": "log:1"}]},
         });
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        self.pods().create(&PostParams::default(), &pod).await.unwrap();
-        self.show(name, true, &["app", "log"].map(|container| running(container, BEFORE, 0, true))).await;
+        self.pods()
+            .create(&PostParams::default(), &pod)
+            .await
+            .unwrap();
+        self.show(
+            name,
+            true,
+            &["app", "log"].map(|container| running(container, BEFORE, 0, true)),
+        )
+        .await;
     }
 
     /// Writes the status of a pod.
@@ -76,7 +99,10 @@ impl World {
         let word = if ready { "True" } else { "False" };
         let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": word}], "containerStatuses": statuses});
         let patch = Patch::Merge(json!({"status": status}));
-        self.pods().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        self.pods()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub fn pods(&self) -> Api<Pod> {
@@ -88,12 +114,19 @@ impl World {
         let version = object["apiVersion"].as_str().unwrap();
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-        let api: Api<DynamicObject> = Api::default_namespaced_with(self.client.clone(), &ApiResource::from_gvk(&kind));
+        let api: Api<DynamicObject> =
+            Api::default_namespaced_with(self.client.clone(), &ApiResource::from_gvk(&kind));
         let created: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let created = api.create(&PostParams::default(), &created).await.unwrap();
         if object["status"].is_object() {
             let status = Patch::Merge(json!({"status": object["status"]}));
-            api.patch_status(&created.metadata.name.unwrap(), &PatchParams::default(), &status).await.unwrap();
+            api.patch_status(
+                &created.metadata.name.unwrap(),
+                &PatchParams::default(),
+                &status,
+            )
+            .await
+            .unwrap();
         }
         created.metadata.uid.unwrap()
     }
@@ -111,29 +144,42 @@ impl World {
         });
         let uid = self.create(set).await;
         for pod in pods {
-            self.owned_pod(pod, json!([self::owner("ReplicaSet", "web-1", &uid)])).await;
+            self.owned_pod(pod, json!([self::owner("ReplicaSet", "web-1", &uid)]))
+                .await;
         }
     }
 
     /// A budget over all pods, with this much left.
     pub async fn budget(&self, desired_healthy: usize, allowed: usize) {
-        let spec = json!({"minAvailable": desired_healthy, "selector": {"matchLabels": {"app": "web"}}});
+        let spec =
+            json!({"minAvailable": desired_healthy, "selector": {"matchLabels": {"app": "web"}}});
         let status = json!({"observedGeneration": 1, "disruptionsAllowed": allowed, "desiredHealthy": desired_healthy, "currentHealthy": 0,
             "expectedPods": 0});
-        let budget =
-            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec, "status": status});
+        let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec, "status": status});
         self.create(budget).await;
     }
 
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
-        command.args(arguments).env("KUBECONFIG", self.home.path().join("config")).env("HOME", self.home.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.home.path().join("config"))
+            .env("HOME", self.home.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         command
     }
 
     pub fn start(&self, arguments: &[&str]) -> Child {
-        self.command(env!("CARGO_BIN_EXE_swaplet"), &[&["restart"], arguments].concat()).spawn().unwrap()
+        self.command(
+            env!("CARGO_BIN_EXE_swaplet"),
+            &[&["restart"], arguments].concat(),
+        )
+        .spawn()
+        .unwrap()
     }
 
     /// `swaplet restart` with these arguments, until it ends.
@@ -142,7 +188,11 @@ impl World {
     }
 
     pub async fn end_of(&self, child: Child) -> Ran {
-        timeout(Duration::from_secs(120), child.wait_with_output()).await.unwrap().unwrap().into()
+        timeout(Duration::from_secs(120), child.wait_with_output())
+            .await
+            .unwrap()
+            .unwrap()
+            .into()
     }
 
     pub fn requests(&self) -> Vec<Arc<Value>> {
@@ -173,6 +223,10 @@ pub fn running(name: &str, started: &str, restarts: u32, ready: bool) -> Value {
 /// Ctrl-C, for a process that this test has started.
 pub async fn interrupt(child: &Child) {
     let id = child.id().unwrap().to_string();
-    let sent = Command::new("kill").args(["-INT", &id]).status().await.unwrap();
+    let sent = Command::new("kill")
+        .args(["-INT", &id])
+        .status()
+        .await
+        .unwrap();
     assert!(sent.success());
 }

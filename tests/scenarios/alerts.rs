@@ -1,4 +1,5 @@
-//! The rules of `deploy/alerts.yaml`, evaluated on what a controller exposes while what they are about happens.
+//! The rules of `deploy/alerts.yaml`, evaluated on what a controller exposes while what they are
+//! about happens.
 
 use std::time::Duration;
 
@@ -31,7 +32,11 @@ impl Watched {
         let world = World::new();
         world.run_pod(&pod("p", policy)).await;
         let life = world.start(SWAPLET, CONCURRENCY, change);
-        let mut watched = Self { world, life, prometheus: Prometheus::default() };
+        let mut watched = Self {
+            world,
+            life,
+            prometheus: Prometheus::default(),
+        };
         watched.minutes(6).await;
         assert_eq!(watched.prometheus.firing(), [""; 0]);
         watched
@@ -55,7 +60,13 @@ async fn none_while_all_is_well() {
     watched.world.start_kubelet(Kubelet::default());
     watched.world.ends("p", "main", 0).await;
     watched.minutes(30).await;
-    assert_eq!((watched.world.phase("p").as_str(), watched.prometheus.firing().len()), ("Succeeded", 0));
+    assert_eq!(
+        (
+            watched.world.phase("p").as_str(),
+            watched.prometheus.firing().len()
+        ),
+        ("Succeeded", 0)
+    );
 }
 
 #[test]
@@ -69,23 +80,33 @@ fn where_nothing_is_scraped() {
 async fn where_the_api_server_does_not_answer_a_watch() {
     let mut watched = Watched::with_pod("OnFailure").await;
     for verb in [Verb::Watch, Verb::List] {
-        watched.world.fault(Effect::Hang, |rule| rule.verb(verb).resource("jobs"));
+        watched
+            .world
+            .fault(Effect::Hang, |rule| rule.verb(verb).resource("jobs"));
     }
     watched.minutes(5).await;
     assert_eq!(watched.prometheus.firing(), ["SwapletWatchStale"]);
     watched.minutes(10).await;
-    assert_eq!(watched.prometheus.firing(), ["SwapletWatchStale", "SwapletWatchFailing"]);
+    assert_eq!(
+        watched.prometheus.firing(),
+        ["SwapletWatchStale", "SwapletWatchFailing"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_writes_are_denied_and_so_a_pod_is_stuck() {
     let mut watched = Watched::with_pod("OnFailure").await;
-    watched.world.patch_fault(Effect::reply(403).message("pods \"p\" is forbidden: no"));
+    watched
+        .world
+        .patch_fault(Effect::reply(403).message("pods \"p\" is forbidden: no"));
     watched.world.ends("p", "main", 0).await;
     watched.minutes(2).await;
     assert_eq!(watched.prometheus.firing(), ["SwapletWritesDenied"]);
     watched.minutes(16).await;
-    assert_eq!(watched.prometheus.firing(), ["SwapletWritesDenied", "SwapletPodStuck"]);
+    assert_eq!(
+        watched.prometheus.firing(),
+        ["SwapletWritesDenied", "SwapletPodStuck"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +120,10 @@ async fn where_writes_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn where_more_pods_come_than_are_written() {
-    let mut watched = Watched::with_pod_under("OnFailure", |settings| settings.write_deadline = Duration::from_secs(3600)).await;
+    let mut watched = Watched::with_pod_under("OnFailure", |settings| {
+        settings.write_deadline = Duration::from_secs(3600)
+    })
+    .await;
     watched.world.patch_fault(Effect::Hang);
     for number in 0..120 {
         let name = format!("q{number}");
@@ -115,10 +139,20 @@ async fn where_more_pods_come_than_are_written() {
 #[tokio::test(start_paused = true)]
 async fn where_a_pod_was_lost() {
     let mut watched = Watched::with_pod("Never").await;
-    watched.world.start_kubelet(Kubelet { stop_code: 143, shows_stop: true, ..Kubelet::default() });
+    watched.world.start_kubelet(Kubelet {
+        stop_code: 143,
+        shows_stop: true,
+        ..Kubelet::default()
+    });
     watched.world.ends("p", "main", 0).await;
     watched.minutes(1).await;
-    assert_eq!((watched.world.phase("p").as_str(), watched.prometheus.firing()), ("Failed", vec!["SwapletPodLost".to_owned()]));
+    assert_eq!(
+        (
+            watched.world.phase("p").as_str(),
+            watched.prometheus.firing()
+        ),
+        ("Failed", vec!["SwapletPodLost".to_owned()])
+    );
 }
 
 /// That a panic comes to this reason is shown where decisions are isolated.
@@ -137,7 +171,10 @@ fn where_a_decision_broke_off() {
 #[tokio::test(start_paused = true)]
 async fn where_somebody_has_to_mend_a_pod() {
     let mut watched = Watched::with_pod("Never").await;
-    watched.world.run_pod(&pod_of("all", "OnFailure", vec![sidecar("side")])).await;
+    watched
+        .world
+        .run_pod(&pod_of("all", "OnFailure", vec![sidecar("side")]))
+        .await;
     watched.minutes(16).await;
     assert_eq!(watched.prometheus.firing(), ["SwapletNeedsAHand"]);
 }
@@ -147,7 +184,13 @@ async fn where_a_node_has_rejected_a_swap() {
     let mut watched = Watched::with_pod("OnFailure").await;
     watched.world.ends("p", "main", 0).await;
     watched.scrape().await;
-    watched.world.set_status("p", json!({"phase": "Pending", "reason": "ProviderFailed", "message": "not supported"})).await;
+    watched
+        .world
+        .set_status(
+            "p",
+            json!({"phase": "Pending", "reason": "ProviderFailed", "message": "not supported"}),
+        )
+        .await;
     watched.minutes(1).await;
     assert_eq!(watched.prometheus.firing(), ["SwapletNodeRejects"]);
 }

@@ -31,7 +31,10 @@ async fn t3_reply_lost_after_the_patch_was_applied() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -43,7 +46,10 @@ async fn t4_a_504_after_the_patch_was_applied_is_not_sent_again() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -54,7 +60,11 @@ async fn t5_a_pod_that_changes_twenty_times_a_second_needs_one_patch() {
     let busy = world.clone();
     let churn = tokio::spawn(async move {
         for nth in 0.. {
-            busy.edit("p", &json!({"metadata": {"annotations": {"beat": nth.to_string()}}})).await;
+            busy.edit(
+                "p",
+                &json!({"metadata": {"annotations": {"beat": nth.to_string()}}}),
+            )
+            .await;
             sleep(Duration::from_millis(50)).await;
         }
     });
@@ -63,7 +73,14 @@ async fn t5_a_pod_that_changes_twenty_times_a_second_needs_one_patch() {
     world.ends("p", "main", 0).await;
     world.wait(5).await;
     churn.abort();
-    assert_eq!((world.image("p").as_str(), world.patches("p"), world.image_changes("p")), (EXIT, 1, 1));
+    assert_eq!(
+        (
+            world.image("p").as_str(),
+            world.patches("p"),
+            world.image_changes("p")
+        ),
+        (EXIT, 1, 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped"]);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
@@ -79,11 +96,19 @@ async fn t6_a_busy_server_is_asked_as_rarely_as_it_wants() {
     }
     world.wait(60).await;
     let rounds = 1 + 60 / 5;
-    assert!(world.count(Verb::Patch) <= rounds * CONCURRENCY, "{} patches in a minute", world.count(Verb::Patch));
+    assert!(
+        world.count(Verb::Patch) <= rounds * CONCURRENCY,
+        "{} patches in a minute",
+        world.count(Verb::Patch)
+    );
     world.end_fault(busy);
     world.wait(60).await;
     assert!(names.iter().all(|name| world.image_changes(name) == 1));
-    assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped"]));
+    assert!(
+        names
+            .iter()
+            .all(|name| world.events(name) == ["SidecarSwapped"])
+    );
     assert!(life.line.most_under_way() <= CONCURRENCY);
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
@@ -101,7 +126,10 @@ async fn t6_a_server_that_names_no_time_is_asked_ever_more_rarely() {
     world.end_fault(busy);
     world.start_kubelet(Kubelet::default());
     world.wait(65).await;
-    assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.image_changes("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -119,8 +147,16 @@ async fn t7_writes_fail_for_a_minute() {
         assert!(names.iter().all(|name| world.image_changes(name) == 0));
         world.end_fault(broken);
         world.wait(70).await;
-        assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1));
-        assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
+        assert!(
+            names
+                .iter()
+                .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
+        );
+        assert!(
+            names
+                .iter()
+                .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+        );
         world.assert_quiet().await;
     }
 }
@@ -137,8 +173,16 @@ async fn t7_the_server_is_away_for_a_minute() {
     world.end_fault(away);
     world.start_kubelet(Kubelet::default());
     world.wait(30).await;
-    assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1));
-    assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
+    assert!(
+        names
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1)
+    );
+    assert!(
+        names
+            .iter()
+            .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+    );
     world.assert_quiet().await;
 }
 
@@ -151,14 +195,30 @@ async fn t8_a_patch_without_an_answer_is_given_up_and_delays_nobody() {
         world.ends(name, "main", 0).await;
     }
     world.wait(3).await;
-    assert!(names[1..].iter().all(|name| world.phase(name) == "Succeeded"));
+    assert!(
+        names[1..]
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded")
+    );
     assert_eq!(world.patches("p0"), 1);
     world.wait(9).await;
-    assert_eq!(world.patches("p0"), 2, "the first was given up after ten seconds");
+    assert_eq!(
+        world.patches("p0"),
+        2,
+        "the first was given up after ten seconds"
+    );
     world.end_fault(hang);
     world.wait(20).await;
-    assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1));
-    assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
+    assert!(
+        names
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
+    );
+    assert!(
+        names
+            .iter()
+            .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+    );
     assert!(life.line.most_under_way() <= CONCURRENCY);
     world.assert_quiet().await;
 }
@@ -167,26 +227,64 @@ async fn t8_a_patch_without_an_answer_is_given_up_and_delays_nobody() {
 async fn t23_events_in_a_terminating_namespace_are_tried_once() {
     let world = World::new();
     world.create_namespace("doomed").await;
-    let mut doomed = pod_of("p", "OnFailure", vec![super::objects::main_container(), super::objects::sidecar("side")]);
+    let mut doomed = pod_of(
+        "p",
+        "OnFailure",
+        vec![
+            super::objects::main_container(),
+            super::objects::sidecar("side"),
+        ],
+    );
     doomed["metadata"]["namespace"] = "doomed".into();
     world.create(&doomed).await;
     let containers = doomed["spec"]["containers"].as_array().unwrap();
-    let statuses =
-        [super::node::status(&containers[0], super::node::terminated(0, 0)), super::node::status(&containers[1], super::node::running())];
+    let statuses = [
+        super::node::status(&containers[0], super::node::terminated(0, 0)),
+        super::node::status(&containers[1], super::node::running()),
+    ];
     let place = "/api/v1/namespaces/doomed/pods/p";
-    world.set_status_at(place, json!({"phase": "Running", "containerStatuses": statuses})).await;
+    world
+        .set_status_at(
+            place,
+            json!({"phase": "Running", "containerStatuses": statuses}),
+        )
+        .await;
 
-    world.fault(Effect::Delay(Duration::from_secs(5)), |rule| rule.resource("events"));
+    world.fault(Effect::Delay(Duration::from_secs(5)), |rule| {
+        rule.resource("events")
+    });
     let life = world.start_controller();
     world.wait(1).await;
-    world.try_request(Method::DELETE, "/api/v1/namespaces/doomed", "application/json", &json!({})).await.unwrap();
+    world
+        .try_request(
+            Method::DELETE,
+            "/api/v1/namespaces/doomed",
+            "application/json",
+            &json!({}),
+        )
+        .await
+        .unwrap();
     world.wait(60).await;
-    assert_eq!((world.count(Verb::Patch), world.count(Verb::Create)), (1, 1));
+    assert_eq!(
+        (world.count(Verb::Patch), world.count(Verb::Create)),
+        (1, 1)
+    );
     assert_eq!(world.events("p"), [""; 0]);
 
-    world.try_request(Method::DELETE, place, "application/json", &json!({"gracePeriodSeconds": 0})).await.unwrap();
+    world
+        .try_request(
+            Method::DELETE,
+            place,
+            "application/json",
+            &json!({"gracePeriodSeconds": 0}),
+        )
+        .await
+        .unwrap();
     world.wait(5).await;
-    assert!(world.find("doomed", "p").is_none() && world.server.peek("namespaces", "", "doomed").is_none());
+    assert!(
+        world.find("doomed", "p").is_none()
+            && world.server.peek("namespaces", "", "doomed").is_none()
+    );
     assert_eq!(life.pods_kept(), 0);
     world.assert_quiet().await;
 }
@@ -201,17 +299,33 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
         world.wait(3600).await;
         let times = life.line.patched_at();
         let (quick, rare) = times.split_at(QUICK_DENIED_RETRIES as usize);
-        assert!(rare.len() >= 5 && rare[0] - quick[0] < Duration::from_secs(5), "{times:?}");
-        assert!(rare.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)), "{times:?}");
+        assert!(
+            rare.len() >= 5 && rare[0] - quick[0] < Duration::from_secs(5),
+            "{times:?}"
+        );
+        assert!(
+            rare.windows(2)
+                .all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)),
+            "{times:?}"
+        );
         let notes = world.notes("p");
         assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].0 == "WriteDenied" && notes[0].1.contains(words), "{notes:?}");
+        assert!(
+            notes[0].0 == "WriteDenied" && notes[0].1.contains(words),
+            "{notes:?}"
+        );
 
         world.end_fault(denied);
         world.start_kubelet(Kubelet::default());
         world.wait(16 * 60).await;
-        assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1));
-        assert_eq!(world.events("p"), ["WriteDenied", "SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(
+            (world.phase("p").as_str(), world.image_changes("p")),
+            ("Succeeded", 1)
+        );
+        assert_eq!(
+            world.events("p"),
+            ["WriteDenied", "SidecarSwapped", "SidecarEnded"]
+        );
         world.assert_quiet().await;
     }
 }
@@ -221,12 +335,18 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
 async fn storm_a_lone_denial_costs_seconds_and_is_not_told() {
     for (code, times) in [(403, 1), (422, 2), (403, QUICK_DENIED_RETRIES as usize)] {
         let (world, _life) = World::with_pod("OnFailure").await;
-        let denied = Effect::reply(code).message("admission webhook \"images.example\" denied the request: no answer");
-        world.fault(denied, |rule| rule.verb(Verb::Patch).resource("pods").times(times));
+        let denied = Effect::reply(code)
+            .message("admission webhook \"images.example\" denied the request: no answer");
+        world.fault(denied, |rule| {
+            rule.verb(Verb::Patch).resource("pods").times(times)
+        });
         world.start_kubelet(Kubelet::default());
         world.ends("p", "main", 0).await;
         world.wait(8).await;
-        assert_eq!((world.patches("p"), world.phase("p").as_str()), (times + 1, "Succeeded"));
+        assert_eq!(
+            (world.patches("p"), world.phase("p").as_str()),
+            (times + 1, "Succeeded")
+        );
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
         world.assert_quiet().await;
     }
@@ -243,14 +363,27 @@ async fn t31_a_token_that_is_refused_for_a_while() {
     let start = Instant::now();
     world.wait(45).await;
     for resource in ["pods", "jobs"] {
-        let asked = life.line.sent().iter().filter(|sent| sent.at >= start && sent.uri.contains(resource)).count();
+        let asked = life
+            .line
+            .sent()
+            .iter()
+            .filter(|sent| sent.at >= start && sent.uri.contains(resource))
+            .count();
         assert!(asked <= 20, "{asked} requests for {resource} in 45 s");
     }
     world.end_fault(refused);
     world.start_kubelet(Kubelet::default());
     world.wait(60).await;
-    assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1));
-    assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
+    assert!(
+        names
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
+    );
+    assert!(
+        names
+            .iter()
+            .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+    );
     world.assert_quiet().await;
 }
 
@@ -263,7 +396,10 @@ async fn t31_a_token_that_is_refused_for_writes_only() {
     world.wait(20).await;
     world.end_fault(refused);
     world.wait(60).await;
-    assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.image_changes("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -275,8 +411,15 @@ async fn t32_events_are_forbidden_and_pods_end_all_the_same() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    assert_eq!((world.events("p").len(), world.count(Verb::Create)), (0, 2), "each Event is tried once");
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    assert_eq!(
+        (world.events("p").len(), world.count(Verb::Create)),
+        (0, 2),
+        "each Event is tried once"
+    );
     world.assert_quiet().await;
 }
 
@@ -289,7 +432,11 @@ async fn t32_events_without_an_answer_do_not_delay_pods() {
         world.ends(name, "main", 0).await;
     }
     world.wait(5).await;
-    assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1));
+    assert!(
+        names
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1)
+    );
     world.wait(120).await;
     assert_eq!(world.count(Verb::Create), 60);
     world.assert_quiet().await;

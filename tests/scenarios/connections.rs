@@ -1,5 +1,5 @@
-//! Connections that die without a word, and what a busy server says in headers: seen through the client that `swaplet run` has, with its pool
-//! of connections, over lines in memory.
+//! Connections that die without a word, and what a busy server says in headers: seen through the
+//! client that `swaplet run` has, with its pool of connections, over lines in memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -50,7 +50,12 @@ struct Wires {
 
 impl Network {
     fn to(server: ApiServer) -> Self {
-        Self(Arc::new(Wires { server, dead: watch::Sender::new(0), opened: AtomicUsize::new(0), tasks: Mutex::default() }))
+        Self(Arc::new(Wires {
+            server,
+            dead: watch::Sender::new(0),
+            opened: AtomicUsize::new(0),
+            tasks: Mutex::default(),
+        }))
     }
 
     /// Every connection that there is dies; the next ones live.
@@ -76,7 +81,9 @@ impl Network {
         });
         let service = TowerToHyperService::new(self.0.server.clone());
         let serves = tokio::spawn(async move {
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(far), service).await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(far), service)
+                .await;
         });
         self.0.tasks.lock().unwrap().extend([carries, serves]);
         near
@@ -107,21 +114,35 @@ impl Connection for Wire {
 }
 
 impl AsyncRead for Wire {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.0).poll_read(context, into)
     }
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.0).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(context)
     }
 }
@@ -140,16 +161,32 @@ impl Drop for Life {
 
 fn start(network: &Network) -> Life {
     let mut config = Config::new(Uri::from_static("http://swaplet.example"));
-    config.headers.push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
     let client = connect_over(config, network.clone()).unwrap();
-    let (metrics, health) = (Metrics::register(&mut Registry::default()), Health::default());
-    let controller = run(client, settings(SWAPLET, CONCURRENCY), metrics, health.clone(), std::future::pending());
-    Life { health, task: tokio::spawn(async move { controller.await.unwrap() }) }
+    let (metrics, health) = (
+        Metrics::register(&mut Registry::default()),
+        Health::default(),
+    );
+    let controller = run(
+        client,
+        settings(SWAPLET, CONCURRENCY),
+        metrics,
+        health.clone(),
+        std::future::pending(),
+    );
+    Life {
+        health,
+        task: tokio::spawn(async move { controller.await.unwrap() }),
+    }
 }
 
-/// The worst case: the connections of writes that were just made are idle, and die with those of the watches.
+/// The worst case: the connections of writes that were just made are idle, and die with those of
+/// the watches.
 #[tokio::test(start_paused = true)]
-async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle_ones_died_with_them() {
+async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle_ones_died_with_them()
+ {
     let world = World::new();
     let names: Vec<_> = (0..8).map(|number| format!("p{number}")).collect();
     for name in &names {
@@ -163,18 +200,32 @@ async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle
         world.ends(name, "main", 0).await;
     }
     world.wait(3).await;
-    assert!(names[1..].iter().all(|name| world.phase(name) == "Succeeded"));
-    assert!(network.opened() > 5, "{} connections: several are idle beside the watches", network.opened());
+    assert!(
+        names[1..]
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded")
+    );
+    assert!(
+        network.opened() > 5,
+        "{} connections: several are idle beside the watches",
+        network.opened()
+    );
 
     network.dies();
     world.ends("p0", "main", 0).await;
     let dead_since = Instant::now();
     while world.image("p0") != EXIT {
-        assert!(dead_since.elapsed() < Duration::from_secs(60), "it is blind for more than a minute");
+        assert!(
+            dead_since.elapsed() < Duration::from_secs(60),
+            "it is blind for more than a minute"
+        );
         world.wait(1).await;
     }
     world.wait(5).await;
-    assert_eq!((world.phase("p0").as_str(), world.image_changes("p0")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p0").as_str(), world.image_changes("p0")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p0"), ["SidecarSwapped", "SidecarEnded"]);
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
     world.assert_quiet().await;
@@ -186,12 +237,27 @@ async fn t6_lists_and_watches_come_back_when_a_busy_server_wants_them_to() {
     for verb in [Verb::List, Verb::Watch] {
         let world = World::new();
         world.run_pod(&pod("p", "OnFailure")).await;
-        let busy = world.fault(Effect::reply(429).retry_after(20), |rule| rule.verb(verb).resource("pods"));
+        let busy = world.fault(Effect::reply(429).retry_after(20), |rule| {
+            rule.verb(verb).resource("pods")
+        });
         let life = start(&Network::to(world.server.clone()));
         world.wait(110).await;
-        let asked = world.requests().iter().filter(|sent| sent.verb == verb && sent.resource == "pods").count();
-        assert!((5..=6).contains(&asked), "{verb:?}: asked {asked} times in 110 s");
-        assert!(life.health.ready().unwrap_err().contains("too many requests"), "{verb:?}");
+        let asked = world
+            .requests()
+            .iter()
+            .filter(|sent| sent.verb == verb && sent.resource == "pods")
+            .count();
+        assert!(
+            (5..=6).contains(&asked),
+            "{verb:?}: asked {asked} times in 110 s"
+        );
+        assert!(
+            life.health
+                .ready()
+                .unwrap_err()
+                .contains("too many requests"),
+            "{verb:?}"
+        );
 
         world.end_fault(busy);
         world.start_kubelet(Kubelet::default());
@@ -199,13 +265,17 @@ async fn t6_lists_and_watches_come_back_when_a_busy_server_wants_them_to() {
         assert_eq!(life.health.ready(), Ok("ok".to_owned()), "{verb:?}");
         world.ends("p", "main", 0).await;
         world.wait(5).await;
-        assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1), "{verb:?}");
+        assert_eq!(
+            (world.phase("p").as_str(), world.image_changes("p")),
+            ("Succeeded", 1),
+            "{verb:?}"
+        );
         world.assert_quiet().await;
     }
 }
 
-/// As the kubelet renews the token of a pod: the file changes, and after a while the old token is not taken any more. In real time, for kube
-/// goes by the time of day.
+/// As the kubelet renews the token of a pod: the file changes, and after a while the old token is
+/// not taken any more. In real time, for kube goes by the time of day.
 #[tokio::test]
 async fn t31_a_token_that_is_renewed_in_its_file_is_used_within_a_minute() {
     let accepted = Arc::new(Mutex::new("Bearer old"));
@@ -227,7 +297,9 @@ async fn t31_a_token_that_is_renewed_in_its_file_is_used_within_a_minute() {
             sleep(Duration::from_millis(200)).await;
         }
     };
-    timeout(Duration::from_secs(90), renewed).await.expect("the new token is used");
+    timeout(Duration::from_secs(90), renewed)
+        .await
+        .expect("the new token is used");
 }
 
 /// Tells its version to whoever has this token.
@@ -236,13 +308,27 @@ async fn serve_version_to(listener: TcpListener, accepted: Arc<Mutex<&'static st
         let (stream, _) = listener.accept().await.unwrap();
         let accepted = Arc::clone(&accepted);
         let service = service_fn(move |request: Request<Incoming>| {
-            let is_known = request.headers().get(AUTHORIZATION).is_some_and(|token| token == *accepted.lock().unwrap());
+            let is_known = request
+                .headers()
+                .get(AUTHORIZATION)
+                .is_some_and(|token| token == *accepted.lock().unwrap());
             let version = json!({
                 "major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
                 "compiler": "", "platform": "",
             });
-            let status = if is_known { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
-            async move { Ok::<_, Infallible>(Response::builder().status(status).body(version.to_string()).unwrap()) }
+            let status = if is_known {
+                StatusCode::OK
+            } else {
+                StatusCode::UNAUTHORIZED
+            };
+            async move {
+                Ok::<_, Infallible>(
+                    Response::builder()
+                        .status(status)
+                        .body(version.to_string())
+                        .unwrap(),
+                )
+            }
         });
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     }

@@ -11,7 +11,8 @@ use super::node::{running, status, terminated};
 use super::objects::{main_container, pod, sidecar};
 
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
-/// Ten thousand in all; without optimisation it would take a minute of real time, so there it is less than a tenth of that.
+/// Ten thousand in all; without optimisation it would take a minute of real time, so there it is
+/// less than a tenth of that.
 const PODS_EACH: usize = if cfg!(debug_assertions) { 200 } else { 2500 };
 const CONCURRENCY: usize = 16;
 
@@ -22,9 +23,17 @@ async fn create(world: &World, namespace: &str, name: &str) {
 }
 
 async fn main_ends(world: &World, namespace: &str, name: &str) {
-    let statuses = json!([status(&main_container(), terminated(0, 0)), status(&sidecar("side"), running())]);
+    let statuses = json!([
+        status(&main_container(), terminated(0, 0)),
+        status(&sidecar("side"), running())
+    ]);
     let place = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-    world.set_status_at(&place, json!({"phase": "Running", "containerStatuses": statuses})).await;
+    world
+        .set_status_at(
+            &place,
+            json!({"phase": "Running", "containerStatuses": statuses}),
+        )
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,9 +65,18 @@ async fn t27_a_crowd_of_pods_finishes_within_a_second() {
     while world.count(Verb::Patch) < all {
         world.wait(5).await;
     }
-    let patches = world.requests().into_iter().filter(|request| request.verb == Verb::Patch);
-    let turn = patches.skip(before).position(|patch| patch.name == "lone").unwrap();
-    assert!(turn <= NAMESPACES.len() + 1, "the lone pod came as number {turn}");
+    let patches = world
+        .requests()
+        .into_iter()
+        .filter(|request| request.verb == Verb::Patch);
+    let turn = patches
+        .skip(before)
+        .position(|patch| patch.name == "lone")
+        .unwrap();
+    assert!(
+        turn <= NAMESPACES.len() + 1,
+        "the lone pod came as number {turn}"
+    );
     assert!(life.line.most_under_way() <= CONCURRENCY);
 
     world.wait(1).await;
@@ -68,6 +86,9 @@ async fn t27_a_crowd_of_pods_finishes_within_a_second() {
     assert_eq!(world.server.peek_all("events").len(), 2 * all);
     let swapped = |pod: &Value| pod["metadata"]["generation"] == 2;
     assert!(world.server.peek_all("pods").iter().all(|pod| swapped(pod)));
-    assert_eq!((world.count(Verb::Patch), world.count(Verb::Create)), (all, 2 * all));
+    assert_eq!(
+        (world.count(Verb::Patch), world.count(Verb::Create)),
+        (all, 2 * all)
+    );
     world.assert_quiet().await;
 }

@@ -42,7 +42,11 @@ impl Registry {
 
 /// As good as the digest of an image with these paths.
 fn reference(paths: &[String]) -> Box<str> {
-    let bytes: String = paths.concat().bytes().map(|byte| format!("{byte:02x}")).collect();
+    let bytes: String = paths
+        .concat()
+        .bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("{DERIVED}@sha256:{bytes:0<64.64}").into()
 }
 
@@ -51,11 +55,20 @@ fn own() -> Vec<String> {
 }
 
 fn forbidden() -> Trouble {
-    Trouble { words: "pushing: 403".to_owned(), retry_after: None }
+    Trouble {
+        words: "pushing: 403".to_owned(),
+        retry_after: None,
+    }
 }
 
 async fn run_own(world: &World, name: &str, policy: &str, command: &str) {
-    world.run_pod(&pod_of(name, policy, vec![main_container(), sidecar_that_calls("side", command)])).await;
+    world
+        .run_pod(&pod_of(
+            name,
+            policy,
+            vec![main_container(), sidecar_that_calls("side", command)],
+        ))
+        .await;
 }
 
 async fn world_with(names: &[&str], policy: &str) -> World {
@@ -81,7 +94,10 @@ async fn an_image_is_pushed_once_while_the_mains_run_and_is_there_when_they_end(
         }
         world.wait(5).await;
         for name in names {
-            assert_eq!((world.phase(name).as_str(), world.patches(name)), ("Succeeded", 1));
+            assert_eq!(
+                (world.phase(name).as_str(), world.patches(name)),
+                ("Succeeded", 1)
+            );
             assert_eq!(world.events(name), ["SidecarSwapped", "SidecarEnded"]);
             assert_eq!(world.image(name), *reference(&own()));
         }
@@ -98,7 +114,10 @@ async fn a_pod_that_is_done_before_the_push_waits_in_silence() {
     world.wait(55).await;
     assert_eq!((world.patches("p"), world.events("p")), (0, vec![]));
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -107,15 +126,25 @@ async fn a_pod_that_is_done_before_the_push_waits_in_silence() {
 async fn a_push_that_fails_is_told_once_and_tried_until_it_succeeds() {
     let world = world_with(&["p"], "OnFailure").await;
     let registry = Registry::default();
-    let _life = world.start_deriving_controller(registry.push(|nth| (1, (nth < 3).then(forbidden))));
+    let _life =
+        world.start_deriving_controller(registry.push(|nth| (1, (nth < 3).then(forbidden))));
     world.ends("p", "main", 0).await;
     world.wait(60).await;
-    assert_eq!((world.patches("p"), world.events("p")), (0, vec!["NeedsImage".to_owned()]));
+    assert_eq!(
+        (world.patches("p"), world.events("p")),
+        (0, vec!["NeedsImage".to_owned()])
+    );
     assert_eq!(registry.asked().len(), 3, "after 10 and 20 s");
     world.wait(30).await;
     assert_eq!(registry.asked().len(), 4);
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    assert_eq!(world.events("p"), ["NeedsImage", "SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    assert_eq!(
+        world.events("p"),
+        ["NeedsImage", "SidecarSwapped", "SidecarEnded"]
+    );
     world.assert_quiet().await;
 }
 
@@ -126,7 +155,11 @@ async fn a_push_that_breaks_off_does_not_end_the_controller() {
     let _life = world.start_deriving_controller(Push::by(|_| async { panic!("a defect") }));
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert!(world.notes("p")[0].1.contains("defect of swaplet"), "{:?}", world.notes("p"));
+    assert!(
+        world.notes("p")[0].1.contains("defect of swaplet"),
+        "{:?}",
+        world.notes("p")
+    );
     run_own(&world, "q", "OnFailure", "/bin/sh").await;
     world.ends("q", "main", 0).await;
     world.wait(5).await;
@@ -148,7 +181,10 @@ async fn another_life_finds_what_was_written_and_writes_nothing() {
     world.wait(5).await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     assert!(registry.asked().is_empty());
     world.assert_quiet().await;
@@ -169,9 +205,14 @@ async fn a_namespace_that_asks_for_ever_new_images_gets_twenty() {
     }
     world.wait(60).await;
     assert_eq!(registry.asked().len(), 20);
-    let (ended, told): (Vec<_>, Vec<_>) = names.iter().partition(|name| world.phase(name) == "Succeeded");
+    let (ended, told): (Vec<_>, Vec<_>) = names
+        .iter()
+        .partition(|name| world.phase(name) == "Succeeded");
     assert_eq!((ended.len(), told.len()), (20, 5));
-    assert!(told.iter().all(|name| world.patches(name) == 0 && world.notes(name)[0].1.contains("too many exit images")));
+    assert!(
+        told.iter().all(|name| world.patches(name) == 0
+            && world.notes(name)[0].1.contains("too many exit images"))
+    );
     world.assert_quiet().await;
 }
 
@@ -181,23 +222,43 @@ async fn a_pod_that_is_stuck_on_the_wrong_exit_image_is_swapped_once() {
     let world = World::new();
     let mut side = sidecar_that_calls("side", OWN);
     side["image"] = EXIT.into();
-    world.run_pod(&pod_of("p", "OnFailure", vec![main_container(), side.clone()])).await;
+    world
+        .run_pod(&pod_of(
+            "p",
+            "OnFailure",
+            vec![main_container(), side.clone()],
+        ))
+        .await;
     world.ends("p", "main", 0).await;
     let message = "exec: \"/opt/own/server\": stat /opt/own/server: no such file or directory";
     let main = world.get("p")["status"]["containerStatuses"][0].clone();
-    let mut stuck = status(&side, json!({"waiting": {"reason": "RunContainerError", "message": message}}));
+    let mut stuck = status(
+        &side,
+        json!({"waiting": {"reason": "RunContainerError", "message": message}}),
+    );
     stuck["lastState"] = json!({"terminated": {"exitCode": 128, "reason": "StartError"}});
     stuck["restartCount"] = 4.into();
-    world.set_status("p", json!({"phase": "Running", "containerStatuses": [main, stuck]})).await;
+    world
+        .set_status(
+            "p",
+            json!({"phase": "Running", "containerStatuses": [main, stuck]}),
+        )
+        .await;
 
     let life = world.start_deriving_controller(Registry::default().push(|_| (1, None)));
     world.wait(10).await;
-    assert_eq!((world.patches("p"), world.image("p")), (1, reference(&own()).to_string()));
+    assert_eq!(
+        (world.patches("p"), world.image("p")),
+        (1, reference(&own()).to_string())
+    );
     life.kill();
     let _next = world.start_deriving_controller(Registry::default().push(|_| (1, None)));
     world.wait(10).await;
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     world.assert_quiet().await;
 }

@@ -16,9 +16,19 @@ async fn t15_an_image_that_the_user_sets_just_before_the_swap_is_not_overwritten
     world.wait(0).await;
     world.set_image("p", "side:2").await;
     world.wait(5).await;
-    assert_eq!((world.image("p").as_str(), world.patches("p"), world.image_changes("p")), (EXIT, 2, 2));
+    assert_eq!(
+        (
+            world.image("p").as_str(),
+            world.patches("p"),
+            world.image_changes("p")
+        ),
+        (EXIT, 2, 2)
+    );
     let notes = world.notes("p");
-    assert!(notes.len() == 1 && notes[0].1.contains("side:2 ->"), "{notes:?}");
+    assert!(
+        notes.len() == 1 && notes[0].1.contains("side:2 ->"),
+        "{notes:?}"
+    );
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
@@ -36,7 +46,10 @@ async fn t15_an_image_that_the_user_sets_just_after_the_swap_is_swapped_again() 
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Succeeded");
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(
+        world.events("p"),
+        ["SidecarSwapped", "SidecarSwapped", "SidecarEnded"]
+    );
     world.assert_quiet().await;
 }
 
@@ -49,8 +62,19 @@ async fn t15_a_user_who_insists_wins() {
         world.set_image("p", &format!("side:{nth}")).await;
     }
     world.wait(60).await;
-    assert_eq!((world.image("p").as_str(), world.patches("p")), ("side:11", 3));
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarSwapped", "SidecarSwapped", "SwapUndone"]);
+    assert_eq!(
+        (world.image("p").as_str(), world.patches("p")),
+        ("side:11", 3)
+    );
+    assert_eq!(
+        world.events("p"),
+        [
+            "SidecarSwapped",
+            "SidecarSwapped",
+            "SidecarSwapped",
+            "SwapUndone"
+        ]
+    );
     world.assert_quiet().await;
 }
 
@@ -60,7 +84,14 @@ async fn t16_a_main_that_fails_and_succeeds_later_keeps_its_sidecar_until_then()
     for _ in 0..2 {
         world.ends("p", "main", 1).await;
         world.wait(1).await;
-        world.waits("p", "main", "CrashLoopBackOff", "back-off 10s restarting failed container").await;
+        world
+            .waits(
+                "p",
+                "main",
+                "CrashLoopBackOff",
+                "back-off 10s restarting failed container",
+            )
+            .await;
         world.wait(10).await;
         world.runs("p", "main").await;
         world.wait(30).await;
@@ -69,7 +100,10 @@ async fn t16_a_main_that_fails_and_succeeds_later_keeps_its_sidecar_until_then()
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -108,6 +142,13 @@ async fn t22_a_pod_that_is_gone_when_the_patch_arrives() {
     world.wait(0).await;
     world.remove("p").await;
     world.wait(20).await;
-    assert_eq!((world.patches("p"), world.events("p").len(), life.pods_kept()), (1, 0, 0));
+    assert_eq!(
+        (
+            world.patches("p"),
+            world.events("p").len(),
+            life.pods_kept()
+        ),
+        (1, 0, 0)
+    );
     world.assert_quiet().await;
 }

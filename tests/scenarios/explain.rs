@@ -25,15 +25,28 @@ async fn stuck(labels: &Value, pod: &Value) -> World {
 
 impl World {
     fn read(&self, name: &str) -> Pod {
-        serde_json::from_value::<PodWire>((*self.get(name)).clone()).unwrap().read().unwrap()
+        serde_json::from_value::<PodWire>((*self.get(name)).clone())
+            .unwrap()
+            .read()
+            .unwrap()
     }
 
     async fn explain(&self, rules: &Rules) -> Explanation {
         let before = self.server.recorded().len();
         let pod = self.read("p");
-        let snapshot = Snapshot::of_pod(&self.server.client_as("user"), rules.clone(), &Scope::default(), &pod).await;
+        let snapshot = Snapshot::of_pod(
+            &self.server.client_as("user"),
+            rules.clone(),
+            &Scope::default(),
+            &pod,
+        )
+        .await;
         assert_eq!(snapshot.remarks(), [""; 0]);
-        assert!(self.server.recorded()[before..].iter().all(|request| matches!(request.verb, Verb::Get | Verb::List | Verb::Watch)));
+        assert!(
+            self.server.recorded()[before..]
+                .iter()
+                .all(|request| matches!(request.verb, Verb::Get | Verb::List | Verb::Watch))
+        );
         snapshot.explain(&pod)
     }
 }
@@ -46,40 +59,105 @@ fn under(allowed: AllowedMethods) -> Rules {
 async fn the_controller_does_what_was_explained() {
     let (plain, swap) = (json!({}), AllowedMethods::default());
     let class = |class: &str| json!({"type": "virtual-kubelet", "swaplet.io/node-class": class});
-    let calls_own = pod_of("p", "Never", vec![main_container(), sidecar_that_calls("side", "/opt/own/server")]);
+    let calls_own = pod_of(
+        "p",
+        "Never",
+        vec![
+            main_container(),
+            sidecar_that_calls("side", "/opt/own/server"),
+        ],
+    );
     let all_marked = pod_of("p", "Never", vec![sidecar("main"), sidecar("side")]);
-    let finish_first = AllowedMethods { prefer: Some(Method::Finish), finish: true, ..swap };
+    let finish_first = AllowedMethods {
+        prefer: Some(Method::Finish),
+        finish: true,
+        ..swap
+    };
     for (labels, pod, allowed, reason) in [
         (&plain, pod("p", "Never"), swap, "SidecarSwapped"),
         (&plain, pod("p", "OnFailure"), swap, "SidecarSwapped"),
         (&plain, calls_own.clone(), swap, "NeedsImage"),
         (&plain, all_marked, swap, "OnlySidecars"),
-        (&class("VirtualInert"), pod("p", "OnFailure"), swap, "NoRung"),
-        (&class("VirtualInert"), pod("p", "OnFailure"), finish_first, "PhaseWritten"),
-        (&class("VirtualUpdates"), pod("p", "OnFailure"), swap, "SidecarSwapped"),
-        (&class("VirtualUpdates"), pod("p", "Never"), AllowedMethods { swap_under_never: true, ..swap }, "SidecarSwapped"),
-        (&json!({"type": "virtual-kubelet"}), pod("p", "Never"), swap, "NoRung"),
-        (&json!({"type": "virtual-kubelet"}), pod("p", "OnFailure"), swap, "SidecarSwapped"),
+        (
+            &class("VirtualInert"),
+            pod("p", "OnFailure"),
+            swap,
+            "NoRung",
+        ),
+        (
+            &class("VirtualInert"),
+            pod("p", "OnFailure"),
+            finish_first,
+            "PhaseWritten",
+        ),
+        (
+            &class("VirtualUpdates"),
+            pod("p", "OnFailure"),
+            swap,
+            "SidecarSwapped",
+        ),
+        (
+            &class("VirtualUpdates"),
+            pod("p", "Never"),
+            AllowedMethods {
+                swap_under_never: true,
+                ..swap
+            },
+            "SidecarSwapped",
+        ),
+        (
+            &json!({"type": "virtual-kubelet"}),
+            pod("p", "Never"),
+            swap,
+            "NoRung",
+        ),
+        (
+            &json!({"type": "virtual-kubelet"}),
+            pod("p", "OnFailure"),
+            swap,
+            "SidecarSwapped",
+        ),
     ] {
         let world = stuck(labels, &pod).await;
         let explained = world.explain(&under(allowed)).await.decision;
         assert_eq!(explained.reason.as_str(), reason, "{labels} {pod}");
         let _life = world.start_controller_under(under(allowed), SWAPLET, CONCURRENCY);
         world.wait(5).await;
-        let told = explained.done.iter().chain(&explained.reports).next().unwrap();
+        let told = explained
+            .done
+            .iter()
+            .chain(&explained.reports)
+            .next()
+            .unwrap();
         let notes = world.notes("p");
-        assert!(notes.contains(&(told.reason.to_string(), told.note.clone())), "{told:?}: {notes:?}");
+        assert!(
+            notes.contains(&(told.reason.to_string(), told.note.clone())),
+            "{told:?}: {notes:?}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_takes_time_counts_from_the_end_of_the_mains() {
     let world = stuck(&json!({}), &pod("p", "Never")).await;
-    let finish_first = under(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
-    assert_eq!(world.explain(&finish_first).await.decision.reason.as_str(), "PhaseWritten");
-    let ended = json!({"exitCode": 0, "reason": "Completed", "finishedAt": time_of_day().to_string()});
+    let finish_first = under(AllowedMethods {
+        prefer: Some(Method::Finish),
+        finish: true,
+        ..AllowedMethods::default()
+    });
+    assert_eq!(
+        world.explain(&finish_first).await.decision.reason.as_str(),
+        "PhaseWritten"
+    );
+    let ended =
+        json!({"exitCode": 0, "reason": "Completed", "finishedAt": time_of_day().to_string()});
     let mut statuses = world.get("p")["status"]["containerStatuses"].clone();
     statuses[0]["state"] = json!({"terminated": ended});
-    world.set_status("p", json!({"containerStatuses": statuses})).await;
-    assert_eq!(world.explain(&finish_first).await.decision.reason.as_str(), "FinishWaits");
+    world
+        .set_status("p", json!({"containerStatuses": statuses}))
+        .await;
+    assert_eq!(
+        world.explain(&finish_first).await.decision.reason.as_str(),
+        "FinishWaits"
+    );
 }

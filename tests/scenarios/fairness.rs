@@ -1,5 +1,5 @@
-//! No tenant can starve another: for each feature one who asks for everything, and one who asks for little. What the modest one waits is
-//! printed and bounded.
+//! No tenant can starve another: for each feature one who asks for everything, and one who asks for
+//! little. What the modest one waits is printed and bounded.
 
 use std::time::Duration;
 
@@ -35,7 +35,10 @@ async fn pull_job(world: &World, namespace: &str, kind: &str, name: &str, mut sp
     if spec["completionPolicy"].is_null() {
         spec["completionPolicy"] = json!({});
     }
-    let path = format!("/apis/apps.kruise.io/v1alpha1/namespaces/{namespace}/{}s", kind.to_lowercase());
+    let path = format!(
+        "/apis/apps.kruise.io/v1alpha1/namespaces/{namespace}/{}s",
+        kind.to_lowercase()
+    );
     let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     world.request(Method::POST, &path, JSON, &job).await;
 }
@@ -53,14 +56,26 @@ async fn tenants(jobs: &Jobs) {
 
 /// One node, where the images of the greedy one take so long.
 async fn slow_node(seconds: u64) -> Jobs {
-    let slow = vec![("registry.example/greedy/*".parse().unwrap(), Duration::from_secs(seconds))];
-    let jobs = Jobs::on(1, &ImageOptions { slow, ..ImageOptions::default() }).await;
+    let slow = vec![(
+        "registry.example/greedy/*".parse().unwrap(),
+        Duration::from_secs(seconds),
+    )];
+    let jobs = Jobs::on(
+        1,
+        &ImageOptions {
+            slow,
+            ..ImageOptions::default()
+        },
+    )
+    .await;
     tenants(&jobs).await;
     jobs
 }
 
 fn greedy(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("registry.example/greedy/app{number}:v1")).collect()
+    (0..count)
+        .map(|number| format!("registry.example/greedy/app{number}:v1"))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,11 +88,25 @@ async fn a9_a_job_waits_for_one_image_of_another_namespace_and_not_for_all_its_j
     }
     let _life = jobs.controller();
     world.wait(100).await;
-    pull_job(world, MODEST, ONE.as_str(), "j", json!({"image": "registry.example/modest:v1"})).await;
-    waits(world, 260, "pull jobs", || status_of(world, MODEST, ONE.as_str(), "j")["completionTime"].is_string()).await;
+    pull_job(
+        world,
+        MODEST,
+        ONE.as_str(),
+        "j",
+        json!({"image": "registry.example/modest:v1"}),
+    )
+    .await;
+    waits(world, 260, "pull jobs", || {
+        status_of(world, MODEST, ONE.as_str(), "j")["completionTime"].is_string()
+    })
+    .await;
     assert_eq!(status_of(world, MODEST, ONE.as_str(), "j")["succeeded"], 1);
     world.wait(20 * 260).await;
-    assert_eq!(status_of(world, GREEDY, list, "j0")["succeeded"], 20, "the greedy one has what it asked for as well");
+    assert_eq!(
+        status_of(world, GREEDY, list, "j0")["succeeded"],
+        20,
+        "the greedy one has what it asked for as well"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,37 +114,83 @@ async fn a9_a_registry_that_trickles_keeps_a_node_for_a_minute_and_its_job_ends(
     let jobs = slow_node(1_000_000).await;
     let (world, one) = (&jobs.cluster.world, ONE.as_str());
     let endless = json!({"timeoutSeconds": 2_147_483_647, "backoffLimit": 0});
-    pull_job(world, GREEDY, one, "j", json!({"image": greedy(1)[0], "pullPolicy": endless})).await;
+    pull_job(
+        world,
+        GREEDY,
+        one,
+        "j",
+        json!({"image": greedy(1)[0], "pullPolicy": endless}),
+    )
+    .await;
     let _life = jobs.controller();
     world.wait(30).await;
-    pull_job(world, MODEST, one, "j", json!({"image": "registry.example/modest:v1"})).await;
-    waits(world, 90, "pulls that trickle", || status_of(world, MODEST, one, "j")["succeeded"] == 1).await;
+    pull_job(
+        world,
+        MODEST,
+        one,
+        "j",
+        json!({"image": "registry.example/modest:v1"}),
+    )
+    .await;
+    waits(world, 90, "pulls that trickle", || {
+        status_of(world, MODEST, one, "j")["succeeded"] == 1
+    })
+    .await;
     world.wait(1900).await;
     let status = status_of(world, GREEDY, one, "j");
     let why = status["failures"][0]["message"].as_str().unwrap();
-    assert!(status["failed"] == 1 && why.contains("not pulled within 1800 s"), "{status}");
+    assert!(
+        status["failed"] == 1 && why.contains("not pulled within 1800 s"),
+        "{status}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a9_a_job_that_nobody_listed_delays_no_new_node() {
-    let missing = ImageOptions { missing: vec!["registry.example/greedy/*".parse().unwrap()], ..ImageOptions::default() };
+    let missing = ImageOptions {
+        missing: vec!["registry.example/greedy/*".parse().unwrap()],
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(1, &missing).await;
     tenants(&jobs).await;
     let world = &jobs.cluster.world;
     let never = |image: &str| json!({"image": image, "completionPolicy": {"type": "Never"}});
     pull_job(world, GREEDY, ONE.as_str(), "j", never(&greedy(1)[0])).await;
-    pull_job(world, MODEST, ONE.as_str(), "j", never("registry.example/modest:v1")).await;
-    let taint = json!({"spec": {"taints": [{"key": "swaplet.io/warming", "effect": "NoSchedule"}]}});
-    world.request(Method::PATCH, "/api/v1/nodes/n0", "application/merge-patch+json", &taint).await;
+    pull_job(
+        world,
+        MODEST,
+        ONE.as_str(),
+        "j",
+        never("registry.example/modest:v1"),
+    )
+    .await;
+    let taint =
+        json!({"spec": {"taints": [{"key": "swaplet.io/warming", "effect": "NoSchedule"}]}});
+    world
+        .request(
+            Method::PATCH,
+            "/api/v1/nodes/n0",
+            "application/merge-patch+json",
+            &taint,
+        )
+        .await;
     let _life = world.start_warming(PARK, NAMESPACE, |settings| {
         let warm = settings.warm.as_mut().unwrap();
-        (warm.startup_taint_timeout, warm.startup_taint_namespaces) = (Some(Duration::from_secs(300)), [MODEST.into()].into());
+        (warm.startup_taint_timeout, warm.startup_taint_namespaces) =
+            (Some(Duration::from_secs(300)), [MODEST.into()].into());
         warm.exit_image = Some(EXIT.into());
     });
-    let is_free = || world.server.peek("nodes", "", "n0").unwrap()["spec"]["taints"].as_array().is_none_or(Vec::is_empty);
+    let is_free = || {
+        world.server.peek("nodes", "", "n0").unwrap()["spec"]["taints"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+    };
     waits(world, 60, "startup taint", is_free).await;
     world.wait(10).await;
-    assert!(jobs.pulls().keys().any(|(_, image)| image == EXIT) && status_of(world, MODEST, ONE.as_str(), "j")["succeeded"] == 1);
+    assert!(
+        jobs.pulls().keys().any(|(_, image)| image == EXIT)
+            && status_of(world, MODEST, ONE.as_str(), "j")["succeeded"] == 1
+    );
 }
 
 /// A pod of a node that does nothing any more.
@@ -126,14 +201,19 @@ async fn hung_pod(world: &World, namespace: &str, name: &str) {
     world.create(&pod).await;
     let statuses = json!([status(&container, running())]);
     let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-    world.set_status_at(&path, json!({"phase": "Running", "containerStatuses": statuses})).await;
+    world
+        .set_status_at(
+            &path,
+            json!({"phase": "Running", "containerStatuses": statuses}),
+        )
+        .await;
 }
 
 async fn restart(world: &World, namespace: &str, name: &str, pod: &str) {
-    let path = format!("/apis/apps.kruise.io/v1alpha1/namespaces/{namespace}/containerrecreaterequests");
+    let path =
+        format!("/apis/apps.kruise.io/v1alpha1/namespaces/{namespace}/containerrecreaterequests");
     let spec = json!({"podName": pod, "containers": [{"name": "app"}]});
-    let request =
-        json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec});
+    let request = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec});
     world.request(Method::POST, &path, JSON, &request).await;
 }
 
@@ -148,10 +228,18 @@ async fn a9_a_restart_waits_for_none_of_hundreds_that_hang_in_another_namespace(
     let _life = world.start_controller();
     world.wait(20).await;
     let begun = |request: &Value| request["status"]["phase"] == "Recreating";
-    let requests = world.server.peek_all("containerrecreaterequests.apps.kruise.io");
-    assert!(requests.iter().filter(|request| begun(request)).count() > 100, "the greedy one is served, too");
+    let requests = world
+        .server
+        .peek_all("containerrecreaterequests.apps.kruise.io");
+    assert!(
+        requests.iter().filter(|request| begun(request)).count() > 100,
+        "the greedy one is served, too"
+    );
     restart(&world, "default", "r", "p").await;
-    waits(&world, 20, "restarts", || world.get("r")["status"]["phase"] == "Completed").await;
+    waits(&world, 20, "restarts", || {
+        world.get("r")["status"]["phase"] == "Completed"
+    })
+    .await;
     assert_eq!(world.restarts("app"), 1);
 }
 
@@ -160,16 +248,36 @@ async fn a4_hundreds_of_names_that_no_pod_has_hold_nobody_up_and_get_a_verdict()
     let world = Restarts::with_pod("Always").await;
     world.create_namespace(GREEDY).await;
     for number in 0..300 {
-        restart(&world, GREEDY, &format!("r{number}"), &format!("x={number}")).await;
+        restart(
+            &world,
+            GREEDY,
+            &format!("r{number}"),
+            &format!("x={number}"),
+        )
+        .await;
     }
     let life = world.start_controller();
     restart(&world, "default", "r", "p").await;
-    waits(&world, 20, "restarts beside bad names", || world.get("r")["status"]["phase"] == "Completed").await;
+    waits(&world, 20, "restarts beside bad names", || {
+        world.get("r")["status"]["phase"] == "Completed"
+    })
+    .await;
     world.wait(30).await;
-    let requests = world.server.peek_all("containerrecreaterequests.apps.kruise.io");
-    let refused = requests.iter().filter(|request| request["status"]["message"].as_str().is_some_and(|words| words.contains("podName")));
+    let requests = world
+        .server
+        .peek_all("containerrecreaterequests.apps.kruise.io");
+    let refused = requests.iter().filter(|request| {
+        request["status"]["message"]
+            .as_str()
+            .is_some_and(|words| words.contains("podName"))
+    });
     assert_eq!(refused.count(), 300);
-    let asked = |name: &str| life.line.sent().iter().any(|sent| sent.uri.contains(&format!("metadata.name%3D{name}")));
+    let asked = |name: &str| {
+        life.line
+            .sent()
+            .iter()
+            .any(|sent| sent.uri.contains(&format!("metadata.name%3D{name}")))
+    };
     assert!(asked("p") && !asked("x"), "nobody is asked for them");
 }
 
@@ -177,7 +285,9 @@ async fn a4_hundreds_of_names_that_no_pod_has_hold_nobody_up_and_get_a_verdict()
 #[tokio::test(start_paused = true)]
 async fn a9_a_probe_of_a_node_takes_ten_minutes_at_most_whatever_the_pod_says() {
     let world = World::new();
-    world.label_node("node-1", &json!({"type": "virtual-kubelet"})).await;
+    world
+        .label_node("node-1", &json!({"type": "virtual-kubelet"}))
+        .await;
     let mut slow = pod_of("slow", "OnFailure", vec![main_container(), sidecar("side")]);
     slow["spec"]["terminationGracePeriodSeconds"] = json!(4_000_000_000_u32);
     world.run_pod(&slow).await;
@@ -185,7 +295,13 @@ async fn a9_a_probe_of_a_node_takes_ten_minutes_at_most_whatever_the_pod_says() 
     let _life = world.start_controller();
     world.wait(30).await;
     assert_eq!(world.image("slow"), EXIT, "it is the probe");
-    world.run_pod(&pod_of("modest", "OnFailure", vec![main_container(), sidecar("side")])).await;
+    world
+        .run_pod(&pod_of(
+            "modest",
+            "OnFailure",
+            vec![main_container(), sidecar("side")],
+        ))
+        .await;
     world.ends("modest", "main", 0).await;
     waits(&world, 640, "probes", || world.image("modest") == EXIT).await;
 }
@@ -195,7 +311,9 @@ async fn a9_objects_of_one_namespace_leave_another_its_share_of_what_is_watched(
     let world = Configured::pods(1, "app=configmap/settings").await;
     world.create_namespace(GREEDY).await;
     for number in 0..40 {
-        let names: Vec<_> = (0..10).map(|object| format!("configmap/c{number}-{object}")).collect();
+        let names: Vec<_> = (0..10)
+            .map(|object| format!("configmap/c{number}-{object}"))
+            .collect();
         let mut pod = web(number, &format!("app={}", names.join(",")));
         pod["metadata"]["namespace"] = json!(GREEDY);
         pod["metadata"]["name"] = json!(format!("greedy-{number}"));
@@ -205,9 +323,28 @@ async fn a9_objects_of_one_namespace_leave_another_its_share_of_what_is_watched(
     let _life = world.start().await;
     world.wait(10).await;
     world.set_color("blue").await;
-    waits(&world, 40, "changed configuration", || world.restarts_of("web-0") == (1, 0)).await;
-    let told: Vec<_> = (0..40).flat_map(|number| world.said(&format!("greedy-{number}"))).collect();
-    let beyond = told.iter().filter(|(reason, words)| reason == "RestartOnInvalid" && words.contains("more than its share")).count();
-    assert_eq!(beyond, 400 - 255, "each object that is not watched is told once");
-    assert!(world.said("web-0").iter().all(|(reason, _)| reason == "RestartOnChanged"));
+    waits(&world, 40, "changed configuration", || {
+        world.restarts_of("web-0") == (1, 0)
+    })
+    .await;
+    let told: Vec<_> = (0..40)
+        .flat_map(|number| world.said(&format!("greedy-{number}")))
+        .collect();
+    let beyond = told
+        .iter()
+        .filter(|(reason, words)| {
+            reason == "RestartOnInvalid" && words.contains("more than its share")
+        })
+        .count();
+    assert_eq!(
+        beyond,
+        400 - 255,
+        "each object that is not watched is told once"
+    );
+    assert!(
+        world
+            .said("web-0")
+            .iter()
+            .all(|(reason, _)| reason == "RestartOnChanged")
+    );
 }

@@ -1,4 +1,5 @@
-//! Pods whose phase is written: on the mock node with a kubelet, and on nodes by hand where something goes wrong.
+//! Pods whose phase is written: on the mock node with a kubelet, and on nodes by hand where
+//! something goes wrong.
 
 use std::time::Duration;
 
@@ -35,13 +36,19 @@ fn played(policy: &str, sidecars: &[Value]) -> Value {
 
 fn ignoring(name: &str) -> Value {
     let mut sidecar = sidecar(name);
-    sidecar["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));
+    sidecar["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));
     sidecar
 }
 
 fn ended(world: &World, container: usize) -> (Value, Value) {
     let status = &world.get("p")["status"]["containerStatuses"][container];
-    (status["state"]["terminated"]["exitCode"].clone(), status["restartCount"].clone())
+    (
+        status["state"]["terminated"]["exitCode"].clone(),
+        status["restartCount"].clone(),
+    )
 }
 
 /// A pod on no node whose main is done; a controller that finishes.
@@ -53,11 +60,17 @@ async fn done_by_hand() -> (World, Life) {
     (world, life)
 }
 
-/// What a kubelet does with a phase that it keeps: it ends the sidecar and says so; and the time until the controller tells it.
+/// What a kubelet does with a phase that it keeps: it ends the sidecar and says so; and the time
+/// until the controller tells it.
 async fn torn_down(world: &World) {
-    let mut statuses = world.get("p")["status"]["containerStatuses"].as_array().unwrap().clone();
+    let mut statuses = world.get("p")["status"]["containerStatuses"]
+        .as_array()
+        .unwrap()
+        .clone();
     statuses[1]["state"] = terminated(143, 0);
-    world.set_status("p", json!({"containerStatuses": statuses})).await;
+    world
+        .set_status("p", json!({"containerStatuses": statuses}))
+        .await;
     world.wait(30).await;
 }
 
@@ -69,24 +82,49 @@ async fn a_pod_on_a_kubelet_is_finished_by_one_write() {
         world.create(&played(policy, &[sidecar("side")])).await;
         let _life = world.start_finishing_controller();
         world.wait(60).await;
-        assert_eq!((world.phase("p").as_str(), world.patches("p"), world.image_changes("p")), ("Succeeded", 1, 0), "{policy}");
+        assert_eq!(
+            (
+                world.phase("p").as_str(),
+                world.patches("p"),
+                world.image_changes("p")
+            ),
+            ("Succeeded", 1, 0),
+            "{policy}"
+        );
         assert_eq!(ended(&world, 1), (json!(143), json!(0)));
-        assert_eq!(world.events("p").iter().filter(|reason| ["PhaseWritten", "SidecarEnded"].contains(&reason.as_str())).count(), 2);
+        assert_eq!(
+            world
+                .events("p")
+                .iter()
+                .filter(|reason| ["PhaseWritten", "SidecarEnded"].contains(&reason.as_str()))
+                .count(),
+            2
+        );
         world.assert_quiet().await;
     }
 }
 
-/// OpenKruise's order: the normal one is swapped, then the phase ends the one whose exit code is ignored.
+/// OpenKruise's order: the normal one is swapped, then the phase ends the one whose exit code is
+/// ignored.
 #[tokio::test(start_paused = true)]
 async fn an_ignored_exit_code_is_ignored_by_the_phase_after_the_other_sidecars() {
     let world = World::new();
     on_a_kubelet(&world).await;
-    world.create(&played("Never", &[sidecar("side"), ignoring("ignored")])).await;
+    world
+        .create(&played("Never", &[sidecar("side"), ignoring("ignored")]))
+        .await;
     let _life = world.start_controller_that_may_finish();
     world.wait(60).await;
-    let patched: Vec<_> =
-        world.requests().into_iter().filter(|request| request.verb == Verb::Patch).map(|request| request.subresource).collect();
-    assert_eq!((world.phase("p").as_str(), patched), ("Succeeded", vec![String::new(), "status".to_owned()]));
+    let patched: Vec<_> = world
+        .requests()
+        .into_iter()
+        .filter(|request| request.verb == Verb::Patch)
+        .map(|request| request.subresource)
+        .collect();
+    assert_eq!(
+        (world.phase("p").as_str(), patched),
+        ("Succeeded", vec![String::new(), "status".to_owned()])
+    );
     assert_eq!(world.image_of("p", "ignored"), "ignored:1");
     world.assert_quiet().await;
 }
@@ -95,12 +133,19 @@ async fn an_ignored_exit_code_is_ignored_by_the_phase_after_the_other_sidecars()
 async fn a_phase_that_is_taken_back_is_written_again_at_once() {
     let (world, _life) = done_by_hand().await;
     world.wait(QUIET).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    let nudge = |world: &World| world.get("p")["metadata"]["annotations"]["swaplet.io/finished"].clone();
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    let nudge =
+        |world: &World| world.get("p")["metadata"]["annotations"]["swaplet.io/finished"].clone();
     let first = nudge(&world);
     world.set_status("p", json!({"phase": "Running"})).await;
     sleep(Duration::from_millis(100)).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 2));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 2)
+    );
     assert_ne!(nudge(&world), first);
     torn_down(&world).await;
     assert_eq!(world.events("p"), ["PhaseWritten", "SidecarEnded"]);
@@ -113,7 +158,11 @@ async fn nothing_is_written_while_the_pod_keeps_changing_but_it_is_not_left_for_
     let busy = world.clone();
     let churn = tokio::spawn(async move {
         for nth in 0.. {
-            busy.edit("p", &json!({"metadata": {"annotations": {"beat": nth.to_string()}}})).await;
+            busy.edit(
+                "p",
+                &json!({"metadata": {"annotations": {"beat": nth.to_string()}}}),
+            )
+            .await;
             sleep(Duration::from_millis(50)).await;
         }
     });
@@ -122,8 +171,15 @@ async fn nothing_is_written_while_the_pod_keeps_changing_but_it_is_not_left_for_
     assert_eq!(world.patches("p"), 0);
     world.wait(10).await;
     churn.abort();
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    assert!(world.notes("p")[0].1.contains("keeps changing"), "{:?}", world.notes("p"));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    assert!(
+        world.notes("p")[0].1.contains("keeps changing"),
+        "{:?}",
+        world.notes("p")
+    );
     torn_down(&world).await;
     world.assert_quiet().await;
 }
@@ -133,10 +189,18 @@ async fn a_pod_that_changed_under_the_write_is_not_written() {
     let (world, life) = done_by_hand().await;
     world.wait(QUIET - 2).await;
     world.next_watch_fault(Effect::HoldWatch);
-    world.set_status("p", json!({"phase": "Failed", "reason": "Evicted"})).await;
+    world
+        .set_status("p", json!({"phase": "Failed", "reason": "Evicted"}))
+        .await;
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Failed");
-    assert!(world.requests().iter().any(|request| request.subresource == "status"), "it was not tried");
+    assert!(
+        world
+            .requests()
+            .iter()
+            .any(|request| request.subresource == "status"),
+        "it was not tried"
+    );
     drop(life);
 }
 
@@ -146,7 +210,13 @@ async fn a_lost_answer_is_told_when_the_phase_shows_it() {
     world.next_patch_fault(Effect::ApplyThenDrop);
     world.wait(QUIET).await;
     torn_down(&world).await;
-    assert_eq!((world.patches("p"), world.events("p")), (1, vec!["PhaseWritten".to_owned(), "SidecarEnded".to_owned()]));
+    assert_eq!(
+        (world.patches("p"), world.events("p")),
+        (
+            1,
+            vec!["PhaseWritten".to_owned(), "SidecarEnded".to_owned()]
+        )
+    );
     world.assert_quiet().await;
 }
 
@@ -156,11 +226,20 @@ async fn a_write_that_is_forbidden_names_the_right_that_is_missing() {
     let forbidden = world.patch_fault(Effect::reply(403));
     world.wait(QUIET + 5).await;
     let notes = world.notes("p");
-    assert_eq!((notes.len(), notes[0].0.as_str(), world.patches("p")), (1, "WriteDenied", 4));
-    assert!(notes[0].1.contains("pods/status") && notes[0].1.contains("--finish=never"), "{notes:?}");
+    assert_eq!(
+        (notes.len(), notes[0].0.as_str(), world.patches("p")),
+        (1, "WriteDenied", 4)
+    );
+    assert!(
+        notes[0].1.contains("pods/status") && notes[0].1.contains("--finish=never"),
+        "{notes:?}"
+    );
     world.end_fault(forbidden);
     world.wait(70).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 5));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 5)
+    );
     torn_down(&world).await;
     world.assert_quiet().await;
 }
@@ -174,13 +253,19 @@ async fn the_next_life_goes_on_where_the_last_one_was_killed() {
     world.wait(QUIET - 2).await;
     assert_eq!(world.patches("p"), 0);
     world.wait(3).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     second.kill();
     // Taken back while nobody watched.
     world.set_status("p", json!({"phase": "Running"})).await;
     let _third = world.start_finishing_controller();
     world.wait(QUIET).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 2));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 2)
+    );
     torn_down(&world).await;
     world.assert_quiet().await;
 }

@@ -74,7 +74,9 @@ impl Life {
     /// The value of a sample of `/metrics`, by its name and labels as they stand there.
     pub fn sample(&self, sample: &str) -> Option<f64> {
         let text = self.exposition();
-        let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '))?;
         Some(line.parse().unwrap())
     }
 
@@ -114,7 +116,11 @@ impl World {
         self.start_controller_with(
             SWAPLET,
             CONCURRENCY,
-            AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() },
+            AllowedMethods {
+                prefer: Some(Method::Finish),
+                finish: true,
+                ..AllowedMethods::default()
+            },
         )
     }
 
@@ -125,47 +131,86 @@ impl World {
 
     /// Starts one that keeps what it learns of nodes in this namespace.
     pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
-        self.start(SWAPLET, CONCURRENCY, |settings| settings.state_namespace = Some(state_namespace.to_owned()))
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.state_namespace = Some(state_namespace.to_owned())
+        })
     }
 
     /// Starts a controller under other rules.
-    pub fn start_controller_under(&self, rules: Rules, user_agent: &'static str, concurrency: usize) -> Life {
+    pub fn start_controller_under(
+        &self,
+        rules: Rules,
+        user_agent: &'static str,
+        concurrency: usize,
+    ) -> Life {
         self.start(user_agent, concurrency, |settings| settings.rules = rules)
     }
 
     /// Starts a controller that swaps, and writes the phase where that does not do.
     pub fn start_controller_that_may_finish(&self) -> Life {
-        self.start_controller_with(SWAPLET, CONCURRENCY, AllowedMethods { finish: true, ..AllowedMethods::default() })
+        self.start_controller_with(
+            SWAPLET,
+            CONCURRENCY,
+            AllowedMethods {
+                finish: true,
+                ..AllowedMethods::default()
+            },
+        )
     }
 
-    /// As [`start_controller_that_may_finish`](Self::start_controller_that_may_finish), keeping what it learns of nodes in this namespace.
+    /// As [`start_controller_that_may_finish`](Self::start_controller_that_may_finish), keeping
+    /// what it learns of nodes in this namespace.
     pub fn start_controller_that_may_finish_keeping(&self, state_namespace: &str) -> Life {
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.rules.allowed = AllowedMethods { finish: true, ..AllowedMethods::default() };
+            settings.rules.allowed = AllowedMethods {
+                finish: true,
+                ..AllowedMethods::default()
+            };
             settings.state_namespace = Some(state_namespace.to_owned());
         })
     }
 
-    fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, allowed: AllowedMethods) -> Life {
-        self.start(user_agent, concurrency, |settings| settings.rules.allowed = allowed)
+    fn start_controller_with(
+        &self,
+        user_agent: &'static str,
+        concurrency: usize,
+        allowed: AllowedMethods,
+    ) -> Life {
+        self.start(user_agent, concurrency, |settings| {
+            settings.rules.allowed = allowed
+        })
     }
 
     /// Starts a controller for these pods only; what it tells of them comes out of the channel.
-    pub fn start_controller_for(&self, names: &[&str]) -> (Life, mpsc::UnboundedReceiver<Progress>) {
+    pub fn start_controller_for(
+        &self,
+        names: &[&str],
+    ) -> (Life, mpsc::UnboundedReceiver<Progress>) {
         let (progress, news) = mpsc::unbounded_channel();
-        let pods = names.iter().map(|name| self.get(name)["metadata"]["uid"].as_str().unwrap().into()).collect();
-        let selection = Selection { pods, kept: AllKept::new(), progress };
+        let pods = names
+            .iter()
+            .map(|name| self.get(name)["metadata"]["uid"].as_str().unwrap().into())
+            .collect();
+        let selection = Selection {
+            pods,
+            kept: AllKept::new(),
+            progress,
+        };
         (self.start_controller_that_selects(selection), news)
     }
 
     /// Starts a controller for the pods of this selection.
     pub fn start_controller_that_selects(&self, selection: Selection) -> Life {
-        self.start(SWAPLET, CONCURRENCY, |settings| settings.selection = Some(selection))
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.selection = Some(selection)
+        })
     }
 
     /// Starts a controller that works in these namespaces only.
     pub fn start_controller_in(&self, namespaces: &[&str]) -> Life {
-        self.start(SWAPLET, CONCURRENCY, |settings| settings.namespaces = namespaces.iter().copied().collect())
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.namespaces = namespaces.iter().copied().collect()
+        })
     }
 
     /// Starts a controller that derives exit images; `push` stands for the registry.
@@ -182,7 +227,8 @@ impl World {
         self.start_restarting(0, |_| ())
     }
 
-    /// The same with a clock that is so many seconds ahead of the API server's, and with settings that differ by `change`.
+    /// The same with a clock that is so many seconds ahead of the API server's, and with settings
+    /// that differ by `change`.
     pub fn start_restarting(&self, ahead: i64, change: impl FnOnce(&mut Settings)) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
@@ -196,13 +242,21 @@ impl World {
         })
     }
 
-    /// Starts one that restarts containers also when their configuration changes, and keeps in the namespace `state` what they have seen.
+    /// Starts one that restarts containers also when their configuration changes, and keeps in the
+    /// namespace `state` what they have seen.
     pub fn start_controller_on_config(&self) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
-            settings.restart =
-                Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config), park: None, leash: None });
+            let on_config = RestartOnSettings {
+                state_namespace: "state".to_owned(),
+                mount_delay: Duration::from_secs(120),
+            };
+            settings.restart = Some(RestartSettings {
+                time_of_day: Arc::new(move || clock.now()),
+                on_config: Some(on_config),
+                park: None,
+                leash: None,
+            });
         })
     }
 
@@ -212,7 +266,12 @@ impl World {
     }
 
     /// The same with settings that differ by `change`.
-    pub fn start_warming(&self, park_image: &str, namespace: &str, change: impl FnOnce(&mut Settings)) -> Life {
+    pub fn start_warming(
+        &self,
+        park_image: &str,
+        namespace: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let time_of_day = Arc::new(move || clock.now());
@@ -226,7 +285,9 @@ impl World {
                 longest_try: Duration::from_secs(1800),
                 coexist: swaplet_core::terminate::openkruise::Coexist::default(),
                 image_caches: None,
-                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::new(["team", "note"].map(str::to_owned)),
+                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::new(
+                    ["team", "note"].map(str::to_owned),
+                ),
                 resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });
@@ -240,7 +301,12 @@ impl World {
     }
 
     /// Starts a controller with settings that differ by `change` from [`settings`].
-    pub fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
+    pub fn start(
+        &self,
+        user_agent: &'static str,
+        concurrency: usize,
+        change: impl FnOnce(&mut Settings),
+    ) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let mut registry = Registry::default();
@@ -250,9 +316,21 @@ impl World {
         let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
         let health = Health::default();
-        let controller = run(client, settings, metrics.clone(), health.clone(), std::future::pending());
+        let controller = run(
+            client,
+            settings,
+            metrics.clone(),
+            health.clone(),
+            std::future::pending(),
+        );
         let task = tokio::spawn(async move { controller.await.unwrap() });
-        Life { line, health, metrics, registry: Arc::new(registry), task }
+        Life {
+            line,
+            health,
+            metrics,
+            registry: Arc::new(registry),
+            task,
+        }
     }
 
     pub async fn wait(&self, seconds: u64) {
@@ -261,7 +339,9 @@ impl World {
 
     /// A rule for requests of controllers only.
     pub fn fault(&self, effect: impl Into<Effect>, narrow: impl Fn(Rule) -> Rule) -> RuleId {
-        self.server.faults().add(narrow(Rule::new(effect).user_agent(SWAPLET)))
+        self.server
+            .faults()
+            .add(narrow(Rule::new(effect).user_agent(SWAPLET)))
     }
 
     /// A rule for the controllers' writes of pods.
@@ -271,12 +351,16 @@ impl World {
 
     /// As [`patch_fault`](Self::patch_fault), for the next one only.
     pub fn next_patch_fault(&self, effect: impl Into<Effect>) -> RuleId {
-        self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods").times(1))
+        self.fault(effect, |rule| {
+            rule.verb(Verb::Patch).resource("pods").times(1)
+        })
     }
 
     /// A rule for the next watch of pods of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
-        self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
+        self.fault(effect, |rule| {
+            rule.verb(Verb::Watch).resource("pods").times(1)
+        })
     }
 
     pub fn end_fault(&self, rule: RuleId) {
@@ -284,18 +368,43 @@ impl World {
     }
 
     /// A request of somebody else than a controller, as it is answered.
-    pub async fn try_request(&self, method: http::Method, path: &str, content_type: &str, body: &Value) -> kube::Result<Value> {
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
-        self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
+    pub async fn try_request(
+        &self,
+        method: http::Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> kube::Result<Value> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, content_type);
+        self.client
+            .request(request.body(body.to_string().into_bytes()).unwrap())
+            .await
     }
 
-    pub async fn request(&self, method: http::Method, path: &str, content_type: &str, body: &Value) -> Value {
-        self.try_request(method, path, content_type, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    pub async fn request(
+        &self,
+        method: http::Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Value {
+        self.try_request(method, path, content_type, body)
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// Creates a namespace.
     pub async fn create_namespace(&self, name: &str) {
-        self.request(http::Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
+        self.request(
+            http::Method::POST,
+            "/api/v1/namespaces",
+            "application/json",
+            &json!({"metadata": {"name": name}}),
+        )
+        .await;
     }
 
     /// Installs the CRD by which OpenKruise is known.
@@ -305,23 +414,45 @@ impl World {
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "nodeimages.apps.kruise.io"},
             "spec": {"group": "apps.kruise.io", "scope": "Cluster", "names": names, "versions": [version]}});
-        self.request(http::Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", &crd).await;
+        self.request(
+            http::Method::POST,
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "application/json",
+            &crd,
+        )
+        .await;
     }
 
     /// Creates a node, or gives it other labels.
     pub async fn label_node(&self, name: &str, labels: &Value) {
         let metadata = json!({"name": name, "labels": labels});
         if self.server.peek("nodes", "", name).is_none() {
-            self.request(http::Method::POST, "/api/v1/nodes", "application/json", &json!({"metadata": metadata})).await;
+            self.request(
+                http::Method::POST,
+                "/api/v1/nodes",
+                "application/json",
+                &json!({"metadata": metadata}),
+            )
+            .await;
         } else {
             let path = format!("/api/v1/nodes/{name}");
-            self.request(http::Method::PATCH, &path, "application/merge-patch+json", &json!({"metadata": metadata})).await;
+            self.request(
+                http::Method::PATCH,
+                &path,
+                "application/merge-patch+json",
+                &json!({"metadata": metadata}),
+            )
+            .await;
         }
     }
 
-    /// Creates a pod whose containers have not been reported, and an ordinary node for it if there is none of that name.
+    /// Creates a pod whose containers have not been reported, and an ordinary node for it if there
+    /// is none of that name.
     pub async fn create(&self, pod: &Value) {
-        if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| self.server.peek("nodes", "", node).is_none()) {
+        if let Some(node) = pod["spec"]["nodeName"]
+            .as_str()
+            .filter(|node| self.server.peek("nodes", "", node).is_none())
+        {
             self.label_node(node, &json!({})).await;
         }
         self.create_on_no_node(pod).await;
@@ -330,24 +461,48 @@ impl World {
     /// As [`create`](Self::create), without the node.
     pub async fn create_on_no_node(&self, pod: &Value) {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap();
-        self.request(http::Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
+        self.request(
+            http::Method::POST,
+            &format!("/api/v1/namespaces/{namespace}/pods"),
+            "application/json",
+            pod,
+        )
+        .await;
     }
 
     /// A merge patch of a pod of the namespace `default`, by its user.
     pub async fn edit(&self, name: &str, patch: &Value) {
-        self.request(http::Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
+        self.request(
+            http::Method::PATCH,
+            &path(name),
+            "application/merge-patch+json",
+            patch,
+        )
+        .await;
     }
 
     /// Somebody else keeps a verdict on a node.
     pub async fn keep_verdict(&self, namespace: &str, node: &str, kept: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/swaplet-node-verdicts");
-        self.request(http::Method::PATCH, &path, "application/merge-patch+json", &json!({"data": {node: kept}})).await;
+        self.request(
+            http::Method::PATCH,
+            &path,
+            "application/merge-patch+json",
+            &json!({"data": {node: kept}}),
+        )
+        .await;
     }
 
     /// The user gives the sidecar of a pod another image.
     pub async fn set_image(&self, name: &str, image: &str) {
         let patch = json!({"spec": {"containers": [{"name": "side", "image": image}]}});
-        self.request(http::Method::PATCH, &path(name), "application/strategic-merge-patch+json", &patch).await;
+        self.request(
+            http::Method::PATCH,
+            &path(name),
+            "application/strategic-merge-patch+json",
+            &patch,
+        )
+        .await;
     }
 
     /// A merge patch of a pod's status, by its node.
@@ -357,21 +512,40 @@ impl World {
 
     /// As [`set_status`](Self::set_status), in any namespace.
     pub async fn set_status_at(&self, path: &str, status: Value) {
-        self.request(http::Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &json!({"status": status})).await;
+        self.request(
+            http::Method::PATCH,
+            &format!("{path}/status"),
+            "application/merge-patch+json",
+            &json!({"status": status}),
+        )
+        .await;
     }
 
     /// The user deletes a pod; the node still has to confirm.
     pub async fn delete(&self, name: &str) {
-        self.request(http::Method::DELETE, &path(name), "application/json", &json!({})).await;
+        self.request(
+            http::Method::DELETE,
+            &path(name),
+            "application/json",
+            &json!({}),
+        )
+        .await;
     }
 
     /// A pod vanishes.
     pub async fn remove(&self, name: &str) {
-        self.request(http::Method::DELETE, &path(name), "application/json", &json!({"gracePeriodSeconds": 0})).await;
+        self.request(
+            http::Method::DELETE,
+            &path(name),
+            "application/json",
+            &json!({"gracePeriodSeconds": 0}),
+        )
+        .await;
     }
 
     pub fn get(&self, name: &str) -> Arc<Value> {
-        self.find("default", name).unwrap_or_else(|| panic!("there is no pod {name}"))
+        self.find("default", name)
+            .unwrap_or_else(|| panic!("there is no pod {name}"))
     }
 
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
@@ -379,7 +553,10 @@ impl World {
     }
 
     pub fn phase(&self, name: &str) -> String {
-        self.get(name)["status"]["phase"].as_str().unwrap_or_default().to_owned()
+        self.get(name)["status"]["phase"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// The image of the container `side`.
@@ -389,7 +566,12 @@ impl World {
 
     pub fn image_of(&self, name: &str, container: &str) -> String {
         let pod = self.get(name);
-        let found = pod["spec"]["containers"].as_array().unwrap().iter().find(|c| c["name"] == container).unwrap();
+        let found = pod["spec"]["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|c| c["name"] == container)
+            .unwrap();
         found["image"].as_str().unwrap().to_owned()
     }
 
@@ -400,47 +582,83 @@ impl World {
 
     /// Every request of a controller.
     pub fn requests(&self) -> Vec<Recorded> {
-        self.server.recorded().into_iter().filter(|request| request.user_agent.starts_with(SWAPLET)).collect()
+        self.server
+            .recorded()
+            .into_iter()
+            .filter(|request| request.user_agent.starts_with(SWAPLET))
+            .collect()
     }
 
     /// How many requests of controllers had this verb, but for those about nodes.
     pub fn count(&self, verb: Verb) -> usize {
-        self.requests().iter().filter(|request| request.verb == verb && request.resource != "nodes").count()
+        self.requests()
+            .iter()
+            .filter(|request| request.verb == verb && request.resource != "nodes")
+            .count()
     }
 
     /// How often controllers listed pods; the question at which version the API server is aside.
     pub fn lists(&self) -> usize {
-        let is_list = |request: &&Recorded| request.verb == Verb::List && request.resource == "pods";
-        self.requests().iter().filter(is_list).filter(|request| !asks_for_version(request)).count()
+        let is_list =
+            |request: &&Recorded| request.verb == Verb::List && request.resource == "pods";
+        self.requests()
+            .iter()
+            .filter(is_list)
+            .filter(|request| !asks_for_version(request))
+            .count()
     }
 
     /// How many patches of a pod arrived from controllers, refused ones included.
     pub fn patches(&self, name: &str) -> usize {
-        self.requests().iter().filter(|request| request.verb == Verb::Patch && request.name == name).count()
+        self.requests()
+            .iter()
+            .filter(|request| request.verb == Verb::Patch && request.name == name)
+            .count()
     }
 
     /// The reasons of the Events about a pod, in the order in which they came.
     pub fn events(&self, name: &str) -> Vec<String> {
-        self.notes(name).into_iter().map(|(reason, _)| reason).collect()
+        self.notes(name)
+            .into_iter()
+            .map(|(reason, _)| reason)
+            .collect()
     }
 
     /// The reasons and words of the Events about a pod.
     pub fn notes(&self, name: &str) -> Vec<(String, String)> {
         let events = self.server.peek_all("events");
-        let about = events.iter().filter(|event| event["involvedObject"]["name"] == name);
-        let revision = |event: &Value| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+        let about = events
+            .iter()
+            .filter(|event| event["involvedObject"]["name"] == name);
+        let revision = |event: &Value| {
+            event["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
+        };
         let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
-        let ordered: BTreeMap<_, _> = about.map(|event| (revision(event), (text(event, "reason"), text(event, "message")))).collect();
+        let ordered: BTreeMap<_, _> = about
+            .map(|event| {
+                (
+                    revision(event),
+                    (text(event, "reason"), text(event, "message")),
+                )
+            })
+            .collect();
         ordered.into_values().collect()
     }
 
-    /// Ten minutes in which controllers only renew their watches, and ask where the server is after those that told nothing; and whatever they
-    /// wrote until now was what they may write.
+    /// Ten minutes in which controllers only renew their watches, and ask where the server is after
+    /// those that told nothing; and whatever they wrote until now was what they may write.
     pub async fn assert_quiet(&self) {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
-        let since: Vec<_> = requests[before..].iter().filter(|request| !is_of_watches(request)).collect();
+        let since: Vec<_> = requests[before..]
+            .iter()
+            .filter(|request| !is_of_watches(request))
+            .collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().for_each(may_be_sent);
     }
@@ -448,7 +666,9 @@ impl World {
 
 /// Whether it only asks at which version the API server is, after a watch that told nothing.
 fn asks_for_version(request: &Recorded) -> bool {
-    request.verb == Verb::List && request.limit == "1" && request.accept.contains("PartialObjectMetadata")
+    request.verb == Verb::List
+        && request.limit == "1"
+        && request.accept.contains("PartialObjectMetadata")
 }
 
 /// Whether it renews a watch, or asks where the server is after one that told nothing.
@@ -500,13 +720,16 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are created, and what is known of nodes is
-/// kept in one ConfigMap; nothing else is ever asked for.
+/// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are
+/// created, and what is known of nodes is kept in one ConfigMap; nothing else is ever asked for.
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "")
+        | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => assert_guarded(request),
-        (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
+        (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => {
+            assert_eq!(request.namespace, "state")
+        }
         (Verb::Patch, "pods", "status") => assert_finish(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
@@ -514,30 +737,78 @@ pub fn may_be_sent(request: &Recorded) {
 
 /// A patch of the status names the uid, and writes phase, condition and nudge and nothing else.
 fn assert_finish(request: &Recorded) {
-    assert_eq!(request.content_type, "application/strategic-merge-patch+json");
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        request.content_type,
+        "application/strategic-merge-patch+json"
+    );
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let (metadata, status) = (&request.body["metadata"], &request.body["status"]);
     assert_eq!(keys(&request.body), ["metadata", "status"]);
     assert!(metadata["uid"].is_string(), "{}", request.body);
-    assert!(keys(metadata).iter().all(|key| ["annotations", "resourceVersion", "uid"].contains(&key.as_str())), "{}", request.body);
+    assert!(
+        keys(metadata)
+            .iter()
+            .all(|key| ["annotations", "resourceVersion", "uid"].contains(&key.as_str())),
+        "{}",
+        request.body
+    );
     // On a virtual node there is none.
-    assert!(metadata["annotations"].is_null() || keys(&metadata["annotations"]) == ["swaplet.io/finished"], "{}", request.body);
+    assert!(
+        metadata["annotations"].is_null()
+            || keys(&metadata["annotations"]) == ["swaplet.io/finished"],
+        "{}",
+        request.body
+    );
     assert_eq!(keys(status), ["conditions", "phase"]);
-    assert_eq!((status["conditions"].as_array().unwrap().len(), &status["conditions"][0]["type"]), (1, &json!("SidecarTerminated")));
+    assert_eq!(
+        (
+            status["conditions"].as_array().unwrap().len(),
+            &status["conditions"][0]["type"]
+        ),
+        (1, &json!("SidecarTerminated"))
+    );
 }
 
-/// A patch tests the uid, then name and image of each container before it replaces the image; and it is small.
+/// A patch tests the uid, then name and image of each container before it replaces the image; and
+/// it is small.
 fn assert_guarded(request: &Recorded) {
     assert_eq!(request.content_type, "application/json-patch+json");
     assert!(request.body.to_string().len() <= 2048, "{}", request.body);
     let operations = request.body.as_array().unwrap();
-    assert_eq!((&operations[0]["op"], &operations[0]["path"]), (&json!("test"), &json!("/metadata/uid")));
-    assert!(operations.len() > 1 && operations[1..].len().is_multiple_of(3), "{}", request.body);
+    assert_eq!(
+        (&operations[0]["op"], &operations[0]["path"]),
+        (&json!("test"), &json!("/metadata/uid"))
+    );
+    assert!(
+        operations.len() > 1 && operations[1..].len().is_multiple_of(3),
+        "{}",
+        request.body
+    );
     for swap in operations[1..].chunks(3) {
-        let container = swap[1]["path"].as_str().and_then(|path| path.strip_suffix("/image")).unwrap();
-        assert!(container.starts_with("/spec/containers/"), "{}", request.body);
-        assert_eq!((&swap[0]["op"], &swap[0]["path"]), (&json!("test"), &json!(format!("{container}/name"))));
-        assert_eq!((&swap[1]["op"], &swap[2]["op"], &swap[2]["path"]), (&json!("test"), &json!("replace"), &swap[1]["path"]));
+        let container = swap[1]["path"]
+            .as_str()
+            .and_then(|path| path.strip_suffix("/image"))
+            .unwrap();
+        assert!(
+            container.starts_with("/spec/containers/"),
+            "{}",
+            request.body
+        );
+        assert_eq!(
+            (&swap[0]["op"], &swap[0]["path"]),
+            (&json!("test"), &json!(format!("{container}/name")))
+        );
+        assert_eq!(
+            (&swap[1]["op"], &swap[2]["op"], &swap[2]["path"]),
+            (&json!("test"), &json!("replace"), &swap[1]["path"])
+        );
         let to = swap[2]["value"].as_str().unwrap();
         assert!(to == EXIT || to.starts_with(&format!("{DERIVED}@")), "{to}");
     }

@@ -1,4 +1,5 @@
-//! Whole Jobs, with the Job controller's own rules: none of them fails because its sidecars are ended.
+//! Whole Jobs, with the Job controller's own rules: none of them fails because its sidecars are
+//! ended.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -15,9 +16,19 @@ const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/job";
 fn cluster() -> World {
     let world = World::new();
     let (server, clock) = (&world.server, world.server.clock());
-    tokio::spawn(job_controller::run(server.client_as("job-controller"), clock));
+    tokio::spawn(job_controller::run(
+        server.client_as("job-controller"),
+        clock,
+    ));
     tokio::spawn(scheduler::run(server.client_as("scheduler"), clock));
-    tokio::spawn(VirtualNode::new(server.client_as("node"), clock, NodeOptions::new("node-1", Profile::kubelet())).run());
+    tokio::spawn(
+        VirtualNode::new(
+            server.client_as("node"),
+            clock,
+            NodeOptions::new("node-1", Profile::kubelet()),
+        )
+        .run(),
+    );
     world
 }
 
@@ -34,19 +45,26 @@ fn job(pods: u32, backoff_limit: u32, policy: &str) -> Value {
 impl World {
     async fn create_job(&self, job: Value) {
         let jobs = JOB.trim_end_matches("/job");
-        self.try_request(Method::POST, jobs, "application/json", &job).await.unwrap();
+        self.try_request(Method::POST, jobs, "application/json", &job)
+            .await
+            .unwrap();
     }
 
     async fn set_limit(&self, backoff_limit: u32) {
         let patch = json!({"spec": {"backoffLimit": backoff_limit}});
-        self.try_request(Method::PATCH, JOB, "application/merge-patch+json", &patch).await.unwrap();
+        self.try_request(Method::PATCH, JOB, "application/merge-patch+json", &patch)
+            .await
+            .unwrap();
     }
 
     async fn runs_job(&self, pods: u32, backoff_limit: u32, policy: &str) {
         self.wait(1).await;
         self.create_job(job(pods, backoff_limit, policy)).await;
         self.wait(9).await;
-        assert_eq!((u32::try_from(self.job_pods().len()), self.swapped_of_job()), (Ok(pods), 0));
+        assert_eq!(
+            (u32::try_from(self.job_pods().len()), self.swapped_of_job()),
+            (Ok(pods), 0)
+        );
     }
 
     fn job_status(&self) -> Value {
@@ -55,17 +73,29 @@ impl World {
 
     fn job_is(&self, condition: &str) -> bool {
         let status = self.job_status();
-        status["conditions"].as_array().into_iter().flatten().any(|found| found["type"] == condition && found["status"] == "True")
+        status["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|found| found["type"] == condition && found["status"] == "True")
     }
 
     async fn job_completes(&self, pods: u32) {
         for _ in 0..300 {
             if self.job_is("Complete") {
                 let status = self.job_status();
-                assert_eq!((&status["succeeded"], &status["failed"]), (&json!(pods), &Value::Null), "{status}");
+                assert_eq!(
+                    (&status["succeeded"], &status["failed"]),
+                    (&json!(pods), &Value::Null),
+                    "{status}"
+                );
                 return;
             }
-            assert!(!self.job_is("FailureTarget"), "the Job failed: {}", self.job_status());
+            assert!(
+                !self.job_is("FailureTarget"),
+                "the Job failed: {}",
+                self.job_status()
+            );
             self.wait(1).await;
         }
         panic!("the Job does not end: {:#?}", self.server.peek_all("pods"));
@@ -73,8 +103,12 @@ impl World {
 
     /// The names of the pods of the Job.
     fn job_pods(&self) -> Vec<String> {
-        let mut names: Vec<_> =
-            self.server.peek_all("pods").iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+        let mut names: Vec<_> = self
+            .server
+            .peek_all("pods")
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect();
         names.sort();
         names
     }
@@ -83,35 +117,56 @@ impl World {
     async fn restart_main(&self, name: &str, image: &str) {
         let patch = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
         let path = super::harness::path(name);
-        self.try_request(Method::PATCH, &path, "application/strategic-merge-patch+json", &patch).await.unwrap();
+        self.try_request(
+            Method::PATCH,
+            &path,
+            "application/strategic-merge-patch+json",
+            &patch,
+        )
+        .await
+        .unwrap();
     }
 
     /// The node reports so many restarts of a main container.
     async fn restarts(&self, name: &str, restarts: u32) {
         let mut statuses = self.get(name)["status"]["containerStatuses"].clone();
         statuses[0]["restartCount"] = restarts.into();
-        self.set_status(name, json!({"containerStatuses": statuses})).await;
+        self.set_status(name, json!({"containerStatuses": statuses}))
+            .await;
     }
 
     fn swapped_of_job(&self) -> usize {
-        self.job_pods().iter().filter(|name| self.image(name) == EXIT).count()
+        self.job_pods()
+            .iter()
+            .filter(|name| self.image(name) == EXIT)
+            .count()
     }
 
     /// What controllers told of the Job.
     fn notes_of_job(&self) -> Vec<(String, String)> {
         let events = self.server.peek_all("events");
-        let ours = events
-            .iter()
-            .filter(|event| event["involvedObject"]["kind"] == "Job" && event["reportingComponent"] == "swaplet.io/controller");
+        let ours = events.iter().filter(|event| {
+            event["involvedObject"]["kind"] == "Job"
+                && event["reportingComponent"] == "swaplet.io/controller"
+        });
         let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
-        ours.map(|event| (text(event, "reason"), text(event, "message"))).collect()
+        ours.map(|event| (text(event, "reason"), text(event, "message")))
+            .collect()
     }
 
     /// Each pod was patched once, and told of twice.
     fn each_pod_took_one_patch(&self) {
         for name in self.job_pods() {
-            assert_eq!((self.patches(&name), self.image_changes(&name)), (1, 1), "{name}");
-            let told: Vec<_> = self.events(&name).into_iter().filter(|reason| reason.starts_with("Sidecar")).collect();
+            assert_eq!(
+                (self.patches(&name), self.image_changes(&name)),
+                (1, 1),
+                "{name}"
+            );
+            let told: Vec<_> = self
+                .events(&name)
+                .into_iter()
+                .filter(|reason| reason.starts_with("Sidecar"))
+                .collect();
             assert_eq!(told, ["SidecarSwapped", "SidecarEnded"], "{name}");
         }
     }
@@ -144,15 +199,30 @@ async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
     world.each_pod_took_one_patch();
     assert_eq!(world.notes_of_job(), []);
     world.assert_quiet().await;
-    let asked = |verb, resource| world.requests().iter().filter(|request| request.verb == verb && request.resource == resource).count();
-    assert_eq!((asked(Verb::List, "pods"), asked(Verb::List, "jobs"), world.count(Verb::Get)), (1, 1, 0));
+    let asked = |verb, resource| {
+        world
+            .requests()
+            .iter()
+            .filter(|request| request.verb == verb && request.resource == resource)
+            .count()
+    };
+    assert_eq!(
+        (
+            asked(Verb::List, "pods"),
+            asked(Verb::List, "jobs"),
+            world.count(Verb::Get)
+        ),
+        (1, 1, 0)
+    );
 }
 
 /// The test can tell: a controller that believes in another limit fails the same Job.
 #[tokio::test(start_paused = true)]
 async fn without_headroom_the_same_job_fails() {
     let (world, _life) = twenty(100, "OnFailure").await;
-    world.fault(Effect::HoldWatch, |rule| rule.verb(Verb::Watch).resource("jobs"));
+    world.fault(Effect::HoldWatch, |rule| {
+        rule.verb(Verb::Watch).resource("jobs")
+    });
     world.set_limit(6).await;
     world.wait(30).await;
     assert!(world.job_is("Failed"), "{}", world.job_status());
@@ -198,11 +268,20 @@ async fn a_controller_that_is_killed_every_second_fails_no_job() {
         life.kill();
         life = world.start_controller();
         lives += 1;
-        assert!(!world.job_is("FailureTarget") && lives < 100, "after {lives} lives: {}", world.job_status());
+        assert!(
+            !world.job_is("FailureTarget") && lives < 100,
+            "after {lives} lives: {}",
+            world.job_status()
+        );
     }
     world.job_completes(20).await;
     assert!(lives > 5, "too fast to show anything: {lives}");
-    assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
+    assert!(
+        world
+            .job_pods()
+            .iter()
+            .all(|name| world.image_changes(name) == 1)
+    );
     world.wait(1).await;
     world.assert_quiet().await;
 }
@@ -210,13 +289,23 @@ async fn a_controller_that_is_killed_every_second_fails_no_job() {
 /// The answers of writes that were applied are lost: they count until the pods tell.
 #[tokio::test(start_paused = true)]
 async fn writes_without_an_answer_are_counted() {
-    for effect in [Effect::ApplyThenDrop, Effect::ApplyThenReply(Effect::reply(504)), Effect::Drop, Effect::reply(503).into()] {
+    for effect in [
+        Effect::ApplyThenDrop,
+        Effect::ApplyThenReply(Effect::reply(504)),
+        Effect::Drop,
+        Effect::reply(503).into(),
+    ] {
         let (world, _life) = with_job(6, 4, "OnFailure").await;
         let lost = world.patch_fault(effect);
         world.wait(20).await;
         world.end_fault(lost);
         world.job_completes(6).await;
-        assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
+        assert!(
+            world
+                .job_pods()
+                .iter()
+                .all(|name| world.image_changes(name) == 1)
+        );
         world.assert_quiet().await;
     }
 }
@@ -228,14 +317,23 @@ async fn deleted_pods_hold_no_room() {
     while world.swapped_of_job() == 0 {
         world.wait(1).await;
     }
-    for name in world.job_pods().iter().filter(|name| world.image(name) == EXIT) {
+    for name in world
+        .job_pods()
+        .iter()
+        .filter(|name| world.image(name) == EXIT)
+    {
         world.remove(name).await;
     }
     for _ in 0..120 {
         world.wait(1).await;
         assert!(!world.job_is("FailureTarget"), "{}", world.job_status());
     }
-    assert_eq!(world.job_status()["succeeded"], 20, "{}", world.job_status());
+    assert_eq!(
+        world.job_status()["succeeded"],
+        20,
+        "{}",
+        world.job_status()
+    );
     world.assert_quiet().await;
 }
 
@@ -245,13 +343,27 @@ async fn a_limit_that_no_swap_fits_into_is_told_once_and_nothing_is_harmed() {
     world.wait(60).await;
     let notes = world.notes_of_job();
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(notes[0].0 == "NoHeadroom" && notes[0].1.contains("Raise spec.backoffLimit to at least 2"), "{notes:?}");
-    assert_eq!((world.swapped_of_job(), world.count(Verb::Patch), world.count(Verb::Create)), (0, 0, 1));
+    assert!(
+        notes[0].0 == "NoHeadroom" && notes[0].1.contains("Raise spec.backoffLimit to at least 2"),
+        "{notes:?}"
+    );
+    assert_eq!(
+        (
+            world.swapped_of_job(),
+            world.count(Verb::Patch),
+            world.count(Verb::Create)
+        ),
+        (0, 0, 1)
+    );
     world.assert_quiet().await;
 
     world.set_limit(1).await;
     world.wait(10).await;
-    assert_eq!((world.swapped_of_job(), world.notes_of_job().len()), (0, 2), "the first limit still holds no swap, and that is told");
+    assert_eq!(
+        (world.swapped_of_job(), world.notes_of_job().len()),
+        (0, 2),
+        "the first limit still holds no swap, and that is told"
+    );
     world.set_limit(2).await;
     world.job_completes(20).await;
     world.each_pod_took_one_patch();
@@ -276,7 +388,8 @@ async fn who_waits_for_swaps_is_swapped() {
     world.assert_quiet().await;
 }
 
-/// A pod that has restarted as often as the Job allows, and runs on, leaves the others no room: they are finished.
+/// A pod that has restarted as often as the Job allows, and runs on, leaves the others no room:
+/// they are finished.
 #[tokio::test(start_paused = true)]
 async fn who_would_wait_for_a_main_that_has_used_up_the_limit_is_finished() {
     let world = cluster();
@@ -294,7 +407,8 @@ async fn who_would_wait_for_a_main_that_has_used_up_the_limit_is_finished() {
     world.assert_quiet().await;
 }
 
-/// A kubelet may take a phase back, and then the restarts of that pod count again: so it makes no room until it has settled.
+/// A kubelet may take a phase back, and then the restarts of that pod count again: so it makes no
+/// room until it has settled.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_phase_may_be_taken_back_makes_no_room() {
     let world = World::new();
@@ -302,21 +416,25 @@ async fn a_pod_whose_phase_may_be_taken_back_makes_no_room() {
     let uid = world.server.peek("jobs.batch", "default", "job").unwrap()["metadata"]["uid"].clone();
     for name in ["restarted", "other"] {
         let mut pod = pod(name, "OnFailure");
-        pod["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid, "controller": true}]);
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid, "controller": true}]);
         world.run_pod(&pod).await;
     }
     world.restarts("restarted", 1).await;
     let _life = world.start_controller_that_may_finish();
     world.ends("restarted", "main", 0).await;
     world.wait(12).await;
-    assert_eq!((world.phase("restarted"), world.image("restarted")), ("Succeeded".to_owned(), "side:1".to_owned()));
+    assert_eq!(
+        (world.phase("restarted"), world.image("restarted")),
+        ("Succeeded".to_owned(), "side:1".to_owned())
+    );
 
     world.ends("other", "main", 0).await;
     world.wait(5).await;
     assert_eq!(world.patches("other"), 0);
     world.ends("restarted", "side", 143).await;
-    world.set_status("restarted", json!({"phase": "Succeeded"})).await;
+    world
+        .set_status("restarted", json!({"phase": "Succeeded"}))
+        .await;
     world.wait(15).await;
     assert_eq!(world.patches("other"), 0);
     world.wait(10).await;
@@ -339,42 +457,67 @@ async fn a_limit_that_no_swap_fits_into_is_no_matter_when_the_sidecars_end() {
     world.assert_quiet().await;
 }
 
-/// Who may not see Jobs swaps nothing on a guess, says once what is missing, and goes on with all other pods.
+/// Who may not see Jobs swaps nothing on a guess, says once what is missing, and goes on with all
+/// other pods.
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_see_jobs_their_pods_wait() {
     let world = cluster();
     let message = "jobs.batch is forbidden: User \"swaplet\" cannot list resource \"jobs\" in API group \"batch\" at the cluster scope";
-    let forbidden = world.fault(Effect::reply(403).message(message), |rule| rule.resource("jobs"));
+    let forbidden = world.fault(Effect::reply(403).message(message), |rule| {
+        rule.resource("jobs")
+    });
     let _life = world.start_controller();
     world.create_job(job(3, 6, "OnFailure")).await;
     let (mut main, side) = (main_container(), sidecar("side"));
     main["args"] = json!(["run=1s"]);
     for policy in ["Never", "OnFailure"] {
-        let mut pod = pod_of(&policy.to_lowercase(), policy, vec![main.clone(), side.clone()]);
+        let mut pod = pod_of(
+            &policy.to_lowercase(),
+            policy,
+            vec![main.clone(), side.clone()],
+        );
         pod["spec"]["nodeName"] = "node-1".into();
         world.create(&pod).await;
     }
     world.wait(60).await;
-    assert_eq!((world.phase("never"), world.phase("onfailure")), ("Succeeded".to_owned(), "Succeeded".to_owned()));
-    assert_eq!((world.job_status()["active"].clone(), world.count(Verb::Patch)), (json!(3), 2));
+    assert_eq!(
+        (world.phase("never"), world.phase("onfailure")),
+        ("Succeeded".to_owned(), "Succeeded".to_owned())
+    );
+    assert_eq!(
+        (
+            world.job_status()["active"].clone(),
+            world.count(Verb::Patch)
+        ),
+        (json!(3), 2)
+    );
     let notes = world.notes_of_job();
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert_eq!(notes[0].0, "JobUnknown");
-    assert!(notes[0].1.contains(message) && notes[0].1.contains("allow the controller to list and watch jobs"), "{notes:?}");
+    assert!(
+        notes[0].1.contains(message)
+            && notes[0]
+                .1
+                .contains("allow the controller to list and watch jobs"),
+        "{notes:?}"
+    );
 
     world.end_fault(forbidden);
     world.job_completes(3).await;
     world.assert_quiet().await;
 }
 
-/// A swap is granted only where all pods of a Job are known, and its limit: as soon as those of its own namespace are.
+/// A swap is granted only where all pods of a Job are known, and its limit: as soon as those of its
+/// own namespace are.
 #[tokio::test(start_paused = true)]
 async fn watch_a_namespace_whose_list_keeps_failing_holds_up_no_job_of_another_and_is_told() {
     for resource in ["pods", "jobs"] {
         let world = cluster();
         world.create_namespace("other").await;
         let sick = Effect::reply(500).message("etcd is sick");
-        let failing = world.fault(sick, |rule| rule.verb(Verb::List).resource(resource).namespace("other"));
+        let failing = world.fault(sick, |rule| {
+            rule.verb(Verb::List).resource(resource).namespace("other")
+        });
         let life = world.start_controller_in(&["default", "other"]);
         world.create_job(job(3, 6, "OnFailure")).await;
         world.job_completes(3).await;

@@ -30,10 +30,21 @@ impl World {
         let time_of_day = Arc::new(move || clock.now());
         self.start(SWAPLET, CONCURRENCY, |settings: &mut Settings| {
             settings.rules.coexist = Coexist::Auto;
-            settings.rules.allowed = AllowedMethods { recreate: true, finish: true, ..AllowedMethods::default() };
-            let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
-            settings.restart =
-                Some(RestartSettings { time_of_day: time_of_day.clone(), on_config: Some(on_config), park: None, leash: None });
+            settings.rules.allowed = AllowedMethods {
+                recreate: true,
+                finish: true,
+                ..AllowedMethods::default()
+            };
+            let on_config = RestartOnSettings {
+                state_namespace: "state".to_owned(),
+                mount_delay: Duration::from_secs(120),
+            };
+            settings.restart = Some(RestartSettings {
+                time_of_day: time_of_day.clone(),
+                on_config: Some(on_config),
+                park: None,
+                leash: None,
+            });
             settings.warm = Some(WarmSettings {
                 namespace: "state".into(),
                 park_image: PARK.into(),
@@ -55,12 +66,22 @@ impl World {
 
     /// Nothing of OpenKruise may be seen, as where the chart was told nothing of it.
     fn forbid_openkruise(&self) -> Vec<RuleId> {
-        let resources = [("pods", "kruise-system"), ("deployments", "kruise-system"), ("leases", "kruise-system")];
+        let resources = [
+            ("pods", "kruise-system"),
+            ("deployments", "kruise-system"),
+            ("leases", "kruise-system"),
+        ];
         let of_cluster = ("mutatingwebhookconfigurations", "");
         let forbid = |(resource, namespace): (&str, &str)| {
-            self.fault(Effect::reply(403).message(&forbidden(resource)), |rule| rule.resource(resource).namespace(namespace))
+            self.fault(Effect::reply(403).message(&forbidden(resource)), |rule| {
+                rule.resource(resource).namespace(namespace)
+            })
         };
-        resources.into_iter().chain([of_cluster]).map(forbid).collect()
+        resources
+            .into_iter()
+            .chain([of_cluster])
+            .map(forbid)
+            .collect()
     }
 }
 
@@ -69,17 +90,22 @@ fn forbidden(resource: &str) -> String {
     format!("{resource} is forbidden: User \"swaplet\" cannot see resource \"{resource}\"")
 }
 
-/// How often each thing was asked for in these minutes, watches aside. Others write what nobody here looks at, as nodes renew their Leases.
+/// How often each thing was asked for in these minutes, watches aside. Others write what nobody
+/// here looks at, as nodes renew their Leases.
 async fn asked_in(world: &World, life: &Life, minutes: u64) -> BTreeMap<String, usize> {
     let before = life.line.sent().len();
     for _ in 0..minutes * 3 {
-        world.create_namespace(&format!("n{}", world.server.revision())).await;
+        world
+            .create_namespace(&format!("n{}", world.server.revision()))
+            .await;
         world.wait(20).await;
     }
     let mut asked = BTreeMap::new();
     for sent in life.line.sent().split_off(before) {
         if !sent.uri.contains("watch=true") {
-            *asked.entry(format!("{} {}", sent.method, sent.uri)).or_default() += 1;
+            *asked
+                .entry(format!("{} {}", sent.method, sent.uri))
+                .or_default() += 1;
         }
     }
     asked
@@ -102,16 +128,33 @@ async fn where_only_swaplets_crd_is_there_nobody_asks_for_a_daemon_that_may_not_
     let rules = world.forbid_openkruise();
     let life = world.start_controller_for_everything().await;
     world.wait(600).await;
-    let of_daemons = || world.requests().iter().filter(|sent| sent.resource == "pods" && sent.namespace == "kruise-system").count();
-    assert_eq!((of_daemons(), logged("")), (1, vec![]), "tried once, and told to nobody");
+    let of_daemons = || {
+        world
+            .requests()
+            .iter()
+            .filter(|sent| sent.resource == "pods" && sent.namespace == "kruise-system")
+            .count()
+    };
+    assert_eq!(
+        (of_daemons(), logged("")),
+        (1, vec![]),
+        "tried once, and told to nobody"
+    );
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
 
     world.install_node_images().await;
     rules.into_iter().for_each(|rule| world.end_fault(rule));
     world.wait(35).await;
     let is_watch = |sent: &&Recorded| sent.verb == Verb::Watch && sent.namespace == "kruise-system";
-    assert_eq!(world.requests().iter().filter(is_watch).count(), 1, "the daemon is followed as soon as OpenKruise is there");
-    assert_eq!((logged("forbidden"), life.health.ready()), (vec![], Ok("ok".to_owned())));
+    assert_eq!(
+        world.requests().iter().filter(is_watch).count(),
+        1,
+        "the daemon is followed as soon as OpenKruise is there"
+    );
+    assert_eq!(
+        (logged("forbidden"), life.health.ready()),
+        (vec![], Ok("ok".to_owned()))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,15 +198,32 @@ async fn each_right_that_concerns_openkruise_is_said_by_itself() {
         let world = World::new();
         world.install_node_images().await;
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        world.request(Method::POST, crds, "application/json", &webhook_kind()).await;
+        world
+            .request(Method::POST, crds, "application/json", &webhook_kind())
+            .await;
         let words = forbidden(resource);
-        let fault = world.fault(Effect::reply(403).message(&words), |rule| rule.verb(verb).resource(resource).namespace(namespace));
+        let fault = world.fault(Effect::reply(403).message(&words), |rule| {
+            rule.verb(verb).resource(resource).namespace(namespace)
+        });
         let life = world.start_controller_for_everything().await;
         world.wait(300).await;
-        assert!(life.health.ready().unwrap().contains(&words), "{verb:?} {resource}: {:?}", life.health.ready());
-        assert_eq!(logged(&words).len(), times, "{verb:?} {resource}: {:#?}", logged(&words));
+        assert!(
+            life.health.ready().unwrap().contains(&words),
+            "{verb:?} {resource}: {:?}",
+            life.health.ready()
+        );
+        assert_eq!(
+            logged(&words).len(),
+            times,
+            "{verb:?} {resource}: {:#?}",
+            logged(&words)
+        );
         world.end_fault(fault);
         world.wait(120).await;
-        assert_eq!(life.health.ready(), Ok("ok".to_owned()), "{verb:?} {resource}");
+        assert_eq!(
+            life.health.ready(),
+            Ok("ok".to_owned()),
+            "{verb:?} {resource}"
+        );
     }
 }

@@ -37,15 +37,35 @@ impl Process {
         let line = Line::new(world.server.clone(), name);
         let client = || Client::new(line.clone(), "default");
         let mut registry = Registry::default();
-        let (metrics, health, stop) = (Metrics::register(&mut registry), Health::default(), Arc::new(Notify::new()));
+        let (metrics, health, stop) = (
+            Metrics::register(&mut registry),
+            Health::default(),
+            Arc::new(Notify::new()),
+        );
         let keeper = LeaseKeeper::start(client(), NAMESPACE, name, health.clone());
         let asked = Arc::clone(&stop);
         let shutdown = async move { asked.notified().await };
         let (client, of_metrics, of_health) = (client(), metrics.clone(), health.clone());
         let task = tokio::spawn(async move {
-            run_while_leading(client, &settings(name, CONCURRENCY), of_metrics, of_health, keeper, shutdown).await.unwrap();
+            run_while_leading(
+                client,
+                &settings(name, CONCURRENCY),
+                of_metrics,
+                of_health,
+                keeper,
+                shutdown,
+            )
+            .await
+            .unwrap();
         });
-        Self { line, metrics, registry, health, stop, task }
+        Self {
+            line,
+            metrics,
+            registry,
+            health,
+            stop,
+            task,
+        }
     }
 
     fn leads(&self) -> bool {
@@ -91,15 +111,25 @@ impl World {
     }
 
     fn lease_fault(&self, effect: impl Into<Effect>, process: &str) -> RuleId {
-        self.server.faults().add(Rule::new(effect).resource("leases").user_agent(process))
+        self.server
+            .faults()
+            .add(Rule::new(effect).resource("leases").user_agent(process))
     }
 
     fn patches_of_pods(&self, process: &str) -> usize {
-        self.requests().iter().filter(|sent| sent.verb == Verb::Patch && sent.resource == "pods" && sent.user_agent == process).count()
+        self.requests()
+            .iter()
+            .filter(|sent| {
+                sent.verb == Verb::Patch && sent.resource == "pods" && sent.user_agent == process
+            })
+            .count()
     }
 
     fn writes_of_leases(&self) -> usize {
-        self.requests().iter().filter(|sent| sent.resource == "leases" && sent.verb != Verb::Get).count()
+        self.requests()
+            .iter()
+            .filter(|sent| sent.resource == "leases" && sent.verb != Verb::Get)
+            .count()
     }
 }
 
@@ -109,17 +139,33 @@ async fn one_of_two_works_and_the_other_says_that_it_stands_by() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.image("p").as_str()), ("Succeeded", EXIT));
+    assert_eq!(
+        (world.phase("p").as_str(), world.image("p").as_str()),
+        ("Succeeded", EXIT)
+    );
     assert_eq!((world.patches_of_pods(A), world.patches_of_pods(B)), (1, 0));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     assert_eq!(a.health.ready().unwrap(), "ok");
-    assert!(b.health.ready().unwrap().starts_with("ok, standing by: swaplet-a_"), "{:?}", b.health.ready());
+    assert!(
+        b.health
+            .ready()
+            .unwrap()
+            .starts_with("ok, standing by: swaplet-a_"),
+        "{:?}",
+        b.health.ready()
+    );
 
     let (before, requests) = (world.writes_of_leases(), world.requests().len());
     world.wait(600).await;
     let renewals = world.writes_of_leases() - before;
-    assert!((290..=300).contains(&renewals), "{renewals} renewals in 600 s");
-    let others = world.requests()[requests..].iter().filter(|sent| sent.resource != "leases" && sent.verb != Verb::Watch).count();
+    assert!(
+        (290..=300).contains(&renewals),
+        "{renewals} renewals in 600 s"
+    );
+    let others = world.requests()[requests..]
+        .iter()
+        .filter(|sent| sent.resource != "leases" && sent.verb != Verb::Watch)
+        .count();
     assert_eq!(others, 0, "nothing but the lease is read and written");
 }
 
@@ -142,15 +188,26 @@ async fn after_a_kill_the_other_takes_over_within_20_seconds_and_goes_on() {
     a.kill();
     let after = world.until_leads(&b).await;
     assert!((8..20).contains(&after), "after {after} s");
-    world.start_kubelet(Kubelet { stop_code: 143, ..Kubelet::default() });
+    world.start_kubelet(Kubelet {
+        stop_code: 143,
+        ..Kubelet::default()
+    });
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn t9_whoever_cannot_renew_stops_before_the_other_begins() {
-    for effect in [Effect::Hang, Effect::Drop, Effect::ApplyThenDrop, Effect::reply(503).into()] {
+    for effect in [
+        Effect::Hang,
+        Effect::Drop,
+        Effect::ApplyThenDrop,
+        Effect::reply(503).into(),
+    ] {
         let (world, a, b) = World::with_two().await;
         let fault = world.lease_fault(effect.clone(), A);
         let mut both = 0;
@@ -160,10 +217,21 @@ async fn t9_whoever_cannot_renew_stops_before_the_other_begins() {
         }
         assert_eq!(both, 0, "{effect:?}: two lead at once");
         assert_eq!((a.leads(), b.leads()), (false, true), "{effect:?}");
-        assert!(a.health.ready().unwrap_err().starts_with("cannot read or write the Lease: "), "{:?}", a.health.ready());
+        assert!(
+            a.health
+                .ready()
+                .unwrap_err()
+                .starts_with("cannot read or write the Lease: "),
+            "{:?}",
+            a.health.ready()
+        );
         world.server.faults().remove(fault);
         world.wait(30).await;
-        assert_eq!(usize::from(a.leads()) + usize::from(b.leads()), 1, "{effect:?}");
+        assert_eq!(
+            usize::from(a.leads()) + usize::from(b.leads()),
+            1,
+            "{effect:?}"
+        );
         world.ends("p", "main", 0).await;
         world.wait(5).await;
         assert_eq!(world.patches("p"), 1, "{effect:?}");
@@ -179,9 +247,16 @@ async fn without_the_right_to_lead_nothing_is_done_and_that_is_said() {
     let a = Process::start(&world, A);
     world.ends("p", "main", 0).await;
     world.wait(60).await;
-    assert_eq!(a.health.ready().unwrap_err(), "cannot read or write the Lease: leases is forbidden");
+    assert_eq!(
+        a.health.ready().unwrap_err(),
+        "cannot read or write the Lease: leases is forbidden"
+    );
     assert_eq!((world.patches("p"), world.lists()), (0, 0));
-    assert!(world.requests().len() <= 61, "{} requests in a minute", world.requests().len());
+    assert!(
+        world.requests().len() <= 61,
+        "{} requests in a minute",
+        world.requests().len()
+    );
 
     let mut prometheus = Prometheus::default();
     for _ in 0..=2 * 60 / EVERY {
@@ -195,7 +270,14 @@ async fn without_the_right_to_lead_nothing_is_done_and_that_is_said() {
 async fn a_lease_that_somebody_deletes_is_created_again() {
     let (world, a, b) = World::with_two().await;
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/swaplet");
-    world.request(http::Method::DELETE, &path, "application/json", &serde_json::json!({})).await;
+    world
+        .request(
+            http::Method::DELETE,
+            &path,
+            "application/json",
+            &serde_json::json!({}),
+        )
+        .await;
     world.wait(20).await;
     assert_eq!(usize::from(a.leads()) + usize::from(b.leads()), 1);
 }

@@ -1,4 +1,5 @@
-//! The line between one life of the controller and the API server: it can be cut, and it notes what passes.
+//! The line between one life of the controller and the API server: it can be cut, and it notes what
+//! passes.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +25,11 @@ pub enum Patches {
     Stay,
     /// They are applied, and the answer is still under way.
     ArriveOnly,
-    /// So many pass; the next one arrives, and the answer is still under way; later ones never leave.
+    /// So many pass; the next one arrives, and the answer is still under way; later ones never
+    /// leave.
     PassBeforeOneArrives(usize),
-    /// So many pass; the next one arrives after this time, even if nobody waits for the answer any more; later ones never leave.
+    /// So many pass; the next one arrives after this time, even if nobody waits for the answer any
+    /// more; later ones never leave.
     PassBeforeOneIsLate(usize, Duration),
     /// So many pass; later ones never leave.
     PassBeforeAllStay(usize),
@@ -67,8 +70,8 @@ impl Sent {
     /// Whether it is a patch, or makes or deletes a pod.
     fn is_write(&self) -> bool {
         let path = self.uri.split('?').next().unwrap_or_default();
-        let is_of_pods =
-            (self.method == Method::POST && path.ends_with("/pods")) || (self.method == Method::DELETE && path.contains("/pods/"));
+        let is_of_pods = (self.method == Method::POST && path.ends_with("/pods"))
+            || (self.method == Method::DELETE && path.contains("/pods/"));
         self.method == Method::PATCH || is_of_pods
     }
 }
@@ -109,12 +112,20 @@ impl Line {
 
     /// When the watches of pods were asked for.
     pub fn watches(&self) -> Vec<Instant> {
-        self.sent().into_iter().filter(Sent::is_watch_of_pods).map(|sent| sent.at).collect()
+        self.sent()
+            .into_iter()
+            .filter(Sent::is_watch_of_pods)
+            .map(|sent| sent.at)
+            .collect()
     }
 
     /// When the patches left, and what else writes pods.
     pub fn patched_at(&self) -> Vec<Instant> {
-        self.sent().into_iter().filter(Sent::is_write).map(|sent| sent.at).collect()
+        self.sent()
+            .into_iter()
+            .filter(Sent::is_write)
+            .map(|sent| sent.at)
+            .collect()
     }
 
     /// The largest number of patches that were under way at once.
@@ -123,11 +134,23 @@ impl Line {
     }
 
     async fn pass(self, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
-        let sent = Sent { at: Instant::now(), method: request.method().clone(), uri: request.uri().to_string() };
+        let sent = Sent {
+            at: Instant::now(),
+            method: request.method().clone(),
+            uri: request.uri().to_string(),
+        };
         let is_write = sent.is_write();
         self.0.sent.lock().unwrap().push(sent);
-        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(self.0.user_agent));
-        if self.0.hidden.lock().unwrap().is_some_and(|start| request.uri().path().starts_with(start)) {
+        request
+            .headers_mut()
+            .insert(USER_AGENT, HeaderValue::from_static(self.0.user_agent));
+        if self
+            .0
+            .hidden
+            .lock()
+            .unwrap()
+            .is_some_and(|start| request.uri().path().starts_with(start))
+        {
             *request.uri_mut() = "/apis/hidden.example/v1".parse()?;
         }
         if !is_write {
@@ -137,19 +160,23 @@ impl Line {
         let patches = *self.0.patches.lock().unwrap();
         let before = self.patched_at().len() - 1;
         match patches {
-            Patches::PassBeforeOneArrives(passing) | Patches::PassBeforeOneIsLate(passing, _) | Patches::PassBeforeAllStay(passing)
+            Patches::PassBeforeOneArrives(passing)
+            | Patches::PassBeforeOneIsLate(passing, _)
+            | Patches::PassBeforeAllStay(passing)
                 if before < passing =>
             {
                 self.0.server.clone().call(request).await
             }
-            Patches::PassBeforeOneIsLate(passing, time) if before == passing => self.arrives_late(request, time).await,
+            Patches::PassBeforeOneIsLate(passing, time) if before == passing => {
+                self.arrives_late(request, time).await
+            }
             Patches::PassBeforeOneArrives(passing) if before == passing => {
                 let _ = self.0.server.clone().call(request).await;
                 std::future::pending().await
             }
-            Patches::PassBeforeOneArrives(_) | Patches::PassBeforeOneIsLate(..) | Patches::PassBeforeAllStay(_) => {
-                std::future::pending().await
-            }
+            Patches::PassBeforeOneArrives(_)
+            | Patches::PassBeforeOneIsLate(..)
+            | Patches::PassBeforeAllStay(_) => std::future::pending().await,
             Patches::Pass => self.0.server.clone().call(request).await,
             Patches::Stay => std::future::pending().await,
             Patches::ArriveOnly => {
@@ -160,7 +187,11 @@ impl Line {
         }
     }
 
-    async fn arrives_late(&self, request: Request<Body>, time: Duration) -> Result<Response<ResponseBody>, BoxError> {
+    async fn arrives_late(
+        &self,
+        request: Request<Body>,
+        time: Duration,
+    ) -> Result<Response<ResponseBody>, BoxError> {
         let mut server = self.0.server.clone();
         let arrives = async move {
             sleep(time).await;

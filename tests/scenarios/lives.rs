@@ -21,7 +21,10 @@ async fn t1_killed_after_the_patch_was_applied() {
     let _next = world.start_controller();
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -34,9 +37,15 @@ async fn t1_killed_between_the_swap_and_its_effect() {
     life.kill();
 
     let _next = world.start_controller();
-    world.start_kubelet(Kubelet { stop_code: 143, ..Kubelet::default() });
+    world.start_kubelet(Kubelet {
+        stop_code: 143,
+        ..Kubelet::default()
+    });
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -53,7 +62,10 @@ async fn t2_killed_before_the_patch_left() {
     let _next = world.start_controller();
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -68,7 +80,10 @@ async fn t2_the_mains_ended_while_no_controller_ran() {
 
     let _life = world.start_controller();
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Failed", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Failed", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -93,7 +108,9 @@ async fn t9_two_replicas_act_at_the_same_moment() {
 #[tokio::test(start_paused = true)]
 async fn t9_a_stopped_process_goes_on_an_hour_later() {
     let (world, zombie) = World::with_pod("OnFailure").await;
-    zombie.line.patches(Patches::ArriveLate(Duration::from_secs(3600)));
+    zombie
+        .line
+        .patches(Patches::ArriveLate(Duration::from_secs(3600)));
     world.ends("p", "main", 0).await;
     world.wait(1).await;
     zombie.kill();
@@ -114,7 +131,9 @@ async fn t9_a_stopped_process_goes_on_an_hour_later() {
 #[tokio::test(start_paused = true)]
 async fn t9_a_late_patch_does_not_meet_the_next_pod_of_that_name() {
     let (world, zombie) = World::with_pod("OnFailure").await;
-    zombie.line.patches(Patches::ArriveLate(Duration::from_secs(30)));
+    zombie
+        .line
+        .patches(Patches::ArriveLate(Duration::from_secs(30)));
     world.ends("p", "main", 0).await;
     world.wait(1).await;
     zombie.kill();
@@ -136,8 +155,17 @@ async fn t30_a_controller_that_dies_every_five_seconds_makes_progress() {
         world.run_pod(&pod(name, "OnFailure")).await;
         world.ends(name, "main", 0).await;
     }
-    world.server.faults().add(Rule::new(Effect::Delay(Duration::from_millis(2400))).verb(Verb::Patch).user_agent("swaplet"));
-    let done = || names.iter().filter(|name| world.image(name) == EXIT).count();
+    world.server.faults().add(
+        Rule::new(Effect::Delay(Duration::from_millis(2400)))
+            .verb(Verb::Patch)
+            .user_agent("swaplet"),
+    );
+    let done = || {
+        names
+            .iter()
+            .filter(|name| world.image(name) == EXIT)
+            .count()
+    };
     let mut lives = 0;
     while done() < names.len() {
         let before = done();
@@ -155,6 +183,10 @@ async fn t30_a_controller_that_dies_every_five_seconds_makes_progress() {
     let _last = world.start_controller();
     world.wait(10).await;
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded"));
-    assert!(names.iter().all(|name| world.events(name).last().unwrap() == "SidecarEnded"));
+    assert!(
+        names
+            .iter()
+            .all(|name| world.events(name).last().unwrap() == "SidecarEnded")
+    );
     world.assert_quiet().await;
 }

@@ -21,9 +21,13 @@ impl Write for Log {
     }
 }
 
-/// Keeps the log of this thread from now on. Once for all tests: a subscriber for each would be seen by some threads too late.
+/// Keeps the log of this thread from now on. Once for all tests: a subscriber for each would be
+/// seen by some threads too late.
 pub fn keep_log() {
-    let builder = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false).with_writer(|| Log);
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(|| Log);
     let _ = tracing::subscriber::set_global_default(builder.finish());
     LOG.with_borrow_mut(Vec::clear);
 }
@@ -31,6 +35,11 @@ pub fn keep_log() {
 /// The lines so far that contain these words.
 pub fn logged(words: &str) -> Vec<String> {
     // Fields are written as a debugger would show them.
-    let text = LOG.with_borrow(|log| String::from_utf8(log.clone()).unwrap()).replace("\\\"", "\"");
-    text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+    let text = LOG
+        .with_borrow(|log| String::from_utf8(log.clone()).unwrap())
+        .replace("\\\"", "\"");
+    text.lines()
+        .filter(|line| line.contains(words))
+        .map(str::to_owned)
+        .collect()
 }

@@ -1,9 +1,16 @@
-//! The real controller on the embedded API server, in one process and in virtual time: what happens when things go wrong.
+//! The real controller on the embedded API server, in one process and in virtual time: what happens
+//! when things go wrong.
 //!
-//! The number in a name (t1 to t34 for ending sidecars, k9 and k11 for lists) groups the tests of one fault.
-//! Each one ends with [`harness::World::assert_quiet`]: ten more minutes in which nothing is written and nothing is listed.
+//! The number in a name (t1 to t34 for ending sidecars, k9 and k11 for lists) groups the tests of
+//! one fault. Each one ends with [`harness::World::assert_quiet`]: ten more minutes in which
+//! nothing is written and nothing is listed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
 
 mod alerts;
 mod answers;

@@ -7,14 +7,16 @@ use tokio::time::sleep;
 
 use super::harness::World;
 
-/// A kubelet of few words: it sees a changed image within a second, stops the old container and runs the exit image.
+/// A kubelet of few words: it sees a changed image within a second, stops the old container and
+/// runs the exit image.
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     /// The exit code of containers that it stops.
     pub stop_code: i64,
     /// Whether images can be pulled.
     pub pulls: bool,
-    /// Whether it shows the stop before it starts anything, and judges a pod under `Never` by it, as virtual nodes may.
+    /// Whether it shows the stop before it starts anything, and judges a pod under `Never` by it,
+    /// as virtual nodes may.
     pub shows_stop: bool,
     /// How far its clock is ahead, in seconds.
     pub clock_ahead: i64,
@@ -22,7 +24,12 @@ pub struct Kubelet {
 
 impl Default for Kubelet {
     fn default() -> Self {
-        Self { stop_code: 0, pulls: true, shows_stop: false, clock_ahead: 0 }
+        Self {
+            stop_code: 0,
+            pulls: true,
+            shows_stop: false,
+            clock_ahead: 0,
+        }
     }
 }
 
@@ -36,9 +43,17 @@ impl World {
 
     /// The node reports all containers of a pod as running.
     pub async fn run_containers(&self, name: &str) {
-        let statuses: Vec<_> =
-            self.get(name)["spec"]["containers"].as_array().unwrap().iter().map(|container| status(container, running())).collect();
-        self.set_status(name, json!({"phase": "Running", "containerStatuses": statuses})).await;
+        let statuses: Vec<_> = self.get(name)["spec"]["containers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|container| status(container, running()))
+            .collect();
+        self.set_status(
+            name,
+            json!({"phase": "Running", "containerStatuses": statuses}),
+        )
+        .await;
     }
 
     /// A container ends by itself.
@@ -48,7 +63,12 @@ impl World {
 
     /// A container waits for its next start.
     pub async fn waits(&self, name: &str, container: &str, reason: &str, message: &str) {
-        self.becomes(name, container, json!({"waiting": {"reason": reason, "message": message}})).await;
+        self.becomes(
+            name,
+            container,
+            json!({"waiting": {"reason": reason, "message": message}}),
+        )
+        .await;
     }
 
     /// A container runs, again.
@@ -59,7 +79,10 @@ impl World {
     async fn becomes(&self, name: &str, container: &str, state: Value) {
         let pod = self.get(name);
         let mut statuses = statuses(&pod);
-        let status = statuses.iter_mut().find(|status| status["name"] == container).unwrap();
+        let status = statuses
+            .iter_mut()
+            .find(|status| status["name"] == container)
+            .unwrap();
         status["lastState"] = json!({"terminated": status["state"]["terminated"]});
         status["state"] = state;
         self.report(&pod, statuses).await;
@@ -69,7 +92,8 @@ impl World {
     async fn report(&self, pod: &Value, statuses: Vec<Value>) {
         let name = pod["metadata"]["name"].as_str().unwrap();
         let phase = phase(pod, &statuses);
-        self.set_status(name, json!({"phase": phase, "containerStatuses": statuses})).await;
+        self.set_status(name, json!({"phase": phase, "containerStatuses": statuses}))
+            .await;
     }
 
     /// Runs a kubelet for all pods of the namespace `default`.
@@ -90,12 +114,23 @@ impl World {
 
 impl Kubelet {
     async fn look(&self, world: &World) {
-        for pod in world.server.peek_all("pods").iter().filter(|pod| pod["metadata"]["namespace"] == "default" && !is_over(pod)) {
+        for pod in world
+            .server
+            .peek_all("pods")
+            .iter()
+            .filter(|pod| pod["metadata"]["namespace"] == "default" && !is_over(pod))
+        {
             let mut changed = false;
             let mut now = statuses(pod);
             for container in pod["spec"]["containers"].as_array().unwrap() {
-                let Some(status) = now.iter_mut().find(|status| status["name"] == container["name"]) else { continue };
-                if container["image"] != status["image"] && status["state"]["terminated"].is_null() {
+                let Some(status) = now
+                    .iter_mut()
+                    .find(|status| status["name"] == container["name"])
+                else {
+                    continue;
+                };
+                if container["image"] != status["image"] && status["state"]["terminated"].is_null()
+                {
                     changed |= self.replace(container, status);
                 }
             }
@@ -136,7 +171,10 @@ fn is_over(pod: &Value) -> bool {
 }
 
 fn statuses(pod: &Value) -> Vec<Value> {
-    pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default()
+    pod["status"]["containerStatuses"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// The status of a container that was started once.
@@ -152,15 +190,22 @@ pub fn running() -> Value {
 
 /// An end, by a clock that is so many seconds ahead.
 pub fn terminated(code: i64, clock_ahead: i64) -> Value {
-    let time = jiff::Timestamp::from_second(1_767_225_660 + clock_ahead).unwrap().to_string();
+    let time = jiff::Timestamp::from_second(1_767_225_660 + clock_ahead)
+        .unwrap()
+        .to_string();
     let reason = if code == 0 { "Completed" } else { "Error" };
     json!({"terminated": {"exitCode": code, "reason": reason, "startedAt": time, "finishedAt": time}})
 }
 
 /// The kubelet's rules for the phase of a pod.
 fn phase(pod: &Value, statuses: &[Value]) -> &'static str {
-    let codes: Vec<_> = statuses.iter().map(|status| status["state"]["terminated"]["exitCode"].as_i64()).collect();
-    let never_ran = |status: &Value| !status["state"]["waiting"].is_null() && status["lastState"]["terminated"].is_null();
+    let codes: Vec<_> = statuses
+        .iter()
+        .map(|status| status["state"]["terminated"]["exitCode"].as_i64())
+        .collect();
+    let never_ran = |status: &Value| {
+        !status["state"]["waiting"].is_null() && status["lastState"]["terminated"].is_null()
+    };
     if codes.iter().all(|code| *code == Some(0)) {
         "Succeeded"
     } else if codes.iter().all(Option::is_some) && pod["spec"]["restartPolicy"] == "Never" {

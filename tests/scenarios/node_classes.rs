@@ -1,4 +1,5 @@
-//! What is known of nodes, and what is learned there: one update at most reaches a provider that cannot use it.
+//! What is known of nodes, and what is learned there: one update at most reaches a provider that
+//! cannot use it.
 
 use std::time::Duration;
 
@@ -18,12 +19,15 @@ fn of_class(class: &str) -> Value {
     json!({"type": "virtual-kubelet", "swaplet.io/node-class": class})
 }
 
-/// A world in which `node-1` has these labels, with so many pods whose main containers have just ended.
+/// A world in which `node-1` has these labels, with so many pods whose main containers have just
+/// ended.
 async fn world(labels: &Value, restart_policy: &str, pods: usize) -> World {
     let world = World::new();
     world.label_node("node-1", labels).await;
     for number in 0..pods {
-        world.run_pod(&pod(&format!("p{number}"), restart_policy)).await;
+        world
+            .run_pod(&pod(&format!("p{number}"), restart_policy))
+            .await;
         world.ends(&format!("p{number}"), "main", 0).await;
     }
     world
@@ -32,27 +36,45 @@ async fn world(labels: &Value, restart_policy: &str, pods: usize) -> World {
 impl World {
     /// How many patches of pods arrived from controllers.
     fn all_patches(&self) -> usize {
-        self.requests().iter().filter(|request| request.verb == Verb::Patch && request.resource == "pods").count()
+        self.requests()
+            .iter()
+            .filter(|request| request.verb == Verb::Patch && request.resource == "pods")
+            .count()
     }
 
     /// Which of the pods got an image of ours.
     fn swapped(&self, pods: usize) -> Vec<usize> {
-        (0..pods).filter(|number| self.image(&format!("p{number}")) == EXIT).collect()
+        (0..pods)
+            .filter(|number| self.image(&format!("p{number}")) == EXIT)
+            .collect()
     }
 
     async fn provider_fails(&self, name: &str, phase: &str) {
-        self.set_status(name, json!({"phase": phase, "reason": "ProviderFailed", "message": "cannot be updated"})).await;
+        self.set_status(
+            name,
+            json!({"phase": phase, "reason": "ProviderFailed", "message": "cannot be updated"}),
+        )
+        .await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_class_without_a_way_is_told_once_and_nothing_is_written() {
-    for (class, policy) in [("VirtualInert", "Never"), ("VirtualRejects", "OnFailure"), ("VirtualUpdates", "Never")] {
+    for (class, policy) in [
+        ("VirtualInert", "Never"),
+        ("VirtualRejects", "OnFailure"),
+        ("VirtualUpdates", "Never"),
+    ] {
         let world = world(&of_class(class), policy, 1).await;
         let _life = world.start_controller();
         world.wait(5).await;
         let notes = world.notes("p0");
-        assert!(notes.len() == 1 && notes[0].0 == "NoRung" && notes[0].1.contains(&format!("node node-1 is {class}")), "{notes:?}");
+        assert!(
+            notes.len() == 1
+                && notes[0].0 == "NoRung"
+                && notes[0].1.contains(&format!("node node-1 is {class}")),
+            "{notes:?}"
+        );
         assert_eq!(world.all_patches(), 0);
         world.assert_quiet().await;
     }
@@ -64,7 +86,12 @@ async fn an_unknown_node_is_never_probed_by_a_never_pod() {
     let _life = world.start_controller();
     world.wait(600).await;
     assert_eq!(world.all_patches(), 0);
-    assert_eq!((0..3).map(|n| world.events(&format!("p{n}"))).collect::<Vec<_>>(), [["NoRung"], ["NoRung"], ["NoRung"]]);
+    assert_eq!(
+        (0..3)
+            .map(|n| world.events(&format!("p{n}")))
+            .collect::<Vec<_>>(),
+        [["NoRung"], ["NoRung"], ["NoRung"]]
+    );
     world.assert_quiet().await;
 }
 
@@ -89,10 +116,18 @@ async fn one_update_reaches_a_provider_that_ignores_it() {
     assert_eq!(world.all_patches(), 1);
     // Which of them finds out is anybody's guess.
     let probe = world.swapped(6);
-    assert!((0..6).filter(|number| probe != [*number]).all(|number| world.notes(&format!("p{number}")).is_empty()));
+    assert!(
+        (0..6)
+            .filter(|number| probe != [*number])
+            .all(|number| world.notes(&format!("p{number}")).is_empty())
+    );
     world.wait(10).await;
     for number in 0..6 {
-        let expected: &[&str] = if probe == [number] { &["SidecarSwapped", "SwapWithoutEffect"] } else { &["NoRung"] };
+        let expected: &[&str] = if probe == [number] {
+            &["SidecarSwapped", "SwapWithoutEffect"]
+        } else {
+            &["NoRung"]
+        };
         assert_eq!(world.events(&format!("p{number}")), expected, "p{number}");
     }
     world.assert_quiet().await;
@@ -108,7 +143,12 @@ async fn one_update_reaches_a_provider_that_fails_on_it() {
         world.wait(1).await;
         world.provider_fails("p0", "Pending").await;
         world.wait(1).await;
-        world.set_status("p0", json!({"phase": "Running", "reason": null, "message": null})).await;
+        world
+            .set_status(
+                "p0",
+                json!({"phase": "Running", "reason": null, "message": null}),
+            )
+            .await;
         world.wait(1).await;
         for name in ["p1", "p2"] {
             world.run_pod(&pod(name, "OnFailure")).await;
@@ -117,7 +157,10 @@ async fn one_update_reaches_a_provider_that_fails_on_it() {
         world.wait(300).await;
         assert_eq!(world.all_patches(), 1, "{labels}");
         let notes = world.notes("p0");
-        assert!(notes.len() == 2 && notes[1].0 == "SwapRejected" && notes[1].1.contains("node-1"), "{labels}: {notes:?}");
+        assert!(
+            notes.len() == 2 && notes[1].0 == "SwapRejected" && notes[1].1.contains("node-1"),
+            "{labels}: {notes:?}"
+        );
         assert_eq!(world.events("p1"), ["NoRung"], "{labels}");
     }
 }
@@ -144,10 +187,18 @@ async fn the_next_pod_probes_when_the_probe_is_gone() {
     let world = world(&unknown(), "OnFailure", 2).await;
     let _life = world.start_controller();
     world.wait(5).await;
-    let [probe] = world.swapped(2)[..] else { panic!("one probe") };
+    let [probe] = world.swapped(2)[..] else {
+        panic!("one probe")
+    };
     world.remove(&format!("p{probe}")).await;
     world.wait(1).await;
-    assert_eq!((world.all_patches(), world.patches(&format!("p{}", 1 - probe))), (2, 1));
+    assert_eq!(
+        (
+            world.all_patches(),
+            world.patches(&format!("p{}", 1 - probe))
+        ),
+        (2, 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +213,9 @@ async fn a_probe_that_is_refused_leaves_the_turn_to_others() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_for_its_node_to_be_seen_and_not_for_ever() {
     let world = World::new();
-    let hidden = world.fault(Effect::HoldWatch, |rule| rule.verb(Verb::Watch).resource("nodes"));
+    let hidden = world.fault(Effect::HoldWatch, |rule| {
+        rule.verb(Verb::Watch).resource("nodes")
+    });
     let _life = world.start_controller();
     world.wait(1).await;
     world.run_pod(&pod("p0", "Never")).await;
@@ -182,7 +235,10 @@ async fn a_pod_waits_for_its_node_to_be_seen_and_not_for_ever() {
     world.wait(29).await;
     assert!(world.notes("p1").is_empty());
     world.wait(2).await;
-    assert_eq!((world.patches("p1"), world.events("p1")), (0, vec!["NoRung".to_owned()]));
+    assert_eq!(
+        (world.patches("p1"), world.events("p1")),
+        (0, vec!["NoRung".to_owned()])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,10 +249,17 @@ async fn nodes_that_must_not_be_looked_at_are_unknown() {
     let forbidden = world.fault(Effect::reply(403), |rule| rule.resource("nodes"));
     let _life = world.start_controller();
     world.wait(5).await;
-    assert_eq!((world.all_patches(), world.events("never")), (1, vec!["NoRung".to_owned()]));
+    assert_eq!(
+        (world.all_patches(), world.events("never")),
+        (1, vec!["NoRung".to_owned()])
+    );
     world.end_fault(forbidden);
     world.wait(30).await;
-    assert_eq!((world.all_patches(), world.patches("never")), (3, 1), "now they are ordinary nodes");
+    assert_eq!(
+        (world.all_patches(), world.patches("never")),
+        (3, 1),
+        "now they are ordinary nodes"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,13 +267,19 @@ async fn an_administrator_who_labels_the_node_is_heard_at_once() {
     let world = world(&unknown(), "Never", 1).await;
     let _life = world.start_controller();
     world.wait(5).await;
-    assert_eq!((world.all_patches(), world.events("p0")), (0, vec!["NoRung".to_owned()]));
-    world.label_node("node-1", &json!({"swaplet.io/node-class": "Kubelet"})).await;
+    assert_eq!(
+        (world.all_patches(), world.events("p0")),
+        (0, vec!["NoRung".to_owned()])
+    );
+    world
+        .label_node("node-1", &json!({"swaplet.io/node-class": "Kubelet"}))
+        .await;
     world.wait(1).await;
     assert_eq!(world.patches("p0"), 1);
 }
 
-/// ECI: four updates per second, and the pods of another namespace and of other nodes are not delayed.
+/// ECI: four updates per second, and the pods of another namespace and of other nodes are not
+/// delayed.
 #[tokio::test(start_paused = true)]
 async fn a_provider_is_not_asked_more_often_than_its_budget_allows() {
     let world = world(&json!({"k8s.aliyun.com/vnode": "true"}), "OnFailure", 40).await;
@@ -228,40 +297,86 @@ async fn a_provider_is_not_asked_more_often_than_its_budget_allows() {
             world.ends(name, "main", 0).await;
         } else {
             let ended = json!({"name": "main", "image": "main:1", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 0}}});
-            let side =
-                json!({"name": "side", "image": "side:1", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}});
+            let side = json!({"name": "side", "image": "side:1", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}});
             let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-            world.set_status_at(&path, json!({"phase": "Running", "containerStatuses": [ended, side]})).await;
+            world
+                .set_status_at(
+                    &path,
+                    json!({"phase": "Running", "containerStatuses": [ended, side]}),
+                )
+                .await;
         }
     }
     world.wait(1).await;
-    assert_eq!(world.patches("other"), 1, "another node has nothing to do with it");
+    assert_eq!(
+        world.patches("other"),
+        1,
+        "another node has nothing to do with it"
+    );
     assert_eq!(world.patches("p40"), 1, "namespaces take turns");
     world.wait(20).await;
     assert_eq!(world.all_patches(), 42);
     let times = life.line.patched_at();
     for window in times.windows(10) {
-        assert!(window[9] - window[0] >= Duration::from_millis(249), "10 patches in {:?}", window[9] - window[0]);
+        assert!(
+            window[9] - window[0] >= Duration::from_millis(249),
+            "10 patches in {:?}",
+            window[9] - window[0]
+        );
     }
     let took = *times.last().unwrap() - times[0];
-    assert!((Duration::from_secs(9)..Duration::from_secs(11)).contains(&took), "{took:?}");
+    assert!(
+        (Duration::from_secs(9)..Duration::from_secs(11)).contains(&took),
+        "{took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_eci_ends_by_itself_is_left_to_it() {
     let on_eci = json!({"name": "ECI_CONTAINER_TYPE", "value": "sidecar"});
     let eci = |name: &str, ours: bool| {
-        let mut container = if ours { sidecar(name) } else { json!({"name": name, "image": format!("{name}:1"), "env": []}) };
-        container["env"].as_array_mut().unwrap().push(on_eci.clone());
+        let mut container = if ours {
+            sidecar(name)
+        } else {
+            json!({"name": name, "image": format!("{name}:1"), "env": []})
+        };
+        container["env"]
+            .as_array_mut()
+            .unwrap()
+            .push(on_eci.clone());
         container
     };
     let world = World::new();
-    world.label_node("node-1", &json!({"k8s.aliyun.com/vnode": "true"})).await;
+    world
+        .label_node("node-1", &json!({"k8s.aliyun.com/vnode": "true"}))
+        .await;
     let _life = world.start_controller();
-    world.run_pod(&pod_of("both", "OnFailure", vec![main_container(), eci("side", true)])).await;
-    world.run_pod(&pod_of("mixed", "OnFailure", vec![main_container(), sidecar("side"), eci("theirs", true)])).await;
-    world.run_pod(&pod_of("beside", "OnFailure", vec![main_container(), sidecar("side"), eci("theirs", false)])).await;
-    let mut elsewhere = pod_of("elsewhere", "OnFailure", vec![main_container(), eci("side", true)]);
+    world
+        .run_pod(&pod_of(
+            "both",
+            "OnFailure",
+            vec![main_container(), eci("side", true)],
+        ))
+        .await;
+    world
+        .run_pod(&pod_of(
+            "mixed",
+            "OnFailure",
+            vec![main_container(), sidecar("side"), eci("theirs", true)],
+        ))
+        .await;
+    world
+        .run_pod(&pod_of(
+            "beside",
+            "OnFailure",
+            vec![main_container(), sidecar("side"), eci("theirs", false)],
+        ))
+        .await;
+    let mut elsewhere = pod_of(
+        "elsewhere",
+        "OnFailure",
+        vec![main_container(), eci("side", true)],
+    );
     elsewhere["spec"]["nodeName"] = "node-2".into();
     world.run_pod(&elsewhere).await;
     for name in ["both", "mixed", "beside", "elsewhere"] {
@@ -269,15 +384,38 @@ async fn what_eci_ends_by_itself_is_left_to_it() {
     }
     world.wait(5).await;
     let notes = world.notes("both");
-    assert!(notes.len() == 1 && notes[0].0 == "LeftToPlatform" && notes[0].1.contains("ECI_CONTAINER_TYPE"), "{notes:?}");
+    assert!(
+        notes.len() == 1
+            && notes[0].0 == "LeftToPlatform"
+            && notes[0].1.contains("ECI_CONTAINER_TYPE"),
+        "{notes:?}"
+    );
     assert_eq!(world.patches("both"), 0);
     let mut events = world.events("mixed");
     events.sort();
-    assert_eq!((events, world.patches("mixed")), (vec!["LeftToPlatform".to_owned(), "SidecarSwapped".to_owned()], 1));
-    assert_eq!((world.image_of("mixed", "side"), world.image_of("mixed", "theirs")), (EXIT.to_owned(), "theirs:1".to_owned()));
+    assert_eq!(
+        (events, world.patches("mixed")),
+        (
+            vec!["LeftToPlatform".to_owned(), "SidecarSwapped".to_owned()],
+            1
+        )
+    );
+    assert_eq!(
+        (
+            world.image_of("mixed", "side"),
+            world.image_of("mixed", "theirs")
+        ),
+        (EXIT.to_owned(), "theirs:1".to_owned())
+    );
     // It ends when the others have ended, so nobody must wait for it.
-    assert_eq!((world.patches("beside"), world.events("beside")), (1, vec!["SidecarSwapped".to_owned()]));
-    assert_eq!((world.patches("elsewhere"), world.events("elsewhere")), (1, vec!["SidecarSwapped".to_owned()]));
+    assert_eq!(
+        (world.patches("beside"), world.events("beside")),
+        (1, vec!["SidecarSwapped".to_owned()])
+    );
+    assert_eq!(
+        (world.patches("elsewhere"), world.events("elsewhere")),
+        (1, vec!["SidecarSwapped".to_owned()])
+    );
 }
 
 /// The next life knows what the last one has learned, from a ConfigMap, and asks no provider again.
@@ -298,15 +436,32 @@ async fn a_verdict_outlives_the_controller() {
         world.ends(name, "main", 0).await;
     }
     world.wait(60).await;
-    assert_eq!((world.patches("p1"), world.events("p1"), world.events("p2")), (0, vec!["NoRung".to_owned()], vec!["NoRung".to_owned()]));
-    let map = world.server.peek("configmaps", "state", "swaplet-node-verdicts").unwrap();
+    assert_eq!(
+        (world.patches("p1"), world.events("p1"), world.events("p2")),
+        (0, vec!["NoRung".to_owned()], vec!["NoRung".to_owned()])
+    );
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
     let kept: Value = serde_json::from_str(map["data"]["node-1"].as_str().unwrap()).unwrap();
-    assert_eq!((&kept["proved"], &kept["pod"]), (&json!("Rejects"), &json!("default/p0")));
-    assert_eq!(world.requests().iter().filter(|request| request.resource == "configmaps" && request.verb != Verb::Get).count(), 1);
+    assert_eq!(
+        (&kept["proved"], &kept["pod"]),
+        (&json!("Rejects"), &json!("default/p0"))
+    );
+    assert_eq!(
+        world
+            .requests()
+            .iter()
+            .filter(|request| request.resource == "configmaps" && request.verb != Verb::Get)
+            .count(),
+        1
+    );
     world.assert_quiet().await;
 }
 
-/// A node that has not been listed has no uid yet: what a pod proves meanwhile must not take the place of what is kept of it.
+/// A node that has not been listed has no uid yet: what a pod proves meanwhile must not take the
+/// place of what is kept of it.
 #[tokio::test(start_paused = true)]
 async fn a_verdict_outlives_the_controller_also_where_pods_are_seen_before_nodes() {
     let world = world(&unknown(), "OnFailure", 1).await;
@@ -317,16 +472,22 @@ async fn a_verdict_outlives_the_controller_also_where_pods_are_seen_before_nodes
     world.wait(1).await;
     first.kill();
 
-    world.fault(Effect::Delay(Duration::from_secs(2)), |rule| rule.resource("nodes").verb(Verb::List).times(1));
+    world.fault(Effect::Delay(Duration::from_secs(2)), |rule| {
+        rule.resource("nodes").verb(Verb::List).times(1)
+    });
     let _next = world.start_controller_keeping("state");
     world.wait(5).await;
     world.run_pod(&pod("p1", "OnFailure")).await;
     world.ends("p1", "main", 0).await;
     world.wait(60).await;
-    assert_eq!((world.patches("p0"), world.patches("p1"), world.events("p1")), (1, 0, vec!["NoRung".to_owned()]));
+    assert_eq!(
+        (world.patches("p0"), world.patches("p1"), world.events("p1")),
+        (1, 0, vec!["NoRung".to_owned()])
+    );
 }
 
-/// What is proved within half a minute goes into two writes, and what another replica has written is kept.
+/// What is proved within half a minute goes into two writes, and what another replica has written
+/// is kept.
 #[tokio::test(start_paused = true)]
 async fn verdicts_are_written_rarely_and_beside_those_of_others() {
     let world = World::new();
@@ -350,9 +511,19 @@ async fn verdicts_are_written_rarely_and_beside_those_of_others() {
         }
     }
     world.wait(60).await;
-    let writes = world.requests().iter().filter(|request| request.resource == "configmaps" && request.verb != Verb::Get).count();
-    assert_eq!(writes, 3, "one at once, one after the pause that somebody else had overtaken, and that one again");
-    let map = world.server.peek("configmaps", "state", "swaplet-node-verdicts").unwrap();
+    let writes = world
+        .requests()
+        .iter()
+        .filter(|request| request.resource == "configmaps" && request.verb != Verb::Get)
+        .count();
+    assert_eq!(
+        writes, 3,
+        "one at once, one after the pause that somebody else had overtaken, and that one again"
+    );
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
     assert_eq!(map["data"].as_object().unwrap().len(), 11);
     world.assert_quiet().await;
 }
@@ -370,6 +541,9 @@ async fn without_the_right_to_keep_verdicts_everything_else_goes_on() {
         world.run_pod(&pod("p1", "OnFailure")).await;
         world.ends("p1", "main", 0).await;
         world.wait(60).await;
-        assert_eq!((world.patches("p0"), world.patches("p1"), world.events("p1")), (1, 0, vec!["NoRung".to_owned()]));
+        assert_eq!(
+            (world.patches("p0"), world.patches("p1"), world.events("p1")),
+            (1, 0, vec!["NoRung".to_owned()])
+        );
     }
 }

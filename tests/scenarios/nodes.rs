@@ -10,11 +10,21 @@ use super::objects::EXIT;
 async fn t17_a_sidecar_in_a_crash_loop() {
     for policy in ["OnFailure", "Never"] {
         let (world, _life) = World::with_pod(policy).await;
-        world.waits("p", "side", "CrashLoopBackOff", "back-off 5m0s restarting failed container").await;
+        world
+            .waits(
+                "p",
+                "side",
+                "CrashLoopBackOff",
+                "back-off 5m0s restarting failed container",
+            )
+            .await;
         world.start_kubelet(Kubelet::default());
         world.ends("p", "main", 0).await;
         world.wait(5).await;
-        assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+        assert_eq!(
+            (world.phase("p").as_str(), world.patches("p")),
+            ("Succeeded", 1)
+        );
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
         world.assert_quiet().await;
     }
@@ -23,12 +33,22 @@ async fn t17_a_sidecar_in_a_crash_loop() {
 #[tokio::test(start_paused = true)]
 async fn t17_a_sidecar_whose_own_image_cannot_be_pulled_keeps_the_pod_pending() {
     let (world, _life) = World::with_pod("OnFailure").await;
-    world.waits("p", "side", "ImagePullBackOff", "Back-off pulling image \"side:1\"").await;
+    world
+        .waits(
+            "p",
+            "side",
+            "ImagePullBackOff",
+            "Back-off pulling image \"side:1\"",
+        )
+        .await;
     world.ends("p", "main", 0).await;
     assert_eq!(world.phase("p"), "Pending");
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -43,7 +63,10 @@ async fn t17_a_sidecar_that_has_just_crashed_is_swapped_when_it_is_up_again() {
     world.runs("p", "side").await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -54,7 +77,14 @@ async fn t17_a_sidecar_that_has_ended_already_is_left_alone() {
     world.ends("p", "side", 0).await;
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p"), world.events("p").len()), ("Succeeded", 0, 0));
+    assert_eq!(
+        (
+            world.phase("p").as_str(),
+            world.patches("p"),
+            world.events("p").len()
+        ),
+        ("Succeeded", 0, 0)
+    );
     world.assert_quiet().await;
 }
 
@@ -71,7 +101,14 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
     assert_eq!(notes[1].0, "ExitImageNotPulled");
     assert!(notes[1].1.contains(&missing), "{notes:?}");
     for _ in 0..10 {
-        world.waits("p", "side", "ImagePullBackOff", &format!("Back-off pulling image \"{EXIT}\"")).await;
+        world
+            .waits(
+                "p",
+                "side",
+                "ImagePullBackOff",
+                &format!("Back-off pulling image \"{EXIT}\""),
+            )
+            .await;
         world.wait(20).await;
         world.waits("p", "side", "ErrImagePull", &missing).await;
         world.wait(20).await;
@@ -81,8 +118,14 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
 
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    assert_eq!(world.events("p"), ["SidecarSwapped", "ExitImageNotPulled", "SidecarEnded"]);
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    assert_eq!(
+        world.events("p"),
+        ["SidecarSwapped", "ExitImageNotPulled", "SidecarEnded"]
+    );
     world.assert_quiet().await;
 }
 
@@ -90,10 +133,16 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
 async fn t18_without_the_exit_image_a_clean_end_of_the_sidecar_is_enough() {
     for policy in ["OnFailure", "Never"] {
         let (world, _life) = World::with_pod(policy).await;
-        world.start_kubelet(Kubelet { pulls: false, ..Kubelet::default() });
+        world.start_kubelet(Kubelet {
+            pulls: false,
+            ..Kubelet::default()
+        });
         world.ends("p", "main", 0).await;
         world.wait(5).await;
-        assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+        assert_eq!(
+            (world.phase("p").as_str(), world.patches("p")),
+            ("Succeeded", 1)
+        );
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
         world.assert_quiet().await;
     }
@@ -102,22 +151,35 @@ async fn t18_without_the_exit_image_a_clean_end_of_the_sidecar_is_enough() {
 #[tokio::test(start_paused = true)]
 async fn t19_an_exit_code_of_143_under_never_is_told_and_does_not_count() {
     let (world, _life) = World::with_pod("Never").await;
-    world.start_kubelet(Kubelet { stop_code: 143, ..Kubelet::default() });
+    world.start_kubelet(Kubelet {
+        stop_code: 143,
+        ..Kubelet::default()
+    });
     world.ends("p", "main", 0).await;
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Succeeded");
     let notes = world.notes("p");
-    assert!(notes.len() == 2 && notes[1].0 == "SidecarEnded" && notes[1].1.contains("143"), "{notes:?}");
+    assert!(
+        notes.len() == 2 && notes[1].0 == "SidecarEnded" && notes[1].1.contains("143"),
+        "{notes:?}"
+    );
     world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn t19_a_node_that_judges_the_pod_by_the_stopped_sidecar_is_told_of() {
     let (world, _life) = World::with_pod("Never").await;
-    world.start_kubelet(Kubelet { stop_code: 143, shows_stop: true, ..Kubelet::default() });
+    world.start_kubelet(Kubelet {
+        stop_code: 143,
+        shows_stop: true,
+        ..Kubelet::default()
+    });
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Failed", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Failed", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "PodFailedAfterSwap"]);
     world.assert_quiet().await;
 }
@@ -168,10 +230,18 @@ async fn t28_the_clock_of_the_node_does_not_matter() {
         let state = terminated(0, -clock_ahead);
         let mut statuses = world.get("p")["status"]["containerStatuses"].clone();
         statuses[0]["state"] = state;
-        world.set_status("p", json!({"containerStatuses": statuses})).await;
-        world.start_kubelet(Kubelet { clock_ahead, ..Kubelet::default() });
+        world
+            .set_status("p", json!({"containerStatuses": statuses}))
+            .await;
+        world.start_kubelet(Kubelet {
+            clock_ahead,
+            ..Kubelet::default()
+        });
         world.wait(5).await;
-        assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+        assert_eq!(
+            (world.phase("p").as_str(), world.patches("p")),
+            ("Succeeded", 1)
+        );
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
         assert_eq!(world.lists(), 1);
         world.assert_quiet().await;

@@ -13,7 +13,11 @@ pub const DERIVED: &str = "registry.example/swaplet/derived";
 
 /// A pod of namespace `default` with a main container and a sidecar `side`.
 pub fn pod(name: &str, restart_policy: &str) -> Value {
-    pod_of(name, restart_policy, vec![main_container(), sidecar("side")])
+    pod_of(
+        name,
+        restart_policy,
+        vec![main_container(), sidecar("side")],
+    )
 }
 
 /// A pod with these containers.

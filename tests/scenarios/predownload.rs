@@ -1,4 +1,5 @@
-//! Pre-download by a whole controller: jobs come and go with the pods that have old images, and nothing else is written.
+//! Pre-download by a whole controller: jobs come and go with the pods that have old images, and
+//! nothing else is written.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -20,7 +21,9 @@ pub async fn create_deployment(world: &World, annotations: &Value) {
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "annotations": annotations},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template(OLD)},
     });
-    world.request(Method::POST, DEPLOYMENTS, "application/json", &deployment).await;
+    world
+        .request(Method::POST, DEPLOYMENTS, "application/json", &deployment)
+        .await;
 }
 
 pub async fn create_pod(world: &World, name: &str, image: &str, revision: &str) {
@@ -33,7 +36,14 @@ pub async fn create_pod(world: &World, name: &str, image: &str, revision: &str) 
 }
 
 pub async fn edit_deployment(world: &World, patch: &Value) {
-    world.request(Method::PATCH, &format!("{DEPLOYMENTS}/web"), "application/merge-patch+json", patch).await;
+    world
+        .request(
+            Method::PATCH,
+            &format!("{DEPLOYMENTS}/web"),
+            "application/merge-patch+json",
+            patch,
+        )
+        .await;
 }
 
 /// A Deployment that asks, two pods, and a controller that has nothing to do.
@@ -52,11 +62,21 @@ async fn at_rest(annotations: &Value) -> World {
 fn writes(world: &World) -> Vec<(Verb, String)> {
     let is_read = |verb| matches!(verb, Verb::Get | Verb::List | Verb::Watch);
     let is_write = |request: &Recorded| !is_read(request.verb) && request.resource != "events";
-    world.requests().into_iter().filter(is_write).map(|request| (request.verb, request.resource.to_string())).collect()
+    world
+        .requests()
+        .into_iter()
+        .filter(is_write)
+        .map(|request| (request.verb, request.resource.to_string()))
+        .collect()
 }
 
 fn jobs(world: &World) -> Vec<Value> {
-    world.server.peek_all("imagepulljobs.apps.kruise.io").into_iter().map(|job| (*job).clone()).collect()
+    world
+        .server
+        .peek_all("imagepulljobs.apps.kruise.io")
+        .into_iter()
+        .map(|job| (*job).clone())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,20 +86,44 @@ async fn a_new_image_gets_a_job_until_no_old_pod_is_left() {
     world.wait(5).await;
     let made = jobs(&world);
     assert_eq!((made.len(), &made[0]["spec"]["image"]), (1, &json!(NEW)));
-    assert_eq!(made[0]["spec"]["podSelector"], json!({"matchLabels": {"app": "web"}}));
-    let note = format!("{NEW} is pulled to the nodes of the old pods, by ImagePullJob {}", made[0]["metadata"]["name"].as_str().unwrap());
-    assert_eq!(world.notes("web"), [("CreatedImagePullJob".to_owned(), note)]);
+    assert_eq!(
+        made[0]["spec"]["podSelector"],
+        json!({"matchLabels": {"app": "web"}})
+    );
+    let note = format!(
+        "{NEW} is pulled to the nodes of the old pods, by ImagePullJob {}",
+        made[0]["metadata"]["name"].as_str().unwrap()
+    );
+    assert_eq!(
+        world.notes("web"),
+        [("CreatedImagePullJob".to_owned(), note)]
+    );
     create_pod(&world, "c", NEW, "two").await;
     world.remove("a").await;
     world.wait(600).await;
-    assert_eq!(writes(&world), [(Verb::Create, JOBS.to_owned())], "an old pod is left");
+    assert_eq!(
+        writes(&world),
+        [(Verb::Create, JOBS.to_owned())],
+        "an old pod is left"
+    );
     world.remove("b").await;
     world.wait(60).await;
-    assert_eq!(writes(&world), [(Verb::Create, JOBS.to_owned()), (Verb::Delete, JOBS.to_owned())]);
+    assert_eq!(
+        writes(&world),
+        [
+            (Verb::Create, JOBS.to_owned()),
+            (Verb::Delete, JOBS.to_owned())
+        ]
+    );
     assert!(jobs(&world).is_empty());
     let before = world.requests().len();
     world.wait(600).await;
-    let since: Vec<_> = world.requests().split_off(before).into_iter().filter(|request| !is_of_watches(request)).collect();
+    let since: Vec<_> = world
+        .requests()
+        .split_off(before)
+        .into_iter()
+        .filter(|request| !is_of_watches(request))
+        .collect();
     assert!(since.is_empty(), "{since:#?}");
 }
 
@@ -88,9 +132,19 @@ async fn who_asks_no_more_gets_no_more() {
     let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
     edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
     world.wait(5).await;
-    edit_deployment(&world, &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}})).await;
+    edit_deployment(
+        &world,
+        &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}}),
+    )
+    .await;
     world.wait(60).await;
-    assert_eq!(writes(&world), [(Verb::Create, JOBS.to_owned()), (Verb::Delete, JOBS.to_owned())]);
+    assert_eq!(
+        writes(&world),
+        [
+            (Verb::Create, JOBS.to_owned()),
+            (Verb::Delete, JOBS.to_owned())
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,20 +154,39 @@ async fn who_does_not_ask_or_asks_wrongly_gets_nothing() {
         edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
         world.wait(600).await;
         assert!(writes(&world).is_empty(), "{annotations}");
-        let told: Vec<_> = world.notes("web").into_iter().map(|(reason, note)| format!("{reason}: {note}")).collect();
+        let told: Vec<_> = world
+            .notes("web")
+            .into_iter()
+            .map(|(reason, note)| format!("{reason}: {note}"))
+            .collect();
         let wrong = "FailedCreateImagePullJob: annotation swaplet.io/predownload is \"yes\": write \"true\", or remove it";
-        assert_eq!(told, if annotations == json!({}) { vec![] } else { vec![wrong] });
+        assert_eq!(
+            told,
+            if annotations == json!({}) {
+                vec![]
+            } else {
+                vec![wrong]
+            }
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_second_job_comes_of_a_creation_that_fails_or_whose_answer_is_lost() {
-    for (effect, creations) in [(Effect::from(Effect::reply(500)), 2), (Effect::ApplyThenDrop, 1)] {
+    for (effect, creations) in [
+        (Effect::from(Effect::reply(500)), 2),
+        (Effect::ApplyThenDrop, 1),
+    ] {
         let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
-        world.fault(effect, |rule| rule.verb(Verb::Create).resource(JOBS).times(1));
+        world.fault(effect, |rule| {
+            rule.verb(Verb::Create).resource(JOBS).times(1)
+        });
         edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
         world.wait(600).await;
-        assert_eq!(writes(&world), vec![(Verb::Create, JOBS.to_owned()); creations]);
+        assert_eq!(
+            writes(&world),
+            vec![(Verb::Create, JOBS.to_owned()); creations]
+        );
         assert_eq!(jobs(&world).len(), 1);
     }
 }
@@ -121,13 +194,25 @@ async fn no_second_job_comes_of_a_creation_that_fails_or_whose_answer_is_lost() 
 #[tokio::test(start_paused = true)]
 async fn without_the_crd_it_is_tried_again_and_the_rest_goes_on() {
     let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
-    let missing = world.fault(Effect::reply(404), |rule| rule.verb(Verb::List).resource(JOBS));
+    let missing = world.fault(Effect::reply(404), |rule| {
+        rule.verb(Verb::List).resource(JOBS)
+    });
     edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
     let before = world.requests().len();
     world.wait(600).await;
-    let tries = world.requests()[before..].iter().filter(|request| request.resource == JOBS).count();
-    assert!(writes(&world).is_empty() && (10..=21).contains(&tries), "{tries}");
-    assert_eq!(world.events("web"), ["FailedCreateImagePullJob"], "it is told once");
+    let tries = world.requests()[before..]
+        .iter()
+        .filter(|request| request.resource == JOBS)
+        .count();
+    assert!(
+        writes(&world).is_empty() && (10..=21).contains(&tries),
+        "{tries}"
+    );
+    assert_eq!(
+        world.events("web"),
+        ["FailedCreateImagePullJob"],
+        "it is told once"
+    );
     world.end_fault(missing);
     world.wait(31).await;
     assert_eq!(jobs(&world).len(), 1);
@@ -141,7 +226,9 @@ pub async fn install_clone_sets(world: &World) {
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "clonesets.apps.kruise.io"},
         "spec": {"group": "apps.kruise.io", "scope": "Namespaced", "names": {"kind": "CloneSet", "plural": "clonesets"}, "versions": [version]}});
-    world.request(Method::POST, CRDS, "application/json", &crd).await;
+    world
+        .request(Method::POST, CRDS, "application/json", &crd)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,13 +247,19 @@ async fn a_clone_set_gets_a_job_where_its_crd_is_installed_also_while_the_contro
         "metadata": {"name": "web", "annotations": {"swaplet.io/predownload": "true"}},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template(NEW)},
     });
-    world.request(Method::POST, CLONE_SETS, "application/json", &set).await;
+    world
+        .request(Method::POST, CLONE_SETS, "application/json", &set)
+        .await;
     world.wait(60).await;
     let made = jobs(&world);
     assert_eq!((made.len(), &made[0]["spec"]["image"]), (1, &json!(NEW)));
     let owner = &made[0]["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["apiVersion"], &owner["kind"]), (&json!("apps.kruise.io/v1alpha1"), &json!("CloneSet")));
-    let not_new = json!([{"key": "controller-revision-hash", "operator": "NotIn", "values": ["web-2"]}]);
+    assert_eq!(
+        (&owner["apiVersion"], &owner["kind"]),
+        (&json!("apps.kruise.io/v1alpha1"), &json!("CloneSet"))
+    );
+    let not_new =
+        json!([{"key": "controller-revision-hash", "operator": "NotIn", "values": ["web-2"]}]);
     assert_eq!(made[0]["spec"]["podSelector"]["matchExpressions"], not_new);
     assert_eq!(world.events("web"), ["CreatedImagePullJob"]);
 }

@@ -1,4 +1,5 @@
-//! `swaplet probe` on the mock node, in virtual time: what is concluded, what is written, and that nothing stays.
+//! `swaplet probe` on the mock node, in virtual time: what is concluded, what is written, and that
+//! nothing stays.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,7 +12,9 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::report::reason::Reason;
 use swaplet_testbed::apiserver::{Effect, Recorded, Rule, Verb};
-use swaplet_testbed::virtual_node::{Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode};
+use swaplet_testbed::virtual_node::{
+    Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode,
+};
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -47,12 +50,18 @@ impl Bed {
 
     fn probe(&self) -> Probe {
         let node = self.server.peek("nodes", "", "n").unwrap();
-        let node = serde_json::from_value::<NodeWire>((*node).clone()).unwrap().read().unwrap();
+        let node = serde_json::from_value::<NodeWire>((*node).clone())
+            .unwrap()
+            .read()
+            .unwrap();
         Probe {
             client: self.server.client_as(AGENT),
             recognised: Recognised::of(&node, &NodeTable::built_in()),
             node,
-            images: Images { exit: EXIT.parse().unwrap(), park: PARK.parse().unwrap() },
+            images: Images {
+                exit: EXIT.parse().unwrap(),
+                park: PARK.parse().unwrap(),
+            },
             namespace: "default".to_owned(),
             timeout: Duration::from_secs(120),
             id: "id".to_owned(),
@@ -69,30 +78,61 @@ impl Bed {
         (probed, class)
     }
 
-    /// No pod is left, nothing but pods of the probe was asked for, and no image was written but the exit image.
+    /// No pod is left, nothing but pods of the probe was asked for, and no image was written but
+    /// the exit image.
     fn assert_clean(&self) {
-        assert_eq!(self.server.peek_all("pods").iter().filter(|pod| pod["metadata"]["labels"]["swaplet.io/probe"] == "id").count(), 0);
-        for request in self.server.recorded().iter().filter(|request| request.user_agent.starts_with(AGENT)) {
+        assert_eq!(
+            self.server
+                .peek_all("pods")
+                .iter()
+                .filter(|pod| pod["metadata"]["labels"]["swaplet.io/probe"] == "id")
+                .count(),
+            0
+        );
+        for request in self
+            .server
+            .recorded()
+            .iter()
+            .filter(|request| request.user_agent.starts_with(AGENT))
+        {
             assert_eq!(request.resource, "pods", "{request:?}");
-            let name = if request.name.is_empty() { request.body["metadata"]["name"].as_str().unwrap() } else { &request.name };
+            let name = if request.name.is_empty() {
+                request.body["metadata"]["name"].as_str().unwrap()
+            } else {
+                &request.name
+            };
             assert!(name.starts_with("swaplet-probe-id-"), "{request:?}");
         }
     }
 
     fn requests(&self, verb: Verb) -> Vec<Value> {
         let requests = self.server.recorded();
-        let ours = requests.into_iter().filter(|request| request.user_agent.starts_with(AGENT) && request.verb == verb);
+        let ours = requests
+            .into_iter()
+            .filter(|request| request.user_agent.starts_with(AGENT) && request.verb == verb);
         ours.map(|request| request.body).collect()
     }
 
     fn fault(&self, effect: impl Into<Effect>, narrow: impl Fn(Rule) -> Rule) {
-        self.server.faults().add(narrow(Rule::new(effect).user_agent(AGENT)));
+        self.server
+            .faults()
+            .add(narrow(Rule::new(effect).user_agent(AGENT)));
     }
 }
 
 fn answers(probed: &Probed) -> Vec<Answer> {
-    assert!(probed.stopped.is_none() && probed.left.is_empty(), "{probed:?}");
-    assert_eq!(probed.tried.iter().map(|tried| tried.way).collect::<Vec<_>>(), Way::ALL);
+    assert!(
+        probed.stopped.is_none() && probed.left.is_empty(),
+        "{probed:?}"
+    );
+    assert_eq!(
+        probed
+            .tried
+            .iter()
+            .map(|tried| tried.way)
+            .collect::<Vec<_>>(),
+        Way::ALL
+    );
     probed.tried.iter().map(|tried| tried.answer).collect()
 }
 
@@ -111,17 +151,38 @@ async fn on_a_kubelet_every_way_works_and_the_phase_holds() {
     assert_eq!(class, NodeClass::Kubelet);
     let swap = &probed.tried[0];
     assert!(swap.took.unwrap() < Duration::from_secs(10), "{swap:?}");
-    assert_eq!(swap.evidence, ["new containerID", "restartCount 0 -> 1", "new imageID", "exit code 0", "pod Succeeded"]);
+    assert_eq!(
+        swap.evidence,
+        [
+            "new containerID",
+            "restartCount 0 -> 1",
+            "new imageID",
+            "exit code 0",
+            "pod Succeeded"
+        ]
+    );
     let finish = &probed.tried[2];
     // Quiet before it, and watched after it.
     assert!(finish.took.unwrap() > Duration::from_secs(30), "{finish:?}");
-    assert_eq!(finish.evidence, ["same containerID", "restartCount 0", "same imageID", "exit code 143", "pod Succeeded"]);
+    assert_eq!(
+        finish.evidence,
+        [
+            "same containerID",
+            "restartCount 0",
+            "same imageID",
+            "exit code 143",
+            "pod Succeeded"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn on_a_node_that_updates_every_way_works() {
     for status in [StatusMode::default(), StatusMode::Poll] {
-        let profile = Profile::Virtual(ProviderOptions { status, ..ProviderOptions::default() });
+        let profile = Profile::Virtual(ProviderOptions {
+            status,
+            ..ProviderOptions::default()
+        });
         let (probed, class) = Bed::with(profile).await.run().await;
         assert_eq!(answers(&probed), [WORKS, WORKS, WORKS], "{probed:#?}");
         assert_eq!(class, NodeClass::VirtualUpdates);
@@ -132,22 +193,48 @@ async fn on_a_node_that_updates_every_way_works() {
 async fn on_a_node_that_ignores_images_only_finish_works() {
     let bed = Bed::with(Profile::inert()).await;
     let (probed, class) = bed.run().await;
-    assert_eq!(answers(&probed), [Answer::Fails(Reason::SwapWithoutEffect), Answer::NotTried, WORKS], "{probed:#?}");
+    assert_eq!(
+        answers(&probed),
+        [
+            Answer::Fails(Reason::SwapWithoutEffect),
+            Answer::NotTried,
+            WORKS
+        ],
+        "{probed:#?}"
+    );
     assert_eq!(class, NodeClass::VirtualInert);
     assert_eq!(probed.tried[0].proved, Some(Proved::Inert));
     let finish = &probed.tried[2];
-    assert!(finish.took.unwrap() >= Duration::from_secs(10) && finish.evidence.contains(&"pod Succeeded".to_owned()), "{finish:?}");
-    assert!(probed.tried[0].evidence.contains(&"still running".to_owned()));
+    assert!(
+        finish.took.unwrap() >= Duration::from_secs(10)
+            && finish.evidence.contains(&"pod Succeeded".to_owned()),
+        "{finish:?}"
+    );
+    assert!(
+        probed.tried[0]
+            .evidence
+            .contains(&"still running".to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn on_a_node_that_fails_on_images_only_finish_works() {
     let bed = Bed::with(Profile::rejects()).await;
     let (probed, class) = bed.run().await;
-    let expected = [Answer::Fails(Reason::SwapRejected), Answer::Fails(Reason::PodFailedAfterSwap), WORKS];
+    let expected = [
+        Answer::Fails(Reason::SwapRejected),
+        Answer::Fails(Reason::PodFailedAfterSwap),
+        WORKS,
+    ];
     assert_eq!(answers(&probed), expected, "{probed:#?}");
     assert_eq!(class, NodeClass::VirtualRejects);
-    assert!(probed.tried[1].evidence.contains(&"pod Failed (ProviderFailed)".to_owned()), "{:?}", probed.tried[1]);
+    assert!(
+        probed.tried[1]
+            .evidence
+            .contains(&"pod Failed (ProviderFailed)".to_owned()),
+        "{:?}",
+        probed.tried[1]
+    );
 }
 
 /// What was written is no evidence: it is looked whether it stays.
@@ -156,37 +243,77 @@ async fn a_phase_that_somebody_takes_back_on_a_virtual_node_is_no_way() {
     let bed = Bed::with(Profile::inert()).await;
     let server = bed.server.clone();
     tokio::spawn(async move {
-        let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::default_namespaced(server.client_as("somebody"));
+        let pods: kube::Api<k8s_openapi::api::core::v1::Pod> =
+            kube::Api::default_namespaced(server.client_as("somebody"));
         let running = kube::api::Patch::Merge(json!({"status": {"phase": "Running"}}));
         loop {
             sleep(Duration::from_secs(8)).await;
-            let _ = pods.patch_status("swaplet-probe-id-finish", &kube::api::PatchParams::default(), &running).await;
+            let _ = pods
+                .patch_status(
+                    "swaplet-probe-id-finish",
+                    &kube::api::PatchParams::default(),
+                    &running,
+                )
+                .await;
         }
     });
     let (probed, _) = bed.run().await;
-    assert_eq!(answers(&probed)[2], Answer::Fails(Reason::FinishUndone), "{probed:#?}");
-    assert!(probed.tried[2].note.contains("taken back each time"), "{:?}", probed.tried[2]);
+    assert_eq!(
+        answers(&probed)[2],
+        Answer::Fails(Reason::FinishUndone),
+        "{probed:#?}"
+    );
+    assert!(
+        probed.tried[2].note.contains("taken back each time"),
+        "{:?}",
+        probed.tried[2]
+    );
 }
 
-/// The park image exits with 143, as most sidecars do, so such a provider fails the pod of a user as it fails this one.
+/// The park image exits with 143, as most sidecars do, so such a provider fails the pod of a user
+/// as it fails this one.
 #[tokio::test(start_paused = true)]
 async fn a_gap_in_which_the_pod_is_judged_is_found_under_never() {
-    let profile = Profile::Virtual(ProviderOptions { gap: Gap::Judged, ..ProviderOptions::default() });
+    let profile = Profile::Virtual(ProviderOptions {
+        gap: Gap::Judged,
+        ..ProviderOptions::default()
+    });
     let (probed, _) = Bed::with(profile).await.run().await;
     let swap = &probed.tried[1];
-    assert_eq!((swap.answer, swap.proved), (Answer::Fails(Reason::PodFailedAfterSwap), Some(Proved::FailsUnderNever)), "{probed:#?}");
+    assert_eq!(
+        (swap.answer, swap.proved),
+        (
+            Answer::Fails(Reason::PodFailedAfterSwap),
+            Some(Proved::FailsUnderNever)
+        ),
+        "{probed:#?}"
+    );
 }
 
 /// One pod does not prove that a kubelet ignores images: it may be busy. So the class stays.
 #[tokio::test(start_paused = true)]
 async fn an_ordinary_node_is_not_judged_by_one_pod() {
-    let inert = Profile::Virtual(ProviderOptions { on_update: OnUpdate::Nothing, ..ProviderOptions::default() });
-    let mut options = NodeOptions { taints: Vec::new(), ..NodeOptions::new("n", inert) };
+    let inert = Profile::Virtual(ProviderOptions {
+        on_update: OnUpdate::Nothing,
+        ..ProviderOptions::default()
+    });
+    let mut options = NodeOptions {
+        taints: Vec::new(),
+        ..NodeOptions::new("n", inert)
+    };
     options.labels.insert("type".to_owned(), String::new());
     let bed = Bed::of(options).await;
-    assert_eq!(bed.probe().recognised.class, NodeClass::Kubelet, "{:?}", bed.probe().node);
+    assert_eq!(
+        bed.probe().recognised.class,
+        NodeClass::Kubelet,
+        "{:?}",
+        bed.probe().node
+    );
     let (probed, class) = bed.run().await;
-    assert_eq!(probed.tried[0].answer, Answer::Fails(Reason::SwapWithoutEffect));
+    assert_eq!(
+        probed.tried[0].answer,
+        Answer::Fails(Reason::SwapWithoutEffect)
+    );
     assert_eq!(class, NodeClass::Kubelet);
 }
 
@@ -199,13 +326,23 @@ async fn the_pods_are_small_restricted_unmarked_and_end_by_themselves() {
     for pod in created {
         let spec = &pod["spec"];
         assert_eq!(
-            (&spec["nodeName"], &spec["tolerations"], &spec["activeDeadlineSeconds"]),
+            (
+                &spec["nodeName"],
+                &spec["tolerations"],
+                &spec["activeDeadlineSeconds"]
+            ),
             (&json!("n"), &json!([{"operator": "Exists"}]), &json!(300))
         );
         assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
         for container in spec["containers"].as_array().unwrap() {
-            assert!(container["env"].is_null() && container["resources"]["limits"].is_object(), "{container}");
-            assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+            assert!(
+                container["env"].is_null() && container["resources"]["limits"].is_object(),
+                "{container}"
+            );
+            assert_eq!(
+                container["securityContext"]["capabilities"]["drop"],
+                json!(["ALL"])
+            );
         }
     }
 }
@@ -213,12 +350,26 @@ async fn the_pods_are_small_restricted_unmarked_and_end_by_themselves() {
 #[tokio::test(start_paused = true)]
 async fn a_controller_beside_it_leaves_the_pods_alone() {
     let world = World::new();
-    let bed = Bed::at(world.server.clone(), NodeOptions::new("n", Profile::kubelet())).await;
+    let bed = Bed::at(
+        world.server.clone(),
+        NodeOptions::new("n", Profile::kubelet()),
+    )
+    .await;
     let _life = world.start_controller_that_may_finish();
     let (probed, _) = bed.run().await;
     assert_eq!(answers(&probed), [WORKS, WORKS, WORKS]);
-    let writes = |request: &Recorded| request.user_agent == SWAPLET && !matches!(request.verb, Verb::List | Verb::Watch);
-    assert_eq!(world.server.recorded().iter().filter(|request| writes(request)).count(), 0);
+    let writes = |request: &Recorded| {
+        request.user_agent == SWAPLET && !matches!(request.verb, Verb::List | Verb::Watch)
+    };
+    assert_eq!(
+        world
+            .server
+            .recorded()
+            .iter()
+            .filter(|request| writes(request))
+            .count(),
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,17 +379,27 @@ async fn an_image_that_cannot_be_pulled_is_said_with_the_fix() {
     let (probed, _) = Bed::of(options).await.run().await;
     assert!(probed.tried.is_empty());
     let words = stopped(probed);
-    assert!(words.contains("ImagePullBackOff") && words.contains("--park-image") && words.contains(PARK), "{words}");
+    assert!(
+        words.contains("ImagePullBackOff")
+            && words.contains("--park-image")
+            && words.contains(PARK),
+        "{words}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn images_that_are_not_what_they_are_taken_for_are_told_apart() {
-    for (exit, park, words) in [(PARK, "registry.example/2/park:v1", "has not ended: is"), (EXIT, "r.example/2/exit:v1", "ended by itself")]
-    {
+    for (exit, park, words) in [
+        (PARK, "registry.example/2/park:v1", "has not ended: is"),
+        (EXIT, "r.example/2/exit:v1", "ended by itself"),
+    ] {
         let bed = Bed::with(Profile::kubelet()).await;
         let (_keep, interrupt) = watch::channel(false);
         let mut probe = bed.probe();
-        probe.images = Images { exit: exit.parse().unwrap(), park: park.parse().unwrap() };
+        probe.images = Images {
+            exit: exit.parse().unwrap(),
+            park: park.parse().unwrap(),
+        };
         let told = stopped(probe.run(interrupt, &|_| {}).await);
         bed.assert_clean();
         assert!(told.contains(words), "{told}");
@@ -248,18 +409,30 @@ async fn images_that_are_not_what_they_are_taken_for_are_told_apart() {
 #[tokio::test(start_paused = true)]
 async fn what_the_api_server_refuses_is_said_and_nothing_is_tried() {
     let bed = Bed::with(Profile::kubelet()).await;
-    bed.fault(Effect::reply(403).message("pods is forbidden: User \"u\" cannot create resource \"pods\""), |rule| rule.verb(Verb::Create));
+    bed.fault(
+        Effect::reply(403).message("pods is forbidden: User \"u\" cannot create resource \"pods\""),
+        |rule| rule.verb(Verb::Create),
+    );
     let (probed, _) = bed.run().await;
     assert!(stopped(probed).contains("cannot create resource"));
-    assert!(bed.requests(Verb::Delete).is_empty(), "somebody else's pod of this name must not be deleted");
+    assert!(
+        bed.requests(Verb::Delete).is_empty(),
+        "somebody else's pod of this name must not be deleted"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_way_that_may_not_be_tried_fails_and_the_others_are_tried() {
     let bed = Bed::with(Profile::kubelet()).await;
-    bed.fault(Effect::reply(403), |rule| rule.verb(Verb::Patch).subresource("status"));
+    bed.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::Patch).subresource("status")
+    });
     let (probed, class) = bed.run().await;
-    assert_eq!(answers(&probed), [WORKS, WORKS, Answer::Fails(Reason::WriteDenied)], "{probed:#?}");
+    assert_eq!(
+        answers(&probed),
+        [WORKS, WORKS, Answer::Fails(Reason::WriteDenied)],
+        "{probed:#?}"
+    );
     assert_eq!(class, NodeClass::Kubelet);
 }
 
@@ -279,7 +452,10 @@ async fn an_interrupted_probe_leaves_nothing_behind() {
         let (probed, ()) = tokio::join!(probe.run(interrupt, &tell), stop);
         bed.assert_clean();
         let over = probed.tried.len() == Way::ALL.len();
-        assert!(over || matches!(probed.stopped, Some(Stopped::Interrupted)), "after {after} ms: {probed:?}");
+        assert!(
+            over || matches!(probed.stopped, Some(Stopped::Interrupted)),
+            "after {after} ms: {probed:?}"
+        );
     }
 }
 
@@ -290,7 +466,11 @@ async fn a_pod_that_cannot_be_deleted_is_named() {
     let (_keep, interrupt) = watch::channel(false);
     let probed = bed.probe().run(interrupt, &|_| {}).await;
     assert_eq!(probed.left.len(), 3, "{probed:?}");
-    assert!(probed.left[0].contains("pod default/swaplet-probe-id-swap-onfailure is still there"), "{:?}", probed.left);
+    assert!(
+        probed.left[0].contains("pod default/swaplet-probe-id-swap-onfailure is still there"),
+        "{:?}",
+        probed.left
+    );
 }
 
 /// An answer that is lost tells nothing: the pod may be there.

@@ -1,4 +1,5 @@
-//! As much of Prometheus as the alert rules need: it scrapes, and evaluates. What it does not know is a panic.
+//! As much of Prometheus as the alert rules need: it scrapes, and evaluates. What it does not know
+//! is a panic.
 
 use std::collections::BTreeMap;
 
@@ -44,17 +45,27 @@ impl Prometheus {
 
     /// The alerts of `deploy/alerts.yaml` that fire now, in the order of the file.
     pub fn firing(&self) -> Vec<String> {
-        let file: RuleFile = serde_saphyr::from_str(include_str!("../../deploy/alerts.yaml")).unwrap();
+        let file: RuleFile =
+            serde_saphyr::from_str(include_str!("../../deploy/alerts.yaml")).unwrap();
         let rules = file.groups.into_iter().flat_map(|group| group.rules);
-        rules.filter(|rule| self.fires(rule)).map(|rule| rule.alert).collect()
+        rules
+            .filter(|rule| self.fires(rule))
+            .map(|rule| rule.alert)
+            .collect()
     }
 
     /// Whether the expression had a value at each evaluation for as long as the rule says.
     fn fires(&self, rule: &Rule) -> bool {
-        let expr = promql_parser::parser::parse(&rule.expr).unwrap_or_else(|error| panic!("{}: {error}", rule.alert));
-        let minutes: usize = rule.lasts.as_deref().map_or(0, |lasts| lasts.strip_suffix('m').unwrap().parse().unwrap());
+        let expr = promql_parser::parser::parse(&rule.expr)
+            .unwrap_or_else(|error| panic!("{}: {error}", rule.alert));
+        let minutes: usize = rule
+            .lasts
+            .as_deref()
+            .map_or(0, |lasts| lasts.strip_suffix('m').unwrap().parse().unwrap());
         let now = self.scrapes.len() - 1;
-        let Some(first) = now.checked_sub(minutes * 60 / EVERY as usize) else { return false };
+        let Some(first) = now.checked_sub(minutes * 60 / EVERY as usize) else {
+            return false;
+        };
         (first..=now).all(|at| !self.vector(&expr, at).is_empty())
     }
 
@@ -70,16 +81,24 @@ impl Prometheus {
     }
 
     fn selected(&self, selector: &VectorSelector, at: usize) -> Vector {
-        let label = |sample: &Sample, name: &str| sample.labels.get(name).cloned().unwrap_or_default();
+        let label =
+            |sample: &Sample, name: &str| sample.labels.get(name).cloned().unwrap_or_default();
         let is_it = |sample: &&Sample| {
             let mut matchers = selector.matchers.matchers.iter();
-            selector.name.as_ref() == Some(&sample.name) && matchers.all(|matcher| matcher.is_match(&label(sample, &matcher.name)))
+            selector.name.as_ref() == Some(&sample.name)
+                && matchers.all(|matcher| matcher.is_match(&label(sample, &matcher.name)))
         };
-        self.scrapes[at].iter().filter(is_it).map(|sample| (sample.labels.clone(), sample.value)).collect()
+        self.scrapes[at]
+            .iter()
+            .filter(is_it)
+            .map(|sample| (sample.labels.clone(), sample.value))
+            .collect()
     }
 
     fn aggregated(&self, aggregate: &AggregateExpr, at: usize) -> Vector {
-        let Some(LabelModifier::Include(by)) = &aggregate.modifier else { panic!("not known here: {aggregate}") };
+        let Some(LabelModifier::Include(by)) = &aggregate.modifier else {
+            panic!("not known here: {aggregate}")
+        };
         let mut groups: BTreeMap<Labels, Vec<f64>> = BTreeMap::new();
         for (mut labels, value) in self.vector(&aggregate.expr, at) {
             labels.retain(|name, _| by.labels.contains(name));
@@ -90,22 +109,37 @@ impl Prometheus {
             "max" => values.into_iter().fold(f64::NEG_INFINITY, f64::max),
             other => panic!("not known here: {other}"),
         };
-        groups.into_iter().map(|(labels, values)| (labels, one(values))).collect()
+        groups
+            .into_iter()
+            .map(|(labels, values)| (labels, one(values)))
+            .collect()
     }
 
     fn called(&self, call: &Call, at: usize) -> Vector {
         let name = call.func.name;
         if name == "absent" {
-            return if self.vector(&call.args.args[0], at).is_empty() { vec![(Labels::new(), 1.0)] } else { Vec::new() };
+            return if self.vector(&call.args.args[0], at).is_empty() {
+                vec![(Labels::new(), 1.0)]
+            } else {
+                Vec::new()
+            };
         }
-        let Expr::MatrixSelector(matrix) = &*call.args.args[0] else { panic!("not known here: {call}") };
+        let Expr::MatrixSelector(matrix) = &*call.args.args[0] else {
+            panic!("not known here: {call}")
+        };
         let steps = usize::try_from(matrix.range.as_secs() / u64::from(EVERY)).unwrap();
         let mut series: BTreeMap<Labels, Vec<f64>> = BTreeMap::new();
         for then in at.saturating_sub(steps - 1)..=at {
-            self.selected(&matrix.vs, then).into_iter().for_each(|(labels, value)| series.entry(labels).or_default().push(value));
+            self.selected(&matrix.vs, then)
+                .into_iter()
+                .for_each(|(labels, value)| series.entry(labels).or_default().push(value));
         }
         // Of one sample Prometheus says nothing.
-        series.into_iter().filter(|(_, values)| values.len() > 1).map(|(labels, values)| (labels, over_time(name, &values))).collect()
+        series
+            .into_iter()
+            .filter(|(_, values)| values.len() > 1)
+            .map(|(labels, values)| (labels, over_time(name, &values)))
+            .collect()
     }
 
     fn combined(&self, binary: &BinaryExpr, at: usize) -> Vector {
@@ -117,7 +151,10 @@ impl Prometheus {
                 "<" => value < number.val,
                 other => panic!("not known here: {other}"),
             };
-            return left.into_iter().filter(|(_, value)| holds(*value)).collect();
+            return left
+                .into_iter()
+                .filter(|(_, value)| holds(*value))
+                .collect();
         }
         let right: BTreeMap<_, _> = self.vector(&binary.rhs, at).into_iter().collect();
         let with = |(labels, value): (Labels, f64)| {
@@ -133,9 +170,13 @@ impl Prometheus {
     }
 }
 
-/// Without the extrapolation to the ends of the range that Prometheus does; samples come at even intervals.
+/// Without the extrapolation to the ends of the range that Prometheus does; samples come at even
+/// intervals.
 fn over_time(function: &str, values: &[f64]) -> f64 {
-    let rises: f64 = values.windows(2).map(|pair| (pair[1] - pair[0]).max(0.0)).sum();
+    let rises: f64 = values
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).max(0.0))
+        .sum();
     let seconds = f64::from(EVERY) * f64::from(u32::try_from(values.len() - 1).unwrap());
     match function {
         "increase" => rises,
@@ -150,6 +191,9 @@ fn slope(values: &[f64]) -> f64 {
     let count = f64::from(u32::try_from(values.len()).unwrap());
     let steps = || (0..u32::try_from(values.len()).unwrap()).map(f64::from);
     let (mean, middle) = (values.iter().sum::<f64>() / count, (count - 1.0) / 2.0);
-    let together: f64 = steps().zip(values).map(|(step, value)| (step - middle) * (value - mean)).sum();
+    let together: f64 = steps()
+        .zip(values)
+        .map(|(step, value)| (step - middle) * (value - mean))
+        .sum();
     together / steps().map(|step| (step - middle).powi(2)).sum::<f64>()
 }

@@ -1,4 +1,5 @@
-//! No Job waits for ever or fails by us, and nothing is told that was not done: over time, and whatever the API server answers.
+//! No Job waits for ever or fails by us, and nothing is told that was not done: over time, and
+//! whatever the API server answers.
 
 use std::time::Duration;
 
@@ -33,10 +34,21 @@ fn seen(version: u32, phase: &str, image: &str) -> Pod {
     pod["metadata"]["uid"] = "p".into();
     pod["metadata"]["resourceVersion"] = version.to_string().into();
     pod["spec"]["containers"][1]["image"] = image.into();
-    let statuses = [status(&main_container(), terminated(0, 0)), status(&sidecar("side"), running())];
-    let conditions = if version > 1 { json!([{"type": "SidecarTerminated", "status": "True"}]) } else { json!([]) };
-    pod["status"] = json!({"phase": phase, "containerStatuses": statuses, "conditions": conditions});
-    serde_json::from_value::<PodWire>(pod).unwrap().read().unwrap()
+    let statuses = [
+        status(&main_container(), terminated(0, 0)),
+        status(&sidecar("side"), running()),
+    ];
+    let conditions = if version > 1 {
+        json!([{"type": "SidecarTerminated", "status": "True"}])
+    } else {
+        json!([])
+    };
+    pod["status"] =
+        json!({"phase": phase, "containerStatuses": statuses, "conditions": conditions});
+    serde_json::from_value::<PodWire>(pod)
+        .unwrap()
+        .read()
+        .unwrap()
 }
 
 /// It knows the node of the pod.
@@ -44,20 +56,35 @@ fn index(allowed: AllowedMethods) -> Index {
     let mut index = Index::new(Rules { allowed, ..rules() });
     let node = json!({"metadata": {"name": "node-1", "uid": "node-1"}});
     index.nodes.list_starts();
-    index.nodes.listed(&serde_json::from_value::<NodeWire>(node).unwrap().read().unwrap());
+    index.nodes.listed(
+        &serde_json::from_value::<NodeWire>(node)
+            .unwrap()
+            .read()
+            .unwrap(),
+    );
     index.nodes.list_ends();
     index
 }
 
 fn reasons(effects: &[Told]) -> Vec<Reason> {
-    let notices = effects.iter().filter_map(|effect| if let Told::Notice(notice) = effect { Some(notice.report.reason) } else { None });
+    let notices = effects.iter().filter_map(|effect| {
+        if let Told::Notice(notice) = effect {
+            Some(notice.report.reason)
+        } else {
+            None
+        }
+    });
     notices.collect()
 }
 
 /// The kubelet takes the phase back, and the answer to the write comes after that.
 #[test]
 fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
-    let mut index = index(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
+    let mut index = index(AllowedMethods {
+        prefer: Some(Method::Finish),
+        finish: true,
+        ..AllowedMethods::default()
+    });
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
@@ -67,9 +94,16 @@ fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
     let told = index.written(write, &Outcome::Applied(Vec::new()), LATER);
     assert_eq!(reasons(&told), [Reason::PhaseWritten]);
     let (again, _) = index.next_write(LATER);
-    assert!(matches!(again.map(|write| write.action), Some(Action::Finish(_))), "it is written again at once");
+    assert!(
+        matches!(again.map(|write| write.action), Some(Action::Finish(_))),
+        "it is written again at once"
+    );
     for minute in 1..10 {
-        assert_eq!(reasons(&index.wake(LATER + Duration::from_secs(60 * minute))), [], "no end is told of a pod that runs");
+        assert_eq!(
+            reasons(&index.wake(LATER + Duration::from_secs(60 * minute))),
+            [],
+            "no end is told of a pod that runs"
+        );
     }
     assert_eq!(index.len(), 1);
 }
@@ -77,7 +111,11 @@ fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
 /// An older state that is delivered late is no reason to write twice.
 #[test]
 fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
-    let mut index = index(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
+    let mut index = index(AllowedMethods {
+        prefer: Some(Method::Finish),
+        finish: true,
+        ..AllowedMethods::default()
+    });
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
@@ -99,40 +137,75 @@ fn bug8_a_late_answer_to_a_swap_does_not_override_the_users_own_image() {
     index.apply(seen(3, "Running", "side:2"), Duration::ZERO);
     index.written(write, &Outcome::Applied(vec![EXIT.into()]), Duration::ZERO);
     let again = index.next_write(Duration::ZERO).0.unwrap();
-    assert!(matches!(&again.action, Action::Swap(swaps) if *swaps[0].from == *"side:2"), "{again:?}");
+    assert!(
+        matches!(&again.action, Action::Swap(swaps) if *swaps[0].from == *"side:2"),
+        "{again:?}"
+    );
 }
 
 // ---- V2: what is told was written
 
-/// `repro/promises/rep_phase.py`: an exit image that cannot be pulled, and an API server that takes no phase.
+/// `repro/promises/rep_phase.py`: an exit image that cannot be pulled, and an API server that takes
+/// no phase.
 #[tokio::test(start_paused = true)]
 async fn v2_a_phase_that_was_never_written_is_not_told_after_a_swap() {
     for fault in [Effect::reply(503).into(), Effect::Drop] {
         let world = World::new();
         world.run_pod(&pod("p", "OnFailure")).await;
-        world.start_kubelet(Kubelet { pulls: false, stop_code: 143, ..Kubelet::default() });
+        world.start_kubelet(Kubelet {
+            pulls: false,
+            stop_code: 143,
+            ..Kubelet::default()
+        });
         let refused = world.fault(fault, |rule| rule.verb(Verb::Patch).subresource("status"));
         let _life = world.start_controller_that_may_finish();
         world.wait(1).await;
         world.ends("p", "main", 0).await;
         world.wait(600).await;
         let told = world.events("p");
-        assert!(told.contains(&"ExitImageNotPulled".to_owned()) && !told.contains(&"PhaseWritten".to_owned()), "{told:?}");
-        assert!(world.requests().iter().any(|request| request.subresource == "status"), "it was not tried");
+        assert!(
+            told.contains(&"ExitImageNotPulled".to_owned())
+                && !told.contains(&"PhaseWritten".to_owned()),
+            "{told:?}"
+        );
+        assert!(
+            world
+                .requests()
+                .iter()
+                .any(|request| request.subresource == "status"),
+            "it was not tried"
+        );
         world.end_fault(refused);
         world.wait(300).await;
-        assert_eq!((world.phase("p").as_str(), world.events("p").iter().filter(|told| *told == "PhaseWritten").count()), ("Succeeded", 1));
+        assert_eq!(
+            (
+                world.phase("p").as_str(),
+                world
+                    .events("p")
+                    .iter()
+                    .filter(|told| *told == "PhaseWritten")
+                    .count()
+            ),
+            ("Succeeded", 1)
+        );
     }
 }
 
 /// The same, and the pod ends by itself at last: the phase is the node's, not ours.
 #[test]
 fn v2_a_phase_of_the_node_is_not_told_as_ours() {
-    let mut index = index(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
+    let mut index = index(AllowedMethods {
+        prefer: Some(Method::Finish),
+        finish: true,
+        ..AllowedMethods::default()
+    });
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
-    let lost = Outcome::Failed { error: "no answer".to_owned(), retry_after: None };
+    let lost = Outcome::Failed {
+        error: "no answer".to_owned(),
+        retry_after: None,
+    };
     assert_eq!(reasons(&index.written(write, &lost, LATER)), []);
     let mut by_itself = seen(1, "Succeeded", "side:1");
     by_itself.version = "9".into();
@@ -144,10 +217,20 @@ fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
     let mut index = index(AllowedMethods::default());
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     let write = index.next_write(Duration::ZERO).0.unwrap();
-    let lost = Outcome::Failed { error: "no answer".to_owned(), retry_after: None };
+    let lost = Outcome::Failed {
+        error: "no answer".to_owned(),
+        retry_after: None,
+    };
     assert_eq!(reasons(&index.written(write, &lost, Duration::ZERO)), []);
-    assert_eq!(reasons(&index.apply(seen(2, "Running", "side:2"), Duration::ZERO)), [], "somebody else's image");
-    assert_eq!(reasons(&index.apply(seen(3, "Running", EXIT), Duration::ZERO)), [Reason::SidecarSwapped]);
+    assert_eq!(
+        reasons(&index.apply(seen(2, "Running", "side:2"), Duration::ZERO)),
+        [],
+        "somebody else's image"
+    );
+    assert_eq!(
+        reasons(&index.apply(seen(3, "Running", EXIT), Duration::ZERO)),
+        [Reason::SidecarSwapped]
+    );
 }
 
 // ---- bug 11: a policy that does not know the exit image
@@ -158,15 +241,30 @@ async fn bug11_a_pod_whose_swap_is_denied_ends_by_its_phase_and_says_why() {
     for code in [403, 422] {
         let world = World::new();
         world.run_pod(&pod("p", "Never")).await;
-        world.fault(Effect::reply(code).message(words), |rule| rule.verb(Verb::Patch).resource("pods").subresource(""));
+        world.fault(Effect::reply(code).message(words), |rule| {
+            rule.verb(Verb::Patch).resource("pods").subresource("")
+        });
         let _life = world.start_controller_that_may_finish();
         world.wait(1).await;
         world.ends("p", "main", 0).await;
         world.wait(30).await;
-        assert_eq!((world.phase("p").as_str(), world.image("p").as_str()), ("Succeeded", "side:1"));
+        assert_eq!(
+            (world.phase("p").as_str(), world.image("p").as_str()),
+            ("Succeeded", "side:1")
+        );
         let notes = world.notes("p");
-        assert_eq!(notes.iter().map(|(reason, _)| reason.as_str()).collect::<Vec<_>>(), ["WriteDenied", "PhaseWritten"], "{notes:?}");
-        assert!(notes.iter().all(|(_, note)| note.contains(words)), "{notes:?}");
+        assert_eq!(
+            notes
+                .iter()
+                .map(|(reason, _)| reason.as_str())
+                .collect::<Vec<_>>(),
+            ["WriteDenied", "PhaseWritten"],
+            "{notes:?}"
+        );
+        assert!(
+            notes.iter().all(|(_, note)| note.contains(words)),
+            "{notes:?}"
+        );
         assert_eq!(
             world.patches("p"),
             QUICK_DENIED_RETRIES as usize + 2,
@@ -200,11 +298,17 @@ async fn bug12_a_controller_that_ends_nothing_keeps_no_finished_and_no_unmarked_
         world.run_pod(&pod(name, "Never")).await;
         world.ends(name, "main", 0).await;
     }
-    world.run_pod(&pod_of("unmarked", "Never", vec![main_container()])).await;
+    world
+        .run_pod(&pod_of("unmarked", "Never", vec![main_container()]))
+        .await;
     world.ends("a", "side", 0).await;
     let life = world.start_controller_that_selects(Selection::nothing());
     world.wait(5).await;
-    assert_eq!((world.phase("a").as_str(), life.pods_kept()), ("Succeeded", 2), "b and c may be restarted in");
+    assert_eq!(
+        (world.phase("a").as_str(), life.pods_kept()),
+        ("Succeeded", 2),
+        "b and c may be restarted in"
+    );
     world.ends("b", "side", 0).await;
     world.remove("c").await;
     world.wait(5).await;
@@ -218,7 +322,14 @@ async fn bug12_a_controller_that_ends_nothing_keeps_no_finished_and_no_unmarked_
 fn on_a_node(world: &World, change: impl FnOnce(&mut NodeOptions)) {
     let mut options = NodeOptions::new("node-1", Profile::kubelet());
     change(&mut options);
-    tokio::spawn(VirtualNode::new(world.server.client_as("node"), world.server.clock(), options).run());
+    tokio::spawn(
+        VirtualNode::new(
+            world.server.client_as("node"),
+            world.server.clock(),
+            options,
+        )
+        .run(),
+    );
 }
 
 /// A main that ends after two seconds, and a sidecar that exits with 143.
@@ -231,8 +342,13 @@ fn played() -> Vec<Value> {
 
 /// OpenKruise: `isPodFailed` (`broadcastjob_utils.go`), with the default `restartLimit` 0.
 fn broadcast_job_fails(pod: &Value) -> bool {
-    let statuses = ["initContainerStatuses", "containerStatuses"].map(|list| pod["status"][list].as_array().cloned().unwrap_or_default());
-    let restarts: i64 = statuses.iter().flatten().map(|status| status["restartCount"].as_i64().unwrap()).sum();
+    let statuses = ["initContainerStatuses", "containerStatuses"]
+        .map(|list| pod["status"][list].as_array().cloned().unwrap_or_default());
+    let restarts: i64 = statuses
+        .iter()
+        .flatten()
+        .map(|status| status["restartCount"].as_i64().unwrap())
+        .sum();
     pod["status"]["phase"] == "Failed" || (pod["status"]["phase"] != "Succeeded" && restarts > 0)
 }
 
@@ -249,9 +365,16 @@ async fn d2_a_broadcast_job_under_on_failure_completes() {
     let _life = world.start_controller_that_may_finish();
     for _ in 0..600 {
         sleep(Duration::from_millis(100)).await;
-        assert!(!broadcast_job_fails(&world.get("p")), "{}", world.get("p")["status"]);
+        assert!(
+            !broadcast_job_fails(&world.get("p")),
+            "{}",
+            world.get("p")["status"]
+        );
     }
-    assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 0));
+    assert_eq!(
+        (world.phase("p").as_str(), world.image_changes("p")),
+        ("Succeeded", 0)
+    );
 }
 
 /// `repro/promises/rep_never.py`: what is known of an exit image fails no further Job.
@@ -259,15 +382,23 @@ async fn d2_a_broadcast_job_under_on_failure_completes() {
 async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
     let world = World::new();
     let clock = world.server.clock();
-    tokio::spawn(job_controller::run(world.server.client_as("job-controller"), clock));
+    tokio::spawn(job_controller::run(
+        world.server.client_as("job-controller"),
+        clock,
+    ));
     tokio::spawn(scheduler::run(world.server.client_as("scheduler"), clock));
-    on_a_node(&world, |options| options.images.missing = vec![EXIT.parse().unwrap()]);
+    on_a_node(&world, |options| {
+        options.images.missing = vec![EXIT.parse().unwrap()]
+    });
     let _life = world.start_controller_that_may_finish();
     world.wait(1).await;
     world.create(&pod_of("first", "OnFailure", played())).await;
     for _ in 0..60 {
         world.wait(1).await;
-        if world.events("first").contains(&"ExitImageNotPulled".to_owned()) {
+        if world
+            .events("first")
+            .contains(&"ExitImageNotPulled".to_owned())
+        {
             break;
         }
     }
@@ -275,11 +406,26 @@ async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
     for nth in 0..5 {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job{nth}")},
             "spec": {"backoffLimit": 1, "template": {"spec": spec}}});
-        world.request(http::Method::POST, "/apis/batch/v1/namespaces/default/jobs", "application/json", &job).await;
+        world
+            .request(
+                http::Method::POST,
+                "/apis/batch/v1/namespaces/default/jobs",
+                "application/json",
+                &job,
+            )
+            .await;
     }
     world.wait(120).await;
     for nth in 0..5 {
-        let job = world.server.peek("jobs.batch", "default", &format!("job{nth}")).unwrap();
-        assert_eq!((&job["status"]["succeeded"], &job["status"]["failed"]), (&json!(1), &Value::Null), "{}", job["status"]);
+        let job = world
+            .server
+            .peek("jobs.batch", "default", &format!("job{nth}"))
+            .unwrap();
+        assert_eq!(
+            (&job["status"]["succeeded"], &job["status"]["failed"]),
+            (&json!(1), &Value::Null),
+            "{}",
+            job["status"]
+        );
     }
 }

@@ -23,19 +23,46 @@ async fn an_alias_restarts_one_container_of_two_under_every_policy() {
         let world = Restarts::with_pod(policy).await;
         let before = world.pod();
         let _life = world.start_controller();
-        world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+        world
+            .request(
+                "r",
+                &json!({"podName": "p", "containers": [{"name": "app"}]}),
+            )
+            .await;
         world.wait(10).await;
 
         let request = world.get("r");
-        assert_eq!((&request["status"]["phase"], &request["status"]["message"]), (&json!("Completed"), &json!("")), "{policy}");
+        assert_eq!(
+            (&request["status"]["phase"], &request["status"]["message"]),
+            (&json!("Completed"), &json!("")),
+            "{policy}"
+        );
         let states = json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]);
-        assert_eq!(request["status"]["containerRecreateStates"], states, "{policy}");
+        assert_eq!(
+            request["status"]["containerRecreateStates"], states,
+            "{policy}"
+        );
         let after = world.pod();
-        assert_eq!((world.restarts("app"), world.restarts("log")), (1, 0), "{policy}");
+        assert_eq!(
+            (world.restarts("app"), world.restarts("log")),
+            (1, 0),
+            "{policy}"
+        );
         assert_eq!(world.image("app"), pinned(APP), "{policy}");
-        assert_eq!((&before["metadata"]["uid"], &before["status"]["podIP"]), (&after["metadata"]["uid"], &after["status"]["podIP"]));
-        assert_eq!(world.started("log", &before), world.started("log", &after), "{policy}");
-        assert_eq!(world.told(), ["ContainerRestarting", "ContainerRestarted"], "{policy}");
+        assert_eq!(
+            (&before["metadata"]["uid"], &before["status"]["podIP"]),
+            (&after["metadata"]["uid"], &after["status"]["podIP"])
+        );
+        assert_eq!(
+            world.started("log", &before),
+            world.started("log", &after),
+            "{policy}"
+        );
+        assert_eq!(
+            world.told(),
+            ["ContainerRestarting", "ContainerRestarted"],
+            "{policy}"
+        );
         world.assert_quiet().await;
     }
 }
@@ -51,19 +78,31 @@ async fn crr_e1_labels_context_ttl_and_minimum_time() {
     let labels = json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/node-name": "virtual",
         "crr.apps.kruise.io/pod-uid": world.pod()["metadata"]["uid"]});
     assert_eq!(request["metadata"]["labels"], labels);
-    assert_eq!(request["spec"]["containers"][0]["statusContext"]["restartCount"], 0);
-    assert_eq!(request["spec"]["strategy"]["terminationGracePeriodSeconds"], 30);
+    assert_eq!(
+        request["spec"]["containers"][0]["statusContext"]["restartCount"],
+        0
+    );
+    assert_eq!(
+        request["spec"]["strategy"]["terminationGracePeriodSeconds"],
+        30
+    );
     assert_eq!(request["status"]["phase"], "Recreating");
 
     world.wait(6).await;
     let request = world.get("r");
     assert_eq!(
-        (&request["status"]["phase"], &request["metadata"]["labels"]["crr.apps.kruise.io/active"]),
+        (
+            &request["status"]["phase"],
+            &request["metadata"]["labels"]["crr.apps.kruise.io/active"]
+        ),
         (&json!("Completed"), &json!(null))
     );
     let started = world.started("app", &world.pod());
     let completed = world.time(&request["status"]["completionTime"]);
-    assert!(completed.duration_since(started).as_secs() >= 4, "{completed} {started}");
+    assert!(
+        completed.duration_since(started).as_secs() >= 4,
+        "{completed} {started}"
+    );
     world.wait(5).await;
     assert!(world.find("r").is_none(), "its time is over");
     world.assert_quiet().await;

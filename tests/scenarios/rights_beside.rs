@@ -1,5 +1,6 @@
-//! As [`rights`](super::rights), of the features that run beside the loop of pods: each right on its own is taken from a controller that has
-//! something to do for the feature, and a sidecar to end.
+//! As [`rights`](super::rights), of the features that run beside the loop of pods: each right on
+//! its own is taken from a controller that has something to do for the feature, and a sidecar to
+//! end.
 
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::Verb;
@@ -8,7 +9,9 @@ use swaplet_testbed::virtual_node::ImageOptions;
 use super::harness::{Life, World};
 use super::log::{keep_log, logged};
 use super::objects::{pod_of, sidecar};
-use super::predownload::{NEW, OLD, create_deployment, create_pod, edit_deployment, install_clone_sets, template};
+use super::predownload::{
+    NEW, OLD, create_deployment, create_pod, edit_deployment, install_clone_sets, template,
+};
 use super::pull_jobs::{Jobs, LIST, ONE, image};
 use super::restart::config::{Configured, web};
 use super::rights::{ALL, MOST_IN_FIVE_MINUTES, Missing};
@@ -36,17 +39,29 @@ struct Costs {
 
 /// Without the right everything is done all the same, in the end.
 const fn nothing(missing: Missing) -> Costs {
-    Costs { missing, done: true, caught_up: true }
+    Costs {
+        missing,
+        done: true,
+        caught_up: true,
+    }
 }
 
 /// Nothing is done without it, and everything with it.
 const fn all(missing: Missing) -> Costs {
-    Costs { missing, done: false, caught_up: true }
+    Costs {
+        missing,
+        done: false,
+        caught_up: true,
+    }
 }
 
 /// What was to be done without it is never done.
 const fn what_was_asked(missing: Missing) -> Costs {
-    Costs { missing, done: false, caught_up: false }
+    Costs {
+        missing,
+        done: false,
+        caught_up: false,
+    }
 }
 
 const fn to(verb: Verb, resource: &'static str) -> Missing {
@@ -73,19 +88,34 @@ async fn costs<F: Feature>(right: Costs) {
     let life = feature.start().await;
     world.wait(600).await;
     assert_eq!(feature.is_done(), right.done, "without: {words}");
-    assert_eq!(world.phase("ended"), "Succeeded", "{words}: sidecars are ended");
+    assert_eq!(
+        world.phase("ended"),
+        "Succeeded",
+        "{words}: sidecars are ended"
+    );
     let said = logged(&words);
     assert_eq!(said.len(), right.missing.times, "{words}: {said:#?}");
     right.missing.readiness_says(&life, &words);
     let before = right.missing.asked(world);
     world.wait(300).await;
     let asked = right.missing.asked(world) - before;
-    assert!(asked <= MOST_IN_FIVE_MINUTES * right.missing.times, "{words}: asked {asked} times in five minutes");
+    assert!(
+        asked <= MOST_IN_FIVE_MINUTES * right.missing.times,
+        "{words}: asked {asked} times in five minutes"
+    );
 
     world.end_fault(fault);
     world.wait(16 * 60).await;
-    assert_eq!(feature.is_done(), right.done || right.caught_up, "after: {words}");
-    assert!(right.missing.lingers || life.health.ready() == Ok("ok".to_owned()), "{words}: {:?}", life.health.ready());
+    assert_eq!(
+        feature.is_done(),
+        right.done || right.caught_up,
+        "after: {words}"
+    );
+    assert!(
+        right.missing.lingers || life.health.ready() == Ok("ok".to_owned()),
+        "{words}: {:?}",
+        life.health.ready()
+    );
 }
 
 /// Two jobs on a node, which are deleted when they are done.
@@ -97,8 +127,18 @@ impl Feature for Pulling {
     async fn new() -> Self {
         let jobs = Jobs::on(1, &ImageOptions::default()).await;
         let ttl = json!({"ttlSecondsAfterFinished": 60});
-        jobs.create(ONE, "j", json!({"image": image(0), "completionPolicy": ttl})).await;
-        jobs.create(LIST, "l", json!({"images": [image(1), image(2)], "completionPolicy": ttl})).await;
+        jobs.create(
+            ONE,
+            "j",
+            json!({"image": image(0), "completionPolicy": ttl}),
+        )
+        .await;
+        jobs.create(
+            LIST,
+            "l",
+            json!({"images": [image(1), image(2)], "completionPolicy": ttl}),
+        )
+        .await;
         Self(jobs)
     }
 
@@ -111,7 +151,12 @@ impl Feature for Pulling {
     }
 
     fn is_done(&self) -> bool {
-        self.0.pulls().keys().filter(|(_, image)| image.starts_with("registry.example/app")).count() == 3
+        self.0
+            .pulls()
+            .keys()
+            .filter(|(_, image)| image.starts_with("registry.example/app"))
+            .count()
+            == 3
     }
 }
 
@@ -169,7 +214,12 @@ impl Feature for Caching {
     }
 
     fn is_done(&self) -> bool {
-        assert!(self.0.pulls().contains_key(&(Self::NODE.to_owned(), image(0))), "the image is pulled where a kubelet is");
+        assert!(
+            self.0
+                .pulls()
+                .contains_key(&(Self::NODE.to_owned(), image(0))),
+            "the image is pulled where a kubelet is"
+        );
         !self.0.caches().is_empty()
     }
 }
@@ -207,7 +257,10 @@ impl Feature for Predownload {
     }
 
     fn is_done(&self) -> bool {
-        self.world().notes("web").iter().any(|(reason, _)| reason == "CreatedImagePullJob")
+        self.world()
+            .notes("web")
+            .iter()
+            .any(|(reason, _)| reason == "CreatedImagePullJob")
     }
 }
 
@@ -242,13 +295,27 @@ impl Feature for NoMore {
         let life = self.0.start().await;
         self.world().wait(60).await;
         assert!(self.0.is_done());
-        edit_deployment(self.world(), &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}})).await;
+        edit_deployment(
+            self.world(),
+            &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}}),
+        )
+        .await;
         life
     }
 
     fn is_done(&self) -> bool {
-        let is_gone = self.world().server.peek_all("imagepulljobs.apps.kruise.io").is_empty();
-        assert!(is_gone || self.world().events("web").contains(&"WriteDenied".to_owned()));
+        let is_gone = self
+            .world()
+            .server
+            .peek_all("imagepulljobs.apps.kruise.io")
+            .is_empty();
+        assert!(
+            is_gone
+                || self
+                    .world()
+                    .events("web")
+                    .contains(&"WriteDenied".to_owned())
+        );
         is_gone
     }
 }
@@ -285,8 +352,8 @@ impl Feature for OnConfig {
     }
 }
 
-/// A second pod of the owner, which comes before the change: whatever of the first pod was recorded when its objects became known, in one
-/// write or in two, this one changes the record.
+/// A second pod of the owner, which comes before the change: whatever of the first pod was recorded
+/// when its objects became known, in one write or in two, this one changes the record.
 struct OnConfigOfTwo(OnConfig);
 
 impl Feature for OnConfigOfTwo {
@@ -322,7 +389,10 @@ async fn to_see_objects_change_and_to_record_it() {
     costs::<OnConfig>(nothing(to(Verb::Watch, "configmaps"))).await;
     costs::<OnConfigOfTwo>(all(to(Verb::Patch, "configmaps"))).await;
     // Two tasks see requests; and the change came before anything was recorded.
-    costs::<OnConfig>(what_was_asked(to(Verb::List, "containerrecreaterequests").told(2))).await;
+    costs::<OnConfig>(what_was_asked(
+        to(Verb::List, "containerrecreaterequests").told(2),
+    ))
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! The API server gets a certificate of another authority, and takes another token, while a controller runs: over real TLS and in real time,
-//! for kube goes by the time of day.
+//! The API server gets a certificate of another authority, and takes another token, while a
+//! controller runs: over real TLS and in real time, for kube goes by the time of day.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -50,11 +50,24 @@ impl Authority {
         let own = params.self_signed(&key).unwrap();
         let server_key = KeyPair::generate().unwrap();
         let server = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let server = server.signed_by(&server_key, &Issuer::new(params, key)).unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(default_provider())).with_safe_default_protocol_versions().unwrap();
+        let server = server
+            .signed_by(&server_key, &Issuer::new(params, key))
+            .unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let key = PrivatePkcs8KeyDer::from(server_key.serialize_der()).into();
-        let server = Arc::new(config.with_no_client_auth().with_single_cert(vec![server.der().clone()], key).unwrap());
-        Self { pem: own.pem(), der: own.der().to_vec(), server }
+        let server = Arc::new(
+            config
+                .with_no_client_auth()
+                .with_single_cert(vec![server.der().clone()], key)
+                .unwrap(),
+        );
+        Self {
+            pem: own.pem(),
+            der: own.der().to_vec(),
+            server,
+        }
     }
 }
 
@@ -75,13 +88,18 @@ impl Server {
     async fn start(authority: &Authority, token: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(Mutex::new(State { tls: authority.server.clone(), token, connections: JoinSet::new() }));
+        let state = Arc::new(Mutex::new(State {
+            tls: authority.server.clone(),
+            token,
+            connections: JoinSet::new(),
+        }));
         let api = ApiServer::new(Clock::default());
         tokio::spawn(accept(listener, state.clone(), api.clone()));
         Self { state, api, port }
     }
 
-    /// It is started anew, with a certificate of this authority, and takes no other token than this.
+    /// It is started anew, with a certificate of this authority, and takes no other token than
+    /// this.
     fn rotate(&self, authority: &Authority, token: &'static str) {
         let mut state = self.state.lock().unwrap();
         state.connections.abort_all();
@@ -95,7 +113,9 @@ impl Server {
         config.root_cert = Some(vec![root.der.clone()]);
         config.root_cert_file = Some(file("ca.crt"));
         config.auth_info.token_file = Some(file("token").to_str().unwrap().to_owned());
-        config.headers.push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
+        config
+            .headers
+            .push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
         config
     }
 }
@@ -106,20 +126,32 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>, api: ApiServer)
         let (api, taken) = (api.clone(), state.clone());
         let tls = TlsAcceptor::from(state.lock().unwrap().tls.clone());
         let conversation = async move {
-            let Ok(stream) = tls.accept(stream).await else { return };
+            let Ok(stream) = tls.accept(stream).await else {
+                return;
+            };
             let service = service_fn(move |request: Request<Incoming>| {
                 let expected = format!("Bearer {}", taken.lock().unwrap().token);
-                let is_known = request.headers().get(AUTHORIZATION).is_some_and(|token| *token == *expected);
+                let is_known = request
+                    .headers()
+                    .get(AUTHORIZATION)
+                    .is_some_and(|token| *token == *expected);
                 let mut api = api.clone();
                 async move {
                     if is_known {
-                        return Ok::<_, Infallible>(api.call(request).await.unwrap().map(Either::Left));
+                        return Ok::<_, Infallible>(
+                            api.call(request).await.unwrap().map(Either::Left),
+                        );
                     }
                     let nothing = Either::Right(Full::<Bytes>::default());
-                    Ok(Response::builder().status(StatusCode::UNAUTHORIZED).body(nothing).unwrap())
+                    Ok(Response::builder()
+                        .status(StatusCode::UNAUTHORIZED)
+                        .body(nothing)
+                        .unwrap())
                 }
             });
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         };
         state.lock().unwrap().connections.spawn(conversation);
     }
@@ -138,7 +170,11 @@ fn renew(folder: &Path, authority: &Authority, token: &str) {
 }
 
 async fn says_version(client: &Client) -> Result<(), String> {
-    client.apiserver_version().await.map(drop).map_err(|error| error.to_string())
+    client
+        .apiserver_version()
+        .await
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 #[tokio::test]
@@ -150,25 +186,44 @@ async fn a_controller_goes_on_within_a_minute_after_authority_and_token_were_rot
     says_version(&client).await.unwrap();
     let health = Health::default();
     let metrics = Metrics::register(&mut Registry::default());
-    let controller = run(client.clone(), settings(SWAPLET, CONCURRENCY), metrics, health.clone(), std::future::pending());
+    let controller = run(
+        client.clone(),
+        settings(SWAPLET, CONCURRENCY),
+        metrics,
+        health.clone(),
+        std::future::pending(),
+    );
     let controller = tokio::spawn(async move { controller.await.unwrap() });
     let is_ready = async |ready: bool| {
         while health.ready().is_ok() != ready {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(Duration::from_secs(30), is_ready(true)).await.expect("it sees pods");
+    timeout(Duration::from_secs(30), is_ready(true))
+        .await
+        .expect("it sees pods");
 
     server.rotate(&new, "new");
-    timeout(Duration::from_secs(30), is_ready(false)).await.expect("it sees no pods any more");
+    timeout(Duration::from_secs(30), is_ready(false))
+        .await
+        .expect("it sees no pods any more");
     let error = says_version(&client).await.unwrap_err();
     let file = account.path().join("ca.crt");
-    assert!(error.contains("invalid peer certificate") && error.contains(file.to_str().unwrap()), "{error}");
+    assert!(
+        error.contains("invalid peer certificate") && error.contains(file.to_str().unwrap()),
+        "{error}"
+    );
 
     renew(account.path(), &new, "new");
     server.api.forget_recorded();
-    timeout(Duration::from_secs(90), is_ready(true)).await.expect("it goes on");
-    let has_watched = server.api.recorded().iter().any(|request| request.verb == Verb::Watch && request.resource == "pods");
+    timeout(Duration::from_secs(90), is_ready(true))
+        .await
+        .expect("it goes on");
+    let has_watched = server
+        .api
+        .recorded()
+        .iter()
+        .any(|request| request.verb == Verb::Watch && request.resource == "pods");
     assert!(has_watched && !controller.is_finished());
     says_version(&client).await.unwrap();
     controller.abort();
@@ -182,9 +237,19 @@ async fn a_file_of_authorities_that_cannot_be_used_is_named() {
     let file = account.path().join("ca.crt");
     for content in [None, Some("no certificate")] {
         std::fs::remove_file(&file).unwrap_or_default();
-        content.iter().for_each(|content| std::fs::write(&file, content).unwrap());
-        let error = connect(server.config(&account, &authority)).map(drop).unwrap_err();
-        assert!(matches!(error, ConnectionError::Authorities { .. }), "{error}");
-        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+        content
+            .iter()
+            .for_each(|content| std::fs::write(&file, content).unwrap());
+        let error = connect(server.config(&account, &authority))
+            .map(drop)
+            .unwrap_err();
+        assert!(
+            matches!(error, ConnectionError::Authorities { .. }),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains(file.to_str().unwrap()),
+            "{error}"
+        );
     }
 }

@@ -16,18 +16,28 @@ pub struct Sample {
 impl Sample {
     /// All that a scrape has brought.
     pub fn all(text: &str) -> Vec<Self> {
-        text.lines().filter(|line| !line.starts_with('#')).map(Self::read).collect()
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(Self::read)
+            .collect()
     }
 
     /// `name{label="value",...} value`
     fn read(line: &str) -> Self {
         let (series, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
+        let labels = labels
+            .trim_end_matches('}')
+            .split("\",")
+            .filter(|label| !label.is_empty());
         let pair = |label: &str| {
             let (name, value) = label.split_once("=\"").unwrap();
             (name.to_owned(), value.trim_end_matches('"').to_owned())
         };
-        Self { name: name.to_owned(), labels: labels.map(pair).collect(), value: value.parse().unwrap() }
+        Self {
+            name: name.to_owned(),
+            labels: labels.map(pair).collect(),
+            value: value.parse().unwrap(),
+        }
     }
 }

@@ -16,7 +16,9 @@ async fn t25_pods_of_a_megabyte_get_small_patches() {
     for nth in 0..2 {
         let mains = (0..98).map(|nth| json!({"name": format!("main{nth}"), "image": "main:1", "env": [{"name": "NOISE", "value": noise}]}));
         let containers = mains.chain([sidecar("one"), sidecar("two")]).collect();
-        world.run_pod(&pod_of(&format!("p{nth}"), "OnFailure", containers)).await;
+        world
+            .run_pod(&pod_of(&format!("p{nth}"), "OnFailure", containers))
+            .await;
     }
     let _life = world.start_controller();
     world.wait(1).await;
@@ -24,13 +26,20 @@ async fn t25_pods_of_a_megabyte_get_small_patches() {
     for nth in 0..2 {
         let name = format!("p{nth}");
         let mut statuses = world.get(&name)["status"]["containerStatuses"].clone();
-        statuses.as_array_mut().unwrap()[..98].iter_mut().for_each(|status| status["state"] = terminated(0, 0));
-        world.set_status(&name, json!({"containerStatuses": statuses})).await;
+        statuses.as_array_mut().unwrap()[..98]
+            .iter_mut()
+            .for_each(|status| status["state"] = terminated(0, 0));
+        world
+            .set_status(&name, json!({"containerStatuses": statuses}))
+            .await;
     }
     world.wait(5).await;
     for nth in 0..2 {
         let name = format!("p{nth}");
-        assert_eq!((world.phase(&name).as_str(), world.patches(&name)), ("Succeeded", 1));
+        assert_eq!(
+            (world.phase(&name).as_str(), world.patches(&name)),
+            ("Succeeded", 1)
+        );
         assert_eq!(world.events(&name), ["SidecarSwapped", "SidecarEnded"]);
     }
     world.assert_quiet().await;
@@ -47,7 +56,11 @@ async fn patches_with(containers: Value, more: Value) -> usize {
     world.set_status("p", reported).await;
     world.wait(30).await;
     let patches = world.patches("p");
-    let expected = if patches == 0 { vec![] } else { vec!["SidecarSwapped"] };
+    let expected = if patches == 0 {
+        vec![]
+    } else {
+        vec!["SidecarSwapped"]
+    };
     assert_eq!(world.events("p"), expected);
     world.wait(90).await;
     world.assert_quiet().await;
@@ -59,13 +72,37 @@ async fn t26_statuses_are_found_by_name() {
     let (main, side) = (main_container(), sidecar("side"));
     let ended = || status(&main, terminated(0, 0));
     let runs = || status(&side, running());
-    assert_eq!(patches_with(json!([runs(), ended()]), json!({})).await, 1, "reordered");
-    assert_eq!(patches_with(json!([ended()]), json!({})).await, 1, "no status of the sidecar");
-    assert_eq!(patches_with(json!([runs()]), json!({})).await, 0, "no status of the main");
-    assert_eq!(patches_with(json!([]), json!({})).await, 0, "no status at all");
+    assert_eq!(
+        patches_with(json!([runs(), ended()]), json!({})).await,
+        1,
+        "reordered"
+    );
+    assert_eq!(
+        patches_with(json!([ended()]), json!({})).await,
+        1,
+        "no status of the sidecar"
+    );
+    assert_eq!(
+        patches_with(json!([runs()]), json!({})).await,
+        0,
+        "no status of the main"
+    );
+    assert_eq!(
+        patches_with(json!([]), json!({})).await,
+        0,
+        "no status at all"
+    );
     let init = json!({"initContainerStatuses": [status(&json!({"name": "init", "image": "init:1"}), terminated(0, 0))]});
-    assert_eq!(patches_with(json!([runs(), ended()]), init.clone()).await, 1, "init containers besides");
-    assert_eq!(patches_with(json!([runs()]), init).await, 0, "only an init container has ended");
+    assert_eq!(
+        patches_with(json!([runs(), ended()]), init.clone()).await,
+        1,
+        "init containers besides"
+    );
+    assert_eq!(
+        patches_with(json!([runs()]), init).await,
+        0,
+        "only an init container has ended"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +117,10 @@ async fn t26_a_main_without_a_status_is_waited_for() {
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -102,8 +142,18 @@ async fn t33_native_sidecars_and_ephemeral_containers_are_neither_mains_nor_targ
     world.start_kubelet(Kubelet::default());
     world.ends("p", "main", 0).await;
     world.wait(5).await;
-    assert_eq!((world.image("p").as_str(), world.patches("p"), world.image_changes("p")), (EXIT, 1, 1));
-    assert_eq!(world.get("p")["spec"]["initContainers"][0]["image"], "native:1");
+    assert_eq!(
+        (
+            world.image("p").as_str(),
+            world.patches("p"),
+            world.image_changes("p")
+        ),
+        (EXIT, 1, 1)
+    );
+    assert_eq!(
+        world.get("p")["spec"]["initContainers"][0]["image"],
+        "native:1"
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -111,17 +161,28 @@ async fn t33_native_sidecars_and_ephemeral_containers_are_neither_mains_nor_targ
 #[tokio::test(start_paused = true)]
 async fn t34_a_sidecar_that_has_ended_by_itself_is_left_out_of_the_patch() {
     let world = World::new();
-    world.run_pod(&pod_of("p", "OnFailure", vec![main_container(), sidecar("a"), sidecar("b"), sidecar("c")])).await;
+    world
+        .run_pod(&pod_of(
+            "p",
+            "OnFailure",
+            vec![main_container(), sidecar("a"), sidecar("b"), sidecar("c")],
+        ))
+        .await;
     let _life = world.start_controller();
     world.wait(1).await;
     let mut statuses = world.get("p")["status"]["containerStatuses"].clone();
     (0..2).for_each(|ended| statuses[ended]["state"] = terminated(0, 0));
-    world.set_status("p", json!({"containerStatuses": statuses})).await;
+    world
+        .set_status("p", json!({"containerStatuses": statuses}))
+        .await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     let images: Vec<_> = ["a", "b", "c"].map(|name| world.image_of("p", name)).into();
     assert_eq!(images, ["a:1", EXIT, EXIT]);
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }
@@ -129,7 +190,13 @@ async fn t34_a_sidecar_that_has_ended_by_itself_is_left_out_of_the_patch() {
 #[tokio::test(start_paused = true)]
 async fn t34_a_sidecar_that_ends_by_itself_while_the_patch_is_under_way() {
     let world = World::new();
-    world.run_pod(&pod_of("p", "Never", vec![main_container(), sidecar("a"), sidecar("b")])).await;
+    world
+        .run_pod(&pod_of(
+            "p",
+            "Never",
+            vec![main_container(), sidecar("a"), sidecar("b")],
+        ))
+        .await;
     let _life = world.start_controller();
     world.wait(1).await;
     world.patch_fault(Effect::Delay(Duration::from_secs(1)));
@@ -138,7 +205,10 @@ async fn t34_a_sidecar_that_ends_by_itself_while_the_patch_is_under_way() {
     world.ends("p", "a", 0).await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    assert_eq!((world.phase("p").as_str(), world.count(Verb::Patch)), ("Succeeded", 1));
+    assert_eq!(
+        (world.phase("p").as_str(), world.count(Verb::Patch)),
+        ("Succeeded", 1)
+    );
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     world.assert_quiet().await;
 }

@@ -11,13 +11,25 @@ async fn a_command_that_the_exit_image_does_not_have_is_told_once_and_nothing_is
     for policy in ["Never", "OnFailure"] {
         let world = World::new();
         world.start_kubelet(Kubelet::default());
-        world.run_pod(&pod_of("p", policy, vec![main_container(), sidecar_that_calls("side", "/opt/own/server")])).await;
+        world
+            .run_pod(&pod_of(
+                "p",
+                policy,
+                vec![
+                    main_container(),
+                    sidecar_that_calls("side", "/opt/own/server"),
+                ],
+            ))
+            .await;
         let life = world.start_controller();
         world.wait(5).await;
         assert_eq!(world.events("p"), [""; 0], "its main runs");
         world.ends("p", "main", 0).await;
         world.wait(60).await;
-        assert_eq!((world.events("p"), world.patches("p")), (vec!["NeedsImage".to_owned()], 0));
+        assert_eq!(
+            (world.events("p"), world.patches("p")),
+            (vec!["NeedsImage".to_owned()], 0)
+        );
         assert_eq!(world.image("p"), "side:1");
         life.kill();
         let _next = world.start_controller();
@@ -37,18 +49,34 @@ async fn a_program_on_a_volume_is_told_once_until_it_is_gone() {
     world.start_kubelet(Kubelet::default());
     let mut tool = sidecar_that_calls("side", "/work/tool");
     tool["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
-    let mut pod = pod_of("p", "OnFailure", vec![main_container(), tool, sidecar("other")]);
+    let mut pod = pod_of(
+        "p",
+        "OnFailure",
+        vec![main_container(), tool, sidecar("other")],
+    );
     pod["spec"]["volumes"] = json!([{"name": "work", "emptyDir": {}}]);
     world.run_pod(&pod).await;
     let _life = world.start_controller();
     world.ends("p", "main", 0).await;
     world.wait(60).await;
-    let told = ["SidecarSwapped", "NotSwappable"].map(str::to_owned).to_vec();
-    assert_eq!((world.events("p"), world.patches("p")), (told, 1), "the other sidecar waits for nobody");
+    let told = ["SidecarSwapped", "NotSwappable"]
+        .map(str::to_owned)
+        .to_vec();
+    assert_eq!(
+        (world.events("p"), world.patches("p")),
+        (told, 1),
+        "the other sidecar waits for nobody"
+    );
     world.ends("p", "side", 0).await;
     world.wait(10).await;
-    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    assert_eq!(world.events("p"), ["SidecarSwapped", "NotSwappable", "SidecarEnded"]);
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    assert_eq!(
+        world.events("p"),
+        ["SidecarSwapped", "NotSwappable", "SidecarEnded"]
+    );
     assert_eq!(world.get("p")["spec"]["containers"][2]["image"], EXIT);
     world.assert_quiet().await;
 }

@@ -14,7 +14,10 @@ const SWAPPED: [&str; 1] = ["SidecarSwapped"];
 
 /// The pod ends as always, with so many lists in all.
 async fn all_is_well(world: &World, lists: usize) {
-    assert_eq!((world.image("p").as_str(), world.patches("p"), world.lists()), (EXIT, 1, lists));
+    assert_eq!(
+        (world.image("p").as_str(), world.patches("p"), world.lists()),
+        (EXIT, 1, lists)
+    );
     assert_eq!(world.events("p"), SWAPPED);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
@@ -26,8 +29,17 @@ async fn all_is_well(world: &World, lists: usize) {
 /// The largest number of watches that were asked for within a second.
 fn most_watches_in_a_second(life: &Life) -> usize {
     let times = life.line.watches();
-    let within = |start: Instant| times.iter().filter(|at| (start..start + Duration::from_secs(1)).contains(at)).count();
-    times.iter().map(|start| within(*start)).max().unwrap_or_default()
+    let within = |start: Instant| {
+        times
+            .iter()
+            .filter(|at| (start..start + Duration::from_secs(1)).contains(at))
+            .count()
+    };
+    times
+        .iter()
+        .map(|start| within(*start))
+        .max()
+        .unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,15 +54,24 @@ async fn t10_a_patch_for_a_deleted_pod_does_not_meet_the_next_one_of_that_name()
     world.end_fault(lost);
     let before = world.patches("p");
     world.wait(30).await;
-    assert!(world.patches("p") > before, "nothing was sent from the old view");
-    assert_eq!((world.image("p").as_str(), world.image_changes("p")), ("side:1", 0));
+    assert!(
+        world.patches("p") > before,
+        "nothing was sent from the old view"
+    );
+    assert_eq!(
+        (world.image("p").as_str(), world.image_changes("p")),
+        ("side:1", 0)
+    );
 
     world.end_fault(old);
     world.wait(60).await;
     let stale = world.patches("p");
     world.ends("p", "main", 0).await;
     world.wait(1).await;
-    assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, stale + 1));
+    assert_eq!(
+        (world.image("p").as_str(), world.patches("p")),
+        (EXIT, stale + 1)
+    );
     assert_eq!(world.events("p"), SWAPPED);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
@@ -64,7 +85,9 @@ async fn t11_a_missed_event_is_made_up_for_by_a_later_one() {
     world.ends("p", "main", 0).await;
     world.wait(10).await;
     assert_eq!(world.patches("p"), 0);
-    world.edit("p", &json!({"metadata": {"labels": {"any": "thing"}}})).await;
+    world
+        .edit("p", &json!({"metadata": {"labels": {"any": "thing"}}}))
+        .await;
     world.wait(1).await;
     all_is_well(&world, 1).await;
 }
@@ -121,7 +144,9 @@ async fn t12_every_watch_expires_at_once_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn t12_a_thousand_watches_that_end_at_once() {
     let (world, life) = World::with_pod("OnFailure").await;
-    world.fault(Effect::CloseWatch(0), |rule| rule.verb(Verb::Watch).resource("pods").times(1000));
+    world.fault(Effect::CloseWatch(0), |rule| {
+        rule.verb(Verb::Watch).resource("pods").times(1000)
+    });
     while life.line.watches().len() < 1000 {
         world.wait(60).await;
     }
@@ -155,8 +180,12 @@ async fn t13_lists_and_watches_without_an_answer_are_given_up() {
     let world = World::new();
     world.run_pod(&pod("p", "OnFailure")).await;
     world.ends("p", "main", 0).await;
-    world.fault(Effect::Hang, |rule| rule.verb(Verb::List).resource("pods").times(1));
-    world.fault(Effect::Hang, |rule| rule.verb(Verb::Watch).resource("pods").times(1));
+    world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::List).resource("pods").times(1)
+    });
+    world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Watch).resource("pods").times(1)
+    });
     let _life = world.start_controller();
     world.wait(70).await;
     all_is_well(&world, 2).await;
@@ -166,7 +195,10 @@ async fn t13_lists_and_watches_without_an_answer_are_given_up() {
 async fn t14_a_version_that_the_server_keeps_refusing_is_given_up_for_a_list() {
     let (world, _life) = World::with_pod("OnFailure").await;
     world.next_watch_fault(Effect::CloseWatch(0));
-    let restored = world.fault(Effect::reply(504).message("Too large resource version"), |rule| rule.verb(Verb::Watch).resource("pods"));
+    let restored = world.fault(
+        Effect::reply(504).message("Too large resource version"),
+        |rule| rule.verb(Verb::Watch).resource("pods"),
+    );
     world.ends("p", "main", 0).await;
     world.wait(60).await;
     assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, 1));
@@ -175,7 +207,8 @@ async fn t14_a_version_that_the_server_keeps_refusing_is_given_up_for_a_list() {
     all_is_well(&world, world.lists()).await;
 }
 
-/// What a real API server does: the watch from a version that it has not reached is open, and silent until it is.
+/// What a real API server does: the watch from a version that it has not reached is open, and
+/// silent until it is.
 #[tokio::test(start_paused = true)]
 async fn f5_a_restore_of_etcd_is_noticed_by_one_cheap_list() {
     let (world, life) = World::with_pod("OnFailure").await;
@@ -197,7 +230,13 @@ async fn f5_a_restore_of_etcd_is_noticed_by_one_cheap_list() {
 #[tokio::test(start_paused = true)]
 async fn f5_a_watch_that_is_silent_because_nothing_happens_goes_on() {
     let (world, life) = World::with_pod("OnFailure").await;
-    let asked = || life.line.sent().iter().filter(|sent| sent.uri.contains("/pods?") && sent.uri.contains("limit=1")).count();
+    let asked = || {
+        life.line
+            .sent()
+            .iter()
+            .filter(|sent| sent.uri.contains("/pods?") && sent.uri.contains("limit=1"))
+            .count()
+    };
     world.wait(45 * 10).await;
     assert!((9..=10).contains(&asked()), "{}", asked());
     assert_eq!(world.lists(), 1);
@@ -234,10 +273,15 @@ async fn k11_a_list_that_goes_back_in_time_causes_no_second_swap() {
     world.ends("p", "main", 0).await;
     let before = world.server.revision();
     world.wait(1).await;
-    world.fault(Effect::ReplayList(before), |rule| rule.verb(Verb::List).resource("pods").times(1));
+    world.fault(Effect::ReplayList(before), |rule| {
+        rule.verb(Verb::List).resource("pods").times(1)
+    });
     world.next_watch_fault(Effect::ExpireWatch(0));
     world.wait(60).await;
-    assert_eq!((world.image("p").as_str(), world.image_changes("p")), (EXIT, 1));
+    assert_eq!(
+        (world.image("p").as_str(), world.image_changes("p")),
+        (EXIT, 1)
+    );
     assert!(world.patches("p") <= 2, "{} patches", world.patches("p"));
     assert_eq!(world.events("p"), SWAPPED);
     world.start_kubelet(Kubelet::default());

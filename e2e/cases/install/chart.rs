@@ -17,7 +17,10 @@ pub const VALUES: &str = "image=registry.example/swaplet/controller:v1,terminate
 /// The program.
 pub fn helm() -> String {
     let helm = variable("SWAPLET_E2E_HELM");
-    assert!(Path::new(&helm).exists(), "{helm} is missing: run e2e/cluster build");
+    assert!(
+        Path::new(&helm).exists(),
+        "{helm} is missing: run e2e/cluster build"
+    );
     helm
 }
 
@@ -25,19 +28,44 @@ pub fn helm() -> String {
 pub async fn run_helm(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(helm()).args(arguments).output().await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    if output.status.success() {
+        Ok(text(output.stdout))
+    } else {
+        Err(text(output.stderr))
+    }
 }
 
 /// With these values, in the namespace `swaplet`.
 pub async fn rendered(values: &str) -> Result<String, String> {
-    run_helm(&["template", "swaplet", CHART, "--namespace", "swaplet", "--set", values]).await
+    run_helm(&[
+        "template",
+        "swaplet",
+        CHART,
+        "--namespace",
+        "swaplet",
+        "--set",
+        values,
+    ])
+    .await
 }
 
 /// The names of all objects of a kind, sorted.
 fn names<'a>(manifests: &'a str, kind: &str) -> Vec<&'a str> {
     let kind = format!("\nkind: {kind}\n");
-    let objects = manifests.split("\n---\n").filter(|object| object.contains(&kind));
-    let mut names: Vec<_> = objects.map(|object| object.split_once("\n  name: ").unwrap().1.lines().next().unwrap()).collect();
+    let objects = manifests
+        .split("\n---\n")
+        .filter(|object| object.contains(&kind));
+    let mut names: Vec<_> = objects
+        .map(|object| {
+            object
+                .split_once("\n  name: ")
+                .unwrap()
+                .1
+                .lines()
+                .next()
+                .unwrap()
+        })
+        .collect();
     names.sort_unstable();
     names
 }
@@ -56,14 +84,36 @@ async fn the_plain_manifests_are_what_the_chart_renders() {
 #[tokio::test]
 async fn rights_follow_what_is_on() {
     let all = rendered(VALUES).await.unwrap();
-    assert_eq!(names(&all, "ClusterRoleBinding"), ["swaplet", "swaplet-nodes"]);
+    assert_eq!(
+        names(&all, "ClusterRoleBinding"),
+        ["swaplet", "swaplet-nodes"]
+    );
     assert_eq!(names(&all, "RoleBinding"), ["swaplet-state"]);
     assert_eq!(names(&all, "CustomResourceDefinition"), [""; 0]);
 
-    let some = rendered(&format!("{VALUES},namespaces={{a,b}},nodes.watch=false,restart.enabled=true,leash.enabled=false")).await.unwrap();
-    assert_eq!(names(&some, "ClusterRoleBinding"), ["swaplet-restart-leash"]);
-    assert_eq!(names(&some, "RoleBinding"), ["swaplet", "swaplet", "swaplet-restart", "swaplet-restart", "swaplet-state"]);
-    assert_eq!(names(&some, "CustomResourceDefinition"), ["containerrecreaterequests.apps.kruise.io"]);
+    let some = rendered(&format!(
+        "{VALUES},namespaces={{a,b}},nodes.watch=false,restart.enabled=true,leash.enabled=false"
+    ))
+    .await
+    .unwrap();
+    assert_eq!(
+        names(&some, "ClusterRoleBinding"),
+        ["swaplet-restart-leash"]
+    );
+    assert_eq!(
+        names(&some, "RoleBinding"),
+        [
+            "swaplet",
+            "swaplet",
+            "swaplet-restart",
+            "swaplet-restart",
+            "swaplet-state"
+        ]
+    );
+    assert_eq!(
+        names(&some, "CustomResourceDefinition"),
+        ["containerrecreaterequests.apps.kruise.io"]
+    );
 
     let jobs = rendered(&format!(
         "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
@@ -75,16 +125,28 @@ async fn rights_follow_what_is_on() {
     .await
     .unwrap();
     let bound = names(&jobs, "RoleBinding");
-    let expected =
-        ["swaplet", "swaplet-predownload", "swaplet-pull-jobs", "swaplet-pull-jobs-with-secrets", "swaplet-state", "swaplet-warm"];
+    let expected = [
+        "swaplet",
+        "swaplet-predownload",
+        "swaplet-pull-jobs",
+        "swaplet-pull-jobs-with-secrets",
+        "swaplet-state",
+        "swaplet-warm",
+    ];
     assert_eq!(bound, expected);
     for role in ["swaplet-warm-startup-taint", "swaplet-warm-image-caches"] {
         assert!(names(&jobs, "ClusterRoleBinding").contains(&role), "{role}");
     }
     for policy in ["swaplet-leash-nodes", "swaplet-leash-image-caches"] {
-        assert!(names(&jobs, "ValidatingAdmissionPolicy").contains(&policy), "{policy}");
+        assert!(
+            names(&jobs, "ValidatingAdmissionPolicy").contains(&policy),
+            "{policy}"
+        );
     }
-    let crds = ["imagelistpulljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io"];
+    let crds = [
+        "imagelistpulljobs.apps.kruise.io",
+        "imagepulljobs.apps.kruise.io",
+    ];
     assert_eq!(names(&jobs, "CustomResourceDefinition"), crds);
     for word in [
         "- --warm\n",
@@ -103,18 +165,38 @@ async fn rights_follow_what_is_on() {
         assert!(jobs.contains(word), "{word}");
     }
 
-    let config = rendered(&format!("{VALUES},restart.enabled=true,restart.onConfig.enabled=true")).await.unwrap();
+    let config = rendered(&format!(
+        "{VALUES},restart.enabled=true,restart.onConfig.enabled=true"
+    ))
+    .await
+    .unwrap();
     let bound = names(&config, "ClusterRoleBinding");
-    assert!(bound.contains(&"swaplet-restart-on") && !bound.contains(&"swaplet-restart-on-secrets"), "{bound:?}");
+    assert!(
+        bound.contains(&"swaplet-restart-on") && !bound.contains(&"swaplet-restart-on-secrets"),
+        "{bound:?}"
+    );
     assert!(config.contains("--restart-on-config"));
     assert!(some.contains("helm.sh/resource-policy: keep"));
 
     assert!(some.contains("- pods/status\n"));
-    let phase_is_not_written = rendered(&format!("{VALUES},terminate.finish=never,leash.enabled=false")).await.unwrap();
+    let phase_is_not_written = rendered(&format!(
+        "{VALUES},terminate.finish=never,leash.enabled=false"
+    ))
+    .await
+    .unwrap();
     assert!(!phase_is_not_written.contains("- pods/status\n"));
 
-    let more = rendered(&format!("{VALUES},warm.enabled=true,openkruise.enabled=true")).await.unwrap();
-    for role in ["swaplet-warm", "swaplet-warm-nodes", "swaplet-requests", "swaplet-openkruise"] {
+    let more = rendered(&format!(
+        "{VALUES},warm.enabled=true,openkruise.enabled=true"
+    ))
+    .await
+    .unwrap();
+    for role in [
+        "swaplet-warm",
+        "swaplet-warm-nodes",
+        "swaplet-requests",
+        "swaplet-openkruise",
+    ] {
         assert!(names(&more, "ClusterRole").contains(&role), "{role}");
     }
 }
@@ -125,72 +207,173 @@ async fn what_watches_the_controller_is_what_deploy_has() {
     for kind in ["ServiceMonitor", "PrometheusRule"] {
         assert_eq!(names(&none, kind), [""; 0]);
     }
-    assert_eq!(names(&none, "ConfigMap"), ["swaplet-config"], "no dashboard");
-    let on = ["serviceMonitor", "prometheusRule", "dashboard"].map(|part| format!(",{part}.enabled=true")).concat();
-    let all = rendered(&format!("{VALUES}{on},prometheusRule.labels.release=prometheus")).await.unwrap();
+    assert_eq!(
+        names(&none, "ConfigMap"),
+        ["swaplet-config"],
+        "no dashboard"
+    );
+    let on = ["serviceMonitor", "prometheusRule", "dashboard"]
+        .map(|part| format!(",{part}.enabled=true"))
+        .concat();
+    let all = rendered(&format!(
+        "{VALUES}{on},prometheusRule.labels.release=prometheus"
+    ))
+    .await
+    .unwrap();
     let of_kind = |kind: &str| {
-        let object = all.split("\n---\n").filter(|object| object.contains(&format!("\nkind: {kind}\n"))).last().unwrap();
+        let object = all
+            .split("\n---\n")
+            .filter(|object| object.contains(&format!("\nkind: {kind}\n")))
+            .last()
+            .unwrap();
         serde_saphyr::from_str::<Value>(object).unwrap()
     };
     let rules = of_kind("PrometheusRule");
-    assert_eq!(rules["spec"], serde_saphyr::from_str::<Value>(include_str!("../../../deploy/alerts.yaml")).unwrap());
+    assert_eq!(
+        rules["spec"],
+        serde_saphyr::from_str::<Value>(include_str!("../../../deploy/alerts.yaml")).unwrap()
+    );
     assert_eq!(rules["metadata"]["labels"]["release"], "prometheus");
     let dashboard = of_kind("ConfigMap");
-    assert_eq!(dashboard["data"]["swaplet.json"], include_str!("../../../deploy/dashboard.json"));
+    assert_eq!(
+        dashboard["data"]["swaplet.json"],
+        include_str!("../../../deploy/dashboard.json")
+    );
     assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
-    assert_eq!(of_kind("ServiceMonitor")["spec"]["endpoints"][0]["path"], "/metrics");
+    assert_eq!(
+        of_kind("ServiceMonitor")["spec"]["endpoints"][0]["path"],
+        "/metrics"
+    );
 }
 
 #[tokio::test]
 async fn the_leash_is_that_of_the_installation() {
-    let leash = |values: &'static str| async move { rendered(&format!("{VALUES},{values}")).await.unwrap() };
-    let all = leash("terminate.derivedRepository=r.example/derived,terminate.exitImages={r.example/exit/*}").await;
-    let own = ["events", "pods", "pods-status", "state", "warmers"].map(|policy| format!("swaplet-leash-{policy}"));
+    let leash = |values: &'static str| async move {
+        rendered(&format!("{VALUES},{values}")).await.unwrap()
+    };
+    let all = leash(
+        "terminate.derivedRepository=r.example/derived,terminate.exitImages={r.example/exit/*}",
+    )
+    .await;
+    let own = ["events", "pods", "pods-status", "state", "warmers"]
+        .map(|policy| format!("swaplet-leash-{policy}"));
     assert_eq!(names(&all, "ValidatingAdmissionPolicy"), own);
     assert_eq!(names(&all, "ValidatingAdmissionPolicyBinding"), own);
-    assert!(all.contains(r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#), "the exit images");
-    assert!(!all.contains("registry.example/swaplet/park"), "a parameter that was not set");
-
-    let parks = leash("restart.enabled=true,parkImage=r.example/park:2,leash.parkImages={r.example/park:1}").await;
     assert!(
-        parks.contains(r#"["r.example/park:2","r.example/park:1"]"#) && parks.contains("--park-image=r.example/park:2"),
+        all.contains(
+            r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#
+        ),
+        "the exit images"
+    );
+    assert!(
+        !all.contains("registry.example/swaplet/park"),
+        "a parameter that was not set"
+    );
+
+    let parks = leash(
+        "restart.enabled=true,parkImage=r.example/park:2,leash.parkImages={r.example/park:1}",
+    )
+    .await;
+    assert!(
+        parks.contains(r#"["r.example/park:2","r.example/park:1"]"#)
+            && parks.contains("--park-image=r.example/park:2"),
         "the park images"
     );
 
     // Who may ask matters where it works, and nowhere else.
     let some = leash("restart.enabled=true,namespaces={a}").await;
     for policy in ["requests", "parked"] {
-        let found = some.split("\n---\n").find(|object| object.contains(&format!("name: swaplet-leash-{policy}\n"))).unwrap();
+        let found = some
+            .split("\n---\n")
+            .find(|object| object.contains(&format!("name: swaplet-leash-{policy}\n")))
+            .unwrap();
         assert!(found.contains("namespaceSelector"), "{found}");
     }
-    for words in ["- --leash=swaplet-leash\n", "- swaplet-leash-pods\n", "- swaplet-leash-parked\n"] {
+    for words in [
+        "- --leash=swaplet-leash\n",
+        "- swaplet-leash-pods\n",
+        "- swaplet-leash-parked\n",
+    ] {
         assert!(some.contains(words), "{words}");
     }
     let without = leash("restart.enabled=true,restart.withoutLeash=true,leash.enabled=false").await;
     assert!(without.contains("- --restart-without-leash\n") && !without.contains("- --leash="));
-    assert_eq!(names(&without, "ClusterRoleBinding"), ["swaplet", "swaplet-nodes", "swaplet-restart"]);
+    assert_eq!(
+        names(&without, "ClusterRoleBinding"),
+        ["swaplet", "swaplet-nodes", "swaplet-restart"]
+    );
 
-    assert_eq!(names(&leash("leash.enabled=false").await, "ValidatingAdmissionPolicy"), [""; 0]);
-    let elsewhere = run_helm(&["template", "other", CHART, "--namespace", "teams", "--set", VALUES]).await.unwrap();
-    assert!(elsewhere.contains("system:serviceaccount:teams:other-swaplet\"") && !elsewhere.contains("serviceaccount:swaplet:"));
-    assert_eq!(names(&elsewhere, "ValidatingAdmissionPolicy")[0], "teams-other-swaplet-leash-events");
+    assert_eq!(
+        names(
+            &leash("leash.enabled=false").await,
+            "ValidatingAdmissionPolicy"
+        ),
+        [""; 0]
+    );
+    let elsewhere = run_helm(&[
+        "template",
+        "other",
+        CHART,
+        "--namespace",
+        "teams",
+        "--set",
+        VALUES,
+    ])
+    .await
+    .unwrap();
+    assert!(
+        elsewhere.contains("system:serviceaccount:teams:other-swaplet\"")
+            && !elsewhere.contains("serviceaccount:swaplet:")
+    );
+    assert_eq!(
+        names(&elsewhere, "ValidatingAdmissionPolicy")[0],
+        "teams-other-swaplet-leash-events"
+    );
 }
 
 /// What would let one who may warm images make pods with the account of the controller.
 #[tokio::test]
 async fn a6_the_account_that_warms_has_a_namespace_of_its_own_under_pod_security() {
-    let all = rendered(&format!("{VALUES},warm.enabled=true")).await.unwrap();
-    let namespace = all.split("\n---\n").find(|object| object.contains("kind: Namespace\n")).unwrap();
+    let all = rendered(&format!("{VALUES},warm.enabled=true"))
+        .await
+        .unwrap();
+    let namespace = all
+        .split("\n---\n")
+        .find(|object| object.contains("kind: Namespace\n"))
+        .unwrap();
     let namespace: Value = serde_saphyr::from_str(namespace).unwrap();
     assert_eq!(namespace["metadata"]["name"], "swaplet-warm");
-    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
+    assert_eq!(
+        namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"],
+        "restricted"
+    );
     let account = "\"system:serviceaccount:swaplet-warm:swaplet-warm\"";
-    assert!(all.contains(account) && all.contains(r#"["swaplet-warm"]"#), "it is on the leash of warmer pods");
-    let elsewhere = run_helm(&["template", "other", CHART, "--namespace", "teams", "--set", &format!("{VALUES},warm.enabled=true")]).await;
+    assert!(
+        all.contains(account) && all.contains(r#"["swaplet-warm"]"#),
+        "it is on the leash of warmer pods"
+    );
+    let elsewhere = run_helm(&[
+        "template",
+        "other",
+        CHART,
+        "--namespace",
+        "teams",
+        "--set",
+        &format!("{VALUES},warm.enabled=true"),
+    ])
+    .await;
     let elsewhere = elsewhere.unwrap();
-    assert!(elsewhere.contains("kind: Namespace\nmetadata:\n  name: teams-other-swaplet-warm\n"), "no two releases share it");
-    let named = rendered(&format!("{VALUES},warm.enabled=true,warm.namespace=w")).await.unwrap();
-    assert!(!named.contains("kind: Namespace\n"), "one that is named is there");
+    assert!(
+        elsewhere.contains("kind: Namespace\nmetadata:\n  name: teams-other-swaplet-warm\n"),
+        "no two releases share it"
+    );
+    let named = rendered(&format!("{VALUES},warm.enabled=true,warm.namespace=w"))
+        .await
+        .unwrap();
+    assert!(
+        !named.contains("kind: Namespace\n"),
+        "one that is named is there"
+    );
 }
 
 /// Who may list Secrets everywhere may do everything.
@@ -205,19 +388,35 @@ async fn a11_no_values_give_the_right_to_list_all_secrets() {
         let all = rendered(&format!("{VALUES},{on}")).await.unwrap();
         let objects: Vec<Value> = serde_saphyr::from_multiple(&all).unwrap();
         let reads_secrets = |role: &Value| {
-            role["rules"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .any(|rule| rule["resources"].as_array().unwrap().iter().any(|of| of == "secrets"))
+            role["rules"].as_array().into_iter().flatten().any(|rule| {
+                rule["resources"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|of| of == "secrets")
+            })
         };
-        let roles: Vec<_> = objects.iter().filter(|object| reads_secrets(object)).map(|role| &role["metadata"]["name"]).collect();
-        let bound = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding").map(|binding| &binding["roleRef"]["name"]);
+        let roles: Vec<_> = objects
+            .iter()
+            .filter(|object| reads_secrets(object))
+            .map(|role| &role["metadata"]["name"])
+            .collect();
+        let bound = objects
+            .iter()
+            .filter(|object| object["kind"] == "ClusterRoleBinding")
+            .map(|binding| &binding["roleRef"]["name"]);
         assert!(bound.clone().count() > 0 || on.contains("namespaces={a,b}"));
         for role in bound {
-            assert!(!roles.contains(&role), "{on}: {role} is bound for the whole cluster");
+            assert!(
+                !roles.contains(&role),
+                "{on}: {role} is bound for the whole cluster"
+            );
         }
-        assert_eq!(roles.is_empty(), !on.contains("secretNamespaces={a,b}") && !on.contains("onConfig.secretNamespaces"), "{on}");
+        assert_eq!(
+            roles.is_empty(),
+            !on.contains("secretNamespaces={a,b}") && !on.contains("onConfig.secretNamespaces"),
+            "{on}"
+        );
     }
 }
 
@@ -226,15 +425,29 @@ async fn a11_no_values_give_the_right_to_list_all_secrets() {
 async fn a11_who_only_pulls_images_may_not_change_pods() {
     let may_patch = async |values: &str| {
         let all = rendered(values).await.unwrap();
-        let role = all.split("\n---\n").find(|object| object.contains("kind: ClusterRole\n") && object.contains("\n  name: swaplet\n"));
+        let role = all.split("\n---\n").find(|object| {
+            object.contains("kind: ClusterRole\n") && object.contains("\n  name: swaplet\n")
+        });
         let role: Value = serde_saphyr::from_str(role.unwrap()).unwrap();
         let rules = role["rules"].as_array().unwrap().clone();
-        rules.iter().any(|rule| rule["resources"][0] == "pods" && rule["verbs"].as_array().unwrap().iter().any(|verb| verb == "patch"))
+        rules.iter().any(|rule| {
+            rule["resources"][0] == "pods"
+                && rule["verbs"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|verb| verb == "patch")
+        })
     };
     assert!(may_patch(VALUES).await);
     assert!(may_patch("image=a,terminate.enabled=false,restart.enabled=true").await);
     assert!(!may_patch("image=a,terminate.enabled=false,predownload.enabled=true").await);
-    assert!(!may_patch("image=a,terminate.enabled=false,parkImage=p:1,warm.enabled=true,warm.jobs.enabled=true").await);
+    assert!(
+        !may_patch(
+            "image=a,terminate.enabled=false,parkImage=p:1,warm.enabled=true,warm.jobs.enabled=true"
+        )
+        .await
+    );
 }
 
 /// A push to a tag changes nothing that runs.
@@ -251,9 +464,16 @@ async fn every_image_of_the_chart_may_be_named_by_its_digest() {
         format!("registry.example/swaplet/exit:v1@{exit}"),
         format!("r.example/park:1@{park}"),
     ] {
-        assert!(all.matches(&image).count() >= 2, "{image}: where it runs, and on the leash or before the removal");
+        assert!(
+            all.matches(&image).count() >= 2,
+            "{image}: where it runs, and on the leash or before the removal"
+        );
         let tag = image.split('@').next().unwrap();
-        assert_eq!(all.matches(tag).count(), all.matches(&image).count(), "{tag} is nowhere without its digest");
+        assert_eq!(
+            all.matches(tag).count(),
+            all.matches(&image).count(),
+            "{tag} is nowhere without its digest"
+        );
     }
 }
 
@@ -261,45 +481,106 @@ async fn every_image_of_the_chart_may_be_named_by_its_digest() {
 #[tokio::test]
 async fn another_list_and_other_rows_replace_the_pods() {
     let mut digests = Vec::new();
-    for more in ["", ",terminate.exitImages={registry.example/exit/*}", ",nodes.classes=rows: []", ",config.concurrency=3"] {
+    for more in [
+        "",
+        ",terminate.exitImages={registry.example/exit/*}",
+        ",nodes.classes=rows: []",
+        ",config.concurrency=3",
+    ] {
         let manifests = rendered(&format!("{VALUES}{more}")).await.unwrap();
-        digests.push(manifests.lines().find_map(|line| line.trim().strip_prefix("swaplet.io/config: ")).unwrap().to_owned());
+        digests.push(
+            manifests
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("swaplet.io/config: "))
+                .unwrap()
+                .to_owned(),
+        );
     }
-    assert_eq!(digests.iter().collect::<BTreeSet<_>>().len(), digests.len(), "{digests:?}");
-    assert!(rendered(VALUES).await.unwrap().contains(&digests[0]), "the same values leave them as they are");
+    assert_eq!(
+        digests.iter().collect::<BTreeSet<_>>().len(),
+        digests.len(),
+        "{digests:?}"
+    );
+    assert!(
+        rendered(VALUES).await.unwrap().contains(&digests[0]),
+        "the same values leave them as they are"
+    );
 }
 
 #[tokio::test]
 async fn values_that_are_wrong_are_refused_with_a_reason() {
     for (values, reason) in [
-        ("image=a,terminate.exitImage=b,warm.enabled=true,warm.namespace=swaplet", "warm.namespace is the namespace of the release"),
-        ("image=a,terminate.exitImage=b,restart.onConfig.secrets=true", "restart.onConfig.secretNamespaces"),
-        ("image=a,terminate.exitImage=b,restart.onConfig.secretNamespaces=true", "secretNamespaces"),
-        ("image=a,terminate.exitImage=b,imageDigest=sha256:1", "imageDigest"),
+        (
+            "image=a,terminate.exitImage=b,warm.enabled=true,warm.namespace=swaplet",
+            "warm.namespace is the namespace of the release",
+        ),
+        (
+            "image=a,terminate.exitImage=b,restart.onConfig.secrets=true",
+            "restart.onConfig.secretNamespaces",
+        ),
+        (
+            "image=a,terminate.exitImage=b,restart.onConfig.secretNamespaces=true",
+            "secretNamespaces",
+        ),
+        (
+            "image=a,terminate.exitImage=b,imageDigest=sha256:1",
+            "imageDigest",
+        ),
         ("terminate.exitImage=a", "image is not set"),
         ("image=a", "terminate.exitImage is not set"),
         ("image=a,terminate.enabled=false", "nothing is on"),
-        ("image=a,terminate.exitImage=b,warm.enabled=true,warm.jobs.enabled=true", "parkImage is not set"),
-        ("image=a,terminate.exitImage=b,warm.jobs.enabled=true,parkImage=c", "warm.enabled"),
+        (
+            "image=a,terminate.exitImage=b,warm.enabled=true,warm.jobs.enabled=true",
+            "parkImage is not set",
+        ),
+        (
+            "image=a,terminate.exitImage=b,warm.jobs.enabled=true,parkImage=c",
+            "warm.enabled",
+        ),
         (
             "image=a,terminate.enabled=false,warm.enabled=true,warm.jobs.enabled=true,warm.jobs.exitImages=true,parkImage=c",
             "warm.jobs.exitImages needs an exit image",
         ),
-        ("image=a,terminate.exitImage=b,restart.parkImage=c", "parkImage"),
+        (
+            "image=a,terminate.exitImage=b,restart.parkImage=c",
+            "parkImage",
+        ),
         ("image=a,terminate.exitImage=b,replica=3", "replica"),
-        ("image=a,terminate.exitImage=b,namespaces={UPPER}", "namespaces"),
-        ("image=a,terminate.exitImage=b,terminate.finish=sometimes", "finish"),
+        (
+            "image=a,terminate.exitImage=b,namespaces={UPPER}",
+            "namespaces",
+        ),
+        (
+            "image=a,terminate.exitImage=b,terminate.finish=sometimes",
+            "finish",
+        ),
     ] {
         let words = rendered(values).await.unwrap_err();
         assert!(words.contains(reason), "{values}: {words}");
     }
 }
 
-/// The names of the CRDs that an installation in this namespace would write, as the API server is now.
+/// The names of the CRDs that an installation in this namespace would write, as the API server is
+/// now.
 async fn crds_of(namespace: &str) -> Vec<String> {
     let values = format!("{VALUES},restart.enabled=true");
-    let arguments = ["template", "swaplet", CHART, "--namespace", namespace, "--dry-run=server", "--set", &values];
-    names(&run_helm(&arguments).await.unwrap(), "CustomResourceDefinition").into_iter().map(str::to_owned).collect()
+    let arguments = [
+        "template",
+        "swaplet",
+        CHART,
+        "--namespace",
+        namespace,
+        "--dry-run=server",
+        "--set",
+        &values,
+    ];
+    names(
+        &run_helm(&arguments).await.unwrap(),
+        "CustomResourceDefinition",
+    )
+    .into_iter()
+    .map(str::to_owned)
+    .collect()
 }
 
 /// What Helm writes into an object of a release is all that tells whose it is.
@@ -309,7 +590,10 @@ async fn a_crd_is_upgraded_by_its_own_release_and_left_alone_by_all_others() {
     install_crd().await;
     let owner = format!("e2e-crd-{}", std::process::id());
     let annotate = async |name: &str, namespace: &str| {
-        let names = [format!("meta.helm.sh/release-name{name}"), format!("meta.helm.sh/release-namespace{namespace}")];
+        let names = [
+            format!("meta.helm.sh/release-name{name}"),
+            format!("meta.helm.sh/release-namespace{namespace}"),
+        ];
         kubectl(&["annotate", "--overwrite", CRD, &names[0], &names[1]]).await;
     };
     annotate("-", "-").await;

@@ -1,4 +1,5 @@
-//! The file of `--config` in an installation: what the chart puts into it, and what becomes of a change.
+//! The file of `--config` in an installation: what the chart puts into it, and what becomes of a
+//! change.
 
 use clap::CommandFactory as _;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,8 +20,22 @@ use crate::world::{World, variable};
 /// The file, and what stands in the template of the pods about it.
 async fn config(values: &str) -> (String, String) {
     let all = rendered(&format!("{VALUES},{values}")).await.unwrap();
-    let file = all.split_once("\n  config.yaml: |\n").unwrap().1.split_once("\n---\n").unwrap().0.to_owned();
-    let template = all.split_once("\n  template:\n").unwrap().1.split_once("\n---\n").unwrap().0.to_owned();
+    let file = all
+        .split_once("\n  config.yaml: |\n")
+        .unwrap()
+        .1
+        .split_once("\n---\n")
+        .unwrap()
+        .0
+        .to_owned();
+    let template = all
+        .split_once("\n  template:\n")
+        .unwrap()
+        .1
+        .split_once("\n---\n")
+        .unwrap()
+        .0
+        .to_owned();
     (file, template)
 }
 
@@ -33,10 +48,16 @@ async fn lists_change_the_file_and_no_pod() {
     let expected = json!({
         "namespace": ["a", "b"], "exit-images": ["r.example/exit/*"], "plain-http": ["r.example"], "allow-host": ["r.svc"],
     });
-    assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&file).unwrap(), expected);
+    assert_eq!(
+        serde_saphyr::from_str::<serde_json::Value>(&file).unwrap(),
+        expected
+    );
     assert_eq!(same, template);
     let (file, same) = config("config.exit-image-paths={/opt/own/server}").await;
-    assert_eq!((file.trim(), same), ("exit-image-paths:\n    - /opt/own/server", template.clone()));
+    assert_eq!(
+        (file.trim(), same),
+        ("exit-image-paths:\n    - /opt/own/server", template.clone())
+    );
 
     let (file, other) = config("config.concurrency=8").await;
     assert_eq!(file.trim(), "concurrency: 8");
@@ -51,45 +72,94 @@ async fn lists_change_the_file_and_no_pod() {
 #[tokio::test]
 async fn each_flag_is_a_key_or_has_a_value_of_its_own() {
     let command = swaplet::cli::Cli::command();
-    let run = command.get_subcommands().find(|command| command.get_name() == "run").unwrap();
-    let flags = run.get_arguments().filter_map(|flag| flag.get_long()).filter(|flag| !["config", "print-config", "help"].contains(flag));
+    let run = command
+        .get_subcommands()
+        .find(|command| command.get_name() == "run")
+        .unwrap();
+    let flags = run
+        .get_arguments()
+        .filter_map(|flag| flag.get_long())
+        .filter(|flag| !["config", "print-config", "help"].contains(flag));
     let mut keys = Vec::new();
     for flag in flags {
         let value = format!("config.{flag}=1");
         match rendered(&format!("{VALUES},{value}")).await {
             Ok(_) => keys.push(flag),
-            Err(words) => assert!(words.contains(&format!("config.{flag} cannot be used: ")), "{words}"),
+            Err(words) => assert!(
+                words.contains(&format!("config.{flag} cannot be used: ")),
+                "{words}"
+            ),
         }
     }
-    assert_eq!(keys, ["exit-image-paths", "restart-on-config-delay", "concurrency", "write-timeout"]);
-    let words = rendered(&format!("{VALUES},config.concurency=8")).await.unwrap_err();
-    assert!(words.contains("config.concurency: there is no such key; the keys are exit-image-paths,"), "{words}");
+    assert_eq!(
+        keys,
+        [
+            "exit-image-paths",
+            "restart-on-config-delay",
+            "concurrency",
+            "write-timeout"
+        ]
+    );
+    let words = rendered(&format!("{VALUES},config.concurency=8"))
+        .await
+        .unwrap_err();
+    assert!(
+        words.contains("config.concurency: there is no such key; the keys are exit-image-paths,"),
+        "{words}"
+    );
 }
 
 #[tokio::test]
 async fn another_list_takes_effect_in_the_same_pods() {
     let world = World::new("install-config").await;
     let installation = Installation::new(&world).await;
-    let with = |images: &str| format!("terminate.exitImage=,terminate.finish=never,terminate.exitImages={{{images}}}");
-    installation.helm("install", &["--set", &with(&world.images.exit)]).await;
+    let with = |images: &str| {
+        format!("terminate.exitImage=,terminate.finish=never,terminate.exitImages={{{images}}}")
+    };
+    installation
+        .helm("install", &["--set", &with(&world.images.exit)])
+        .await;
     let (registry, process) = (variable("SWAPLET_E2E_REGISTRY"), std::process::id());
     let asked = format!("{registry}/swaplet/exit:e2e-listed-{process}");
-    send(&asked, &build(Kind::Exit, [format!("/listed/{process}")]).unwrap()).await;
+    send(
+        &asked,
+        &build(Kind::Exit, [format!("/listed/{process}")]).unwrap(),
+    )
+    .await;
     let mut asks = sidecar(&world, "log", EXITS_143);
-    asks["env"].as_array_mut().unwrap().push(json!({"name": WITH_IMAGE, "value": asked}));
-    world.create_pod(pod("asks", spec("Never", vec![main_ok(&world), asks]))).await;
+    asks["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": WITH_IMAGE, "value": asked}));
+    world
+        .create_pod(pod("asks", spec("Never", vec![main_ok(&world), asks])))
+        .await;
     assert_eq!(world.events_of("asks", 1).await, ["ExitImageMissing"]);
 
     let replicas = async || {
         let pods: Api<Pod> = Api::namespaced(world.client.clone(), &installation.namespace);
-        let mut uids: Vec<_> = pods.list(&ListParams::default()).await.unwrap().into_iter().filter_map(|pod| pod.uid()).collect();
+        let mut uids: Vec<_> = pods
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .into_iter()
+            .filter_map(|pod| pod.uid())
+            .collect();
         uids.sort_unstable();
         uids
     };
     let before = replicas().await;
-    installation.helm("upgrade", &["--set", &with(&format!("{},{asked}", world.images.exit))]).await;
+    installation
+        .helm(
+            "upgrade",
+            &["--set", &with(&format!("{},{asked}", world.images.exit))],
+        )
+        .await;
     let ended = world.pod_ends("asks", "Succeeded").await;
-    assert_eq!(ended.spec.unwrap().containers[1].image.as_ref(), Some(&asked));
+    assert_eq!(
+        ended.spec.unwrap().containers[1].image.as_ref(),
+        Some(&asked)
+    );
     assert_eq!(replicas().await, before);
     assert_eq!(swapped_by(&installation, &world), ["asks"]);
     installation.uninstall().await;

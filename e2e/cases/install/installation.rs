@@ -42,7 +42,10 @@ impl Installation {
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": installation.namespace, "labels": labels}});
         let object: Namespace = serde_json::from_value(object).unwrap();
-        Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &object).await.unwrap();
+        Api::<Namespace>::all(world.client.clone())
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
         installation
     }
 
@@ -55,7 +58,12 @@ impl Installation {
             "image={image},terminate.exitImage={},namespaces={{{}}},openkruise.coexist=own,log.format=json",
             world.images.exit, world.namespace
         );
-        Self { client: world.client.clone(), namespace, values, is_shared: Shared::of(&world.namespace).is_some() }
+        Self {
+            client: world.client.clone(),
+            namespace,
+            values,
+            is_shared: Shared::of(&world.namespace).is_some(),
+        }
     }
 
     /// It works in all namespaces of the cluster: for cases that are alone there.
@@ -71,12 +79,33 @@ impl Installation {
 
     /// `helm install` or `helm upgrade`; comes back when both replicas are ready.
     pub async fn helm(&self, command: &str, more: &[&str]) {
-        let release = [command, "swaplet", CHART, "--namespace", &self.namespace, "--set", &self.values, "--wait", "--timeout", "600s"];
+        let release = [
+            command,
+            "swaplet",
+            CHART,
+            "--namespace",
+            &self.namespace,
+            "--set",
+            &self.values,
+            "--wait",
+            "--timeout",
+            "600s",
+        ];
         run_helm(&[&release[..], more].concat()).await.unwrap();
     }
 
     pub async fn uninstall(&self) {
-        run_helm(&["uninstall", "swaplet", "--namespace", &self.namespace, "--wait", "--timeout", "600s"]).await.unwrap();
+        run_helm(&[
+            "uninstall",
+            "swaplet",
+            "--namespace",
+            &self.namespace,
+            "--wait",
+            "--timeout",
+            "600s",
+        ])
+        .await
+        .unwrap();
         let label = "app.kubernetes.io/managed-by=Helm,app.kubernetes.io/name=swaplet";
         let kinds = "clusterroles,clusterrolebindings,flowschemas,validatingadmissionpolicies,validatingadmissionpolicybindings";
         let left = kubectl(&["get", kinds, "-l", label, "-o", "name"]).await;
@@ -92,22 +121,47 @@ impl Installation {
     pub async fn leader_after(&self, before: &str) -> String {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
         eventually("a leader", || async {
-            let holder = leases.get_opt("swaplet").await.unwrap()?.spec?.holder_identity?;
-            holder.rsplit_once('_').map(|(pod, _)| pod.to_owned()).filter(|pod| pod != before)
+            let holder = leases
+                .get_opt("swaplet")
+                .await
+                .unwrap()?
+                .spec?
+                .holder_identity?;
+            holder
+                .rsplit_once('_')
+                .map(|(pod, _)| pod.to_owned())
+                .filter(|pod| pod != before)
         })
         .await
     }
 
     async fn send_sigkill(&self, pod: &str) {
         let process = process_of(&self.namespace, pod).expect("the process of the leader");
-        assert!(Command::new("kill").args(["-s", "KILL", &process]).status().await.unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-s", "KILL", &process])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
     }
 
-    /// SIGKILL, and another pod takes its place: one that has died several times is started again later and later. Its kubelet may start it
-    /// once more before it knows that the pod is to go, but not for so long that it could lead again.
+    /// SIGKILL, and another pod takes its place: one that has died several times is started again
+    /// later and later. Its kubelet may start it once more before it knows that the pod is to go,
+    /// but not for so long that it could lead again.
     pub async fn kill_for_good(&self, pod: &str) {
         self.send_sigkill(pod).await;
-        kubectl(&["delete", "pod", pod, "--grace-period=1", "--wait=false", "-n", &self.namespace]).await;
+        kubectl(&[
+            "delete",
+            "pod",
+            pod,
+            "--grace-period=1",
+            "--wait=false",
+            "-n",
+            &self.namespace,
+        ])
+        .await;
     }
 
     /// SIGKILL, from outside: its kubelet starts it again.
@@ -129,24 +183,68 @@ impl Installation {
             "spec": {"podName": pod, "containers": [{"name": "app"}]},
         });
         create(&request).await;
-        let done = ["wait", "--for=jsonpath={.status.phase}=Completed", "crr/again", "--timeout=180s", "-n", &world.namespace];
+        let done = [
+            "wait",
+            "--for=jsonpath={.status.phase}=Completed",
+            "crr/again",
+            "--timeout=180s",
+            "-n",
+            &world.namespace,
+        ];
         kubectl(&done).await;
     }
 
-    /// Takes away the part of its leash that is about everybody else; comes back when the account of the case may park the container of this pod.
+    /// Takes away the part of its leash that is about everybody else; comes back when the account
+    /// of the case may park the container of this pod.
     pub async fn lets_others_park(&self, pod: &Pod, park: &str) {
-        kubectl(&["delete", "validatingadmissionpolicybinding", &format!("{}-swaplet-leash-parked", self.namespace)]).await;
-        let (name, namespace, container) = (pod.name_any(), pod.namespace().unwrap(), &pod.spec.as_ref().unwrap().containers[0]);
-        let images = [(container.name.as_str().into(), container.image.clone().unwrap().into())].into();
+        kubectl(&[
+            "delete",
+            "validatingadmissionpolicybinding",
+            &format!("{}-swaplet-leash-parked", self.namespace),
+        ])
+        .await;
+        let (name, namespace, container) = (
+            pod.name_any(),
+            pod.namespace().unwrap(),
+            &pod.spec.as_ref().unwrap().containers[0],
+        );
+        let images = [(
+            container.name.as_str().into(),
+            container.image.clone().unwrap().into(),
+        )]
+        .into();
         let uid = pod.uid().unwrap().into();
-        let note = Parked { pod: uid, name: "r".into(), request: "r".into(), park: park.into(), images }.as_text();
+        let note = Parked {
+            pod: uid,
+            name: "r".into(),
+            request: "r".into(),
+            park: park.into(),
+            images,
+        }
+        .as_text();
         let marks = json!({"labels": {PARKED: "true"}, "annotations": {PARKED: note}});
         let patch = json!({"metadata": marks, "spec": {"containers": [{"name": container.name, "image": park}]}}).to_string();
         let account = format!("--as=system:serviceaccount:{namespace}:swaplet");
         eventually("others to be let park", || async {
-            let patch = ["patch", "pod", &name, "-n", &namespace, "--type=strategic", "-p", &patch, "--dry-run=server", &account];
+            let patch = [
+                "patch",
+                "pod",
+                &name,
+                "-n",
+                &namespace,
+                "--type=strategic",
+                "-p",
+                &patch,
+                "--dry-run=server",
+                &account,
+            ];
             // kubectl reads the pod before, for which the account has no right.
-            let output = Command::new("kubectl").args(patch).arg("--as-group=system:masters").output().await.expect("kubectl");
+            let output = Command::new("kubectl")
+                .args(patch)
+                .arg("--as-group=system:masters")
+                .output()
+                .await
+                .expect("kubectl");
             output.status.success().then_some(())
         })
         .await;
@@ -154,13 +252,34 @@ impl Installation {
 
     /// Ends all its replicas.
     pub async fn stop(&self) {
-        kubectl(&["scale", "deployment/swaplet", "--replicas=0", "-n", &self.namespace]).await;
-        kubectl(&["wait", "--for=delete", "pods", "-l", "app.kubernetes.io/name=swaplet", "--timeout=180s", "-n", &self.namespace]).await;
+        kubectl(&[
+            "scale",
+            "deployment/swaplet",
+            "--replicas=0",
+            "-n",
+            &self.namespace,
+        ])
+        .await;
+        kubectl(&[
+            "wait",
+            "--for=delete",
+            "pods",
+            "-l",
+            "app.kubernetes.io/name=swaplet",
+            "--timeout=180s",
+            "-n",
+            &self.namespace,
+        ])
+        .await;
     }
 
     /// Asks for an image on the node, by a job, and waits until it is there.
     pub async fn pull(&self, world: &World) {
-        let image = format!("{}/e2e/pulled-by-{}:v1", variable("SWAPLET_E2E_REGISTRY"), world.namespace);
+        let image = format!(
+            "{}/e2e/pulled-by-{}:v1",
+            variable("SWAPLET_E2E_REGISTRY"),
+            world.namespace
+        );
         push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
         let nodes = json!({"names": [variable("SWAPLET_E2E_NODE")]});
         create(&json!({
@@ -169,15 +288,27 @@ impl Installation {
             "spec": {"image": image, "selector": nodes, "completionPolicy": {"type": "Always"}},
         }))
         .await;
-        let done = ["wait", "--for=jsonpath={.status.succeeded}=1", "imagepulljob/pull", "--timeout=180s", "-n", &world.namespace];
+        let done = [
+            "wait",
+            "--for=jsonpath={.status.succeeded}=1",
+            "imagepulljob/pull",
+            "--timeout=180s",
+            "-n",
+            &world.namespace,
+        ];
         kubectl(&done).await;
     }
 
     /// Warms an image from a pod of the controller image, and waits until that is done.
     pub async fn warm(&self, world: &World) {
-        let image = format!("{}/e2e/warmed-by-{}:v1", variable("SWAPLET_E2E_REGISTRY"), world.namespace);
+        let image = format!(
+            "{}/e2e/warmed-by-{}:v1",
+            variable("SWAPLET_E2E_REGISTRY"),
+            world.namespace
+        );
         push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
-        let restricted = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+        let restricted =
+            json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
         let node = variable("SWAPLET_E2E_NODE");
         // The chart has made it, for warmer pods and who makes them: never that of the controller.
         let namespace = format!("{}-swaplet-warm", self.namespace);
@@ -190,23 +321,46 @@ impl Installation {
             "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         });
         let job: Job = serde_json::from_value(crate::pods::job("warm", spec)).unwrap();
-        Api::namespaced(self.client.clone(), &namespace).create(&PostParams::default(), &job).await.unwrap();
-        kubectl(&["wait", "--for=condition=Complete", "job/warm", "--timeout=180s", "-n", &namespace]).await;
+        Api::namespaced(self.client.clone(), &namespace)
+            .create(&PostParams::default(), &job)
+            .await
+            .unwrap();
+        kubectl(&[
+            "wait",
+            "--for=condition=Complete",
+            "job/warm",
+            "--timeout=180s",
+            "-n",
+            &namespace,
+        ])
+        .await;
         let told = kubectl(&["logs", "job/warm", "-n", &namespace]).await;
         assert!(told.contains(&image), "{told}");
     }
 
     pub async fn done(self) {
-        let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+        let _ = Api::<Namespace>::all(self.client.clone())
+            .delete(&self.namespace, &DeleteParams::default())
+            .await;
     }
 }
 
-/// One that works everywhere would act on the cases after one that failed. One that others share goes on for them.
+/// One that works everywhere would act on the cases after one that failed. One that others share
+/// goes on for them.
 impl Drop for Installation {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.is_shared {
-            let deletion = ["delete", "deployments", "--all", "--wait=false", "-n", &self.namespace];
-            let _ = std::process::Command::new("kubectl").args(deletion).status();
+            let deletion = [
+                "delete",
+                "deployments",
+                "--all",
+                "--wait=false",
+                "-n",
+                &self.namespace,
+            ];
+            let _ = std::process::Command::new("kubectl")
+                .args(deletion)
+                .status();
         }
     }
 }
@@ -227,9 +381,21 @@ pub fn container_id(pod: &Pod) -> Option<&str> {
 
 /// The program pushes itself.
 async fn push_controller() -> String {
-    let image = format!("{}/swaplet/controller:e2e-{}", variable("SWAPLET_E2E_REGISTRY"), std::process::id());
-    let output = Command::new(env!("CARGO_BIN_EXE_swaplet")).args(["image", "push", &image]).output().await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let image = format!(
+        "{}/swaplet/controller:e2e-{}",
+        variable("SWAPLET_E2E_REGISTRY"),
+        std::process::id()
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["image", "push", &image])
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     image
 }
 
@@ -240,7 +406,9 @@ fn process_of(namespace: &str, pod: &str) -> Option<String> {
         let has = |variable: String| environment.split('\0').any(|found| found == variable);
         has(format!("SWAPLET_STATE_NAMESPACE={namespace}")) && has(format!("POD_NAME={pod}"))
     };
-    let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut processes = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()));
     let process = processes.find(|process| is_it(process))?;
     Some(process.file_name()?.to_str()?.to_owned())
 }

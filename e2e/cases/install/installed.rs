@@ -21,15 +21,31 @@ impl Installed {
             let installation = Installation::new(world).await;
             installation.helm("install", &["--set", &values]).await;
             installation.leader().await;
-            return Self { installation, shared_by: None };
+            return Self {
+                installation,
+                shared_by: None,
+            };
         };
         let install = async || {
             let installation = Installation::new(world).await;
-            installation.helm("install", &["--set", &values, "--set", &format!("namespaces={{{}}}", shared.namespaces())]).await;
+            installation
+                .helm(
+                    "install",
+                    &[
+                        "--set",
+                        &values,
+                        "--set",
+                        &format!("namespaces={{{}}}", shared.namespaces()),
+                    ],
+                )
+                .await;
             installation.leader().await;
         };
         shared.install(&values, install).await;
-        Self { installation: Installation::of(world).await, shared_by: Some(world.namespace.clone()) }
+        Self {
+            installation: Installation::of(world).await,
+            shared_by: Some(world.namespace.clone()),
+        }
     }
 
     /// SIGKILL to the replica that leads; comes back when another one does.
@@ -41,37 +57,77 @@ impl Installed {
     }
 }
 
-/// Where the case fails its log is shown, and all but its pods is left, as the namespace of the case is.
+/// Where the case fails its log is shown, and all but its pods is left, as the namespace of the
+/// case is.
 impl Drop for Installed {
     fn drop(&mut self) {
         let namespace = &*self.installation.namespace;
         if std::thread::panicking() {
             let label = "app.kubernetes.io/name=swaplet";
-            let output = Command::new("kubectl").args(["logs", "-n", namespace, "-l", label, "--tail=-1", "--prefix"]).output();
-            let log = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+            let output = Command::new("kubectl")
+                .args([
+                    "logs",
+                    "-n",
+                    namespace,
+                    "-l",
+                    label,
+                    "--tail=-1",
+                    "--prefix",
+                ])
+                .output();
+            let log = output
+                .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+                .unwrap_or_default();
             // What it has done for other cases says nothing of this one.
-            let other = |line: &&str| self.shared_by.as_ref().is_some_and(|own| line.contains("e2e-") && !line.contains(&**own));
-            log.lines().filter(|line| !other(line)).for_each(|line| println!("{line}"));
+            let other = |line: &&str| {
+                self.shared_by
+                    .as_ref()
+                    .is_some_and(|own| line.contains("e2e-") && !line.contains(&**own))
+            };
+            log.lines()
+                .filter(|line| !other(line))
+                .for_each(|line| println!("{line}"));
             return;
         }
         if self.shared_by.is_some() {
             return;
         }
         // Nobody has anything parked at the end of a case, whose own namespace is about to go.
-        let uninstall = ["uninstall", "swaplet", "--no-hooks", "--namespace", namespace];
-        let uninstalled = Command::new(helm()).args(uninstall).output().is_ok_and(|output| output.status.success());
+        let uninstall = [
+            "uninstall",
+            "swaplet",
+            "--no-hooks",
+            "--namespace",
+            namespace,
+        ];
+        let uninstalled = Command::new(helm())
+            .args(uninstall)
+            .output()
+            .is_ok_and(|output| output.status.success());
         let delete = ["delete", "namespace", namespace, "--wait=false"];
-        let deleted = Command::new("kubectl").args(delete).output().is_ok_and(|output| output.status.success());
+        let deleted = Command::new("kubectl")
+            .args(delete)
+            .output()
+            .is_ok_and(|output| output.status.success());
         assert!(uninstalled && deleted, "{namespace} is left");
     }
 }
 
 /// The values of the chart that come to these flags. What no value stands for fails the case.
 fn values(world: &World, arguments: &[&str]) -> String {
-    let mut values = vec!["log.format=text".to_owned(), "openkruise.coexist=auto".to_owned()];
-    let mut words = arguments.iter().flat_map(|argument| argument.splitn(2, '='));
+    let mut values = vec![
+        "log.format=text".to_owned(),
+        "openkruise.coexist=auto".to_owned(),
+    ];
+    let mut words = arguments
+        .iter()
+        .flat_map(|argument| argument.splitn(2, '='));
     while let Some(flag) = words.next() {
-        let mut value = || words.next().unwrap_or_else(|| panic!("{flag} has no value"));
+        let mut value = || {
+            words
+                .next()
+                .unwrap_or_else(|| panic!("{flag} has no value"))
+        };
         values.push(match flag {
             "--coexist" => format!("openkruise.coexist={}", value()),
             "--finish" => format!("terminate.finish={}", value()),
@@ -81,20 +137,29 @@ fn values(world: &World, arguments: &[&str]) -> String {
             "--restart" => "restart.enabled=true".to_owned(),
             "--restart-without-leash" => "restart.withoutLeash=true".to_owned(),
             "--swap-under-never" => "terminate.swapUnderNever=true".to_owned(),
-            "--warm" => format!("warm.enabled=true,warm.jobs.enabled=true,warm.namespace={}", world.namespace),
+            "--warm" => format!(
+                "warm.enabled=true,warm.jobs.enabled=true,warm.namespace={}",
+                world.namespace
+            ),
             "--warm-exit-images" => "warm.jobs.exitImages=true".to_owned(),
             "--warm-image-caches" => "warm.jobs.imageCaches=true".to_owned(),
             "--warm-image-cache-days" => format!("warm.jobs.imageCacheDays={}", value()),
             "--warm-startup-taint" => "warm.jobs.startupTaint=true".to_owned(),
-            "--warm-startup-taint-namespace" => format!("warm.jobs.startupTaintNamespaces={{{}}}", value()),
+            "--warm-startup-taint-namespace" => {
+                format!("warm.jobs.startupTaintNamespaces={{{}}}", value())
+            }
             "--warm-startup-taint-timeout" => format!("warm.jobs.startupTaintSeconds={}", value()),
             "--warm-shape" => format!("warm.jobs.shape={}", value()),
             // An installation keeps its state beside itself.
             "--state-namespace" if value() == world.namespace => continue,
-            // Somewhere else than in the namespace of the case, where only pods with secrets are then.
+            // Somewhere else than in the namespace of the case, where only pods with secrets are
+            // then.
             "--warm-namespace" => {
                 value();
-                format!("warm.namespace=,warm.jobs.secretNamespaces={{{}}}", world.namespace)
+                format!(
+                    "warm.namespace=,warm.jobs.secretNamespaces={{{}}}",
+                    world.namespace
+                )
             }
             _ => panic!("{flag}: no value of the chart stands for it"),
         });

@@ -22,13 +22,19 @@ async fn user(world: &World, name: &str, rules: Value) -> Client {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     });
     let file = world.kubeconfig.with_file_name(format!("{name}.json"));
-    std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string()).unwrap();
+    std::fs::write(
+        &file,
+        json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string(),
+    )
+    .unwrap();
     kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
     let mut kubeconfig = Kubeconfig::read().unwrap();
     for known in &mut kubeconfig.auth_infos {
         known.auth_info.as_mut().unwrap().impersonate = Some(user.clone());
     }
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -43,18 +49,28 @@ impl Asked {
             kind: kind.to_owned(),
             plural: format!("{}s", kind.to_lowercase()),
         };
-        Self(Api::namespaced_with(client.clone(), &world.namespace, &resource), resource)
+        Self(
+            Api::namespaced_with(client.clone(), &world.namespace, &resource),
+            resource,
+        )
     }
 
     async fn create(&self, name: &str, spec: &Value) -> Result<(), String> {
         let Self(api, resource) = self;
         let object = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec});
         let object = serde_json::from_value(object).unwrap();
-        api.create(&PostParams::default(), &object).await.map(drop).map_err(|error| error.to_string())
+        api.create(&PostParams::default(), &object)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     async fn patch(&self, name: &str, patch: Value) -> Result<(), String> {
-        self.0.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop).map_err(|error| error.to_string())
+        self.0
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -73,40 +89,98 @@ async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
     let leashed = Leashed::new("leash-asked").await;
     let world = &leashed.world;
     for name in ["mine", "theirs"] {
-        world.create_pod(pods::pod(&leashed, name, "Always", json!([pods::main(&leashed)]))).await;
+        world
+            .create_pod(pods::pod(
+                &leashed,
+                name,
+                "Always",
+                json!([pods::main(&leashed)]),
+            ))
+            .await;
     }
     let requests = json!({"apiGroups": ["apps.kruise.io"], "resources": ["containerrecreaterequests"], "verbs": ["create", "patch"]});
     let own = json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": ["mine"], "verbs": ["patch"]});
-    let stranger = Asked::of(&user(world, "stranger", json!([requests])).await, world, "ContainerRecreateRequest");
-    let owner = Asked::of(&user(world, "owner", json!([requests, own])).await, world, "ContainerRecreateRequest");
+    let stranger = Asked::of(
+        &user(world, "stranger", json!([requests])).await,
+        world,
+        "ContainerRecreateRequest",
+    );
+    let owner = Asked::of(
+        &user(world, "owner", json!([requests, own])).await,
+        world,
+        "ContainerRecreateRequest",
+    );
     let denied = |answer: Result<(), String>, pod: &str| {
         let words = answer.expect_err("it is denied");
-        let expected = format!("a request to restart containers is for those who may patch the pod {pod}; ");
-        assert!(words.contains(&expected) && words.contains(&format!("{}requests'", leashed.prefix)), "{words}");
+        let expected =
+            format!("a request to restart containers is for those who may patch the pod {pod}; ");
+        assert!(
+            words.contains(&expected) && words.contains(&format!("{}requests'", leashed.prefix)),
+            "{words}"
+        );
     };
 
-    comes_true("the owner to ask", async || owner.create("a", &of_pod("mine")).await).await;
+    comes_true("the owner to ask", async || {
+        owner.create("a", &of_pod("mine")).await
+    })
+    .await;
     eventually("the stranger to be denied by the leash", || async {
-        stranger.create("b", &of_pod("mine")).await.err().filter(|words| words.contains("may patch the pod"))
+        stranger
+            .create("b", &of_pod("mine"))
+            .await
+            .err()
+            .filter(|words| words.contains("may patch the pod"))
     })
     .await;
     denied(stranger.create("b", &of_pod("mine")).await, "mine");
     denied(owner.create("b", &of_pod("theirs")).await, "theirs");
     denied(owner.create("b", &of_pod("missing")).await, "missing");
-    let elsewhere = owner.patch("a", json!({"spec": {"podName": "theirs"}})).await.expect_err("it is refused");
+    let elsewhere = owner
+        .patch("a", json!({"spec": {"podName": "theirs"}}))
+        .await
+        .expect_err("it is refused");
     assert!(elsewhere.contains("immutable"), "{elsewhere}");
-    denied(stranger.patch("a", json!({"spec": {"strategy": {"terminationGracePeriodSeconds": 1}}})).await, "mine");
-    denied(stranger.patch("a", json!({"metadata": {"annotations": {"swaplet.io/restart-journal": "{}"}}})).await, "mine");
-    stranger.patch("a", json!({"metadata": {"labels": {"team": "x"}}})).await.unwrap();
+    denied(
+        stranger
+            .patch(
+                "a",
+                json!({"spec": {"strategy": {"terminationGracePeriodSeconds": 1}}}),
+            )
+            .await,
+        "mine",
+    );
+    denied(
+        stranger
+            .patch(
+                "a",
+                json!({"metadata": {"annotations": {"swaplet.io/restart-journal": "{}"}}}),
+            )
+            .await,
+        "mine",
+    );
+    stranger
+        .patch("a", json!({"metadata": {"labels": {"team": "x"}}}))
+        .await
+        .unwrap();
 
-    // B6, B7: what is filled in is not for others either, and since when the pod is not ready is changed by nobody.
+    // B6, B7: what is filled in is not for others either, and since when the pod is not ready is
+    // changed by nobody.
     let filled = json!({"containers": [{"name": "main", "statusContext": {"containerID": "x", "restartCount": 0}}]});
     denied(stranger.patch("a", json!({"spec": filled})).await, "mine");
     let since = |time: &str| json!({"metadata": {"annotations": {"crr.apps.kruise.io/unready-acquired": time}}});
-    owner.patch("a", since("2026-01-01T00:00:00Z")).await.unwrap();
-    for moved in [since("2025-01-01T00:00:00Z"), json!({"metadata": {"annotations": null}})] {
+    owner
+        .patch("a", since("2026-01-01T00:00:00Z"))
+        .await
+        .unwrap();
+    for moved in [
+        since("2025-01-01T00:00:00Z"),
+        json!({"metadata": {"annotations": null}}),
+    ] {
         let words = owner.patch("a", moved).await.expect_err("it is denied");
-        assert!(words.contains("unready-acquired of a request does not change"), "{words}");
+        assert!(
+            words.contains("unready-acquired of a request does not change"),
+            "{words}"
+        );
     }
     leashed.done().await;
 }
@@ -116,25 +190,62 @@ async fn to_pull_with_secrets_is_for_those_who_may_create_pods() {
     crds_are_there().await;
     let leashed = Leashed::new("leash-secrets").await;
     let world = &leashed.world;
-    let jobs = json!({"apiGroups": [GROUP], "resources": ["imagepulljobs"], "verbs": ["create", "patch"]});
+    let jobs =
+        json!({"apiGroups": [GROUP], "resources": ["imagepulljobs"], "verbs": ["create", "patch"]});
     let make = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]});
-    let stranger = Asked::of(&user(world, "stranger", json!([jobs])).await, world, "ImagePullJob");
-    let maker = Asked::of(&user(world, "maker", json!([jobs, make])).await, world, "ImagePullJob");
+    let stranger = Asked::of(
+        &user(world, "stranger", json!([jobs])).await,
+        world,
+        "ImagePullJob",
+    );
+    let maker = Asked::of(
+        &user(world, "maker", json!([jobs, make])).await,
+        world,
+        "ImagePullJob",
+    );
     let secret = json!({"image": "x", "pullSecrets": ["s"], "completionPolicy": {}});
     let denied = |answer: Result<(), String>| {
         let words = answer.expect_err("it is denied");
-        let expected = format!("spec.pullSecrets is for those who may create pods in the namespace {}; ", world.namespace);
-        assert!(words.contains(&expected) && words.contains(&format!("{}pull-jobs'", leashed.prefix)), "{words}");
+        let expected = format!(
+            "spec.pullSecrets is for those who may create pods in the namespace {}; ",
+            world.namespace
+        );
+        assert!(
+            words.contains(&expected) && words.contains(&format!("{}pull-jobs'", leashed.prefix)),
+            "{words}"
+        );
     };
-    comes_true("a job with secrets", async || maker.create("secret", &secret).await).await;
-    comes_true("a job without secrets", async || stranger.create("plain", &json!({"image": "x", "completionPolicy": {}})).await).await;
+    comes_true("a job with secrets", async || {
+        maker.create("secret", &secret).await
+    })
+    .await;
+    comes_true("a job without secrets", async || {
+        stranger
+            .create("plain", &json!({"image": "x", "completionPolicy": {}}))
+            .await
+    })
+    .await;
     eventually("the stranger to be denied by the leash", || async {
-        stranger.create("b", &secret).await.err().filter(|words| words.contains("may create pods"))
+        stranger
+            .create("b", &secret)
+            .await
+            .err()
+            .filter(|words| words.contains("may create pods"))
     })
     .await;
     denied(stranger.create("b", &secret).await);
-    denied(stranger.patch("secret", json!({"spec": {"parallelism": 2}})).await);
-    stranger.patch("secret", json!({"metadata": {"labels": {"team": "x"}}})).await.unwrap();
-    stranger.patch("plain", json!({"spec": {"parallelism": 2}})).await.unwrap();
+    denied(
+        stranger
+            .patch("secret", json!({"spec": {"parallelism": 2}}))
+            .await,
+    );
+    stranger
+        .patch("secret", json!({"metadata": {"labels": {"team": "x"}}}))
+        .await
+        .unwrap();
+    stranger
+        .patch("plain", json!({"spec": {"parallelism": 2}}))
+        .await
+        .unwrap();
     leashed.done().await;
 }

@@ -24,7 +24,9 @@ impl Leashed {
     pub async fn filling(&self) -> Filling {
         let mut filling = self.filling_of_images();
         for pod in ["running", "parked"] {
-            filling.words.insert(format!("uid {pod}"), self.uid(pod).await);
+            filling
+                .words
+                .insert(format!("uid {pod}"), self.uid(pod).await);
         }
         filling
     }
@@ -46,7 +48,13 @@ impl Leashed {
             ("ns", self.world.namespace.clone()),
             ("closed", closed(&self.world)),
         ];
-        Filling { words: words.into_iter().map(|(word, value)| (word.to_owned(), value)).collect(), made: BTreeMap::new() }
+        Filling {
+            words: words
+                .into_iter()
+                .map(|(word, value)| (word.to_owned(), value))
+                .collect(),
+            made: BTreeMap::new(),
+        }
     }
 }
 
@@ -55,9 +63,15 @@ async fn what_no_token_of_ours_can_write() {
     let leashed = Leashed::new("leash-forbids").await;
     leashed.pods_are_there().await;
     leashed.more_pods_are_there().await;
-    let (accounts, filling) = (Accounts::of(&leashed.world.namespace).await, leashed.filling().await);
+    let (accounts, filling) = (
+        Accounts::of(&leashed.world.namespace).await,
+        leashed.filling().await,
+    );
     let mut denied = 0;
-    for table in [include_str!("tables/pods.yaml"), include_str!("tables/pods-status.yaml")] {
+    for table in [
+        include_str!("tables/pods.yaml"),
+        include_str!("tables/pods-status.yaml"),
+    ] {
         denied += leashed.all_writes_of(table, &accounts, &filling).await;
     }
     println!("{denied} writes of pods and their statuses were denied");
@@ -72,9 +86,20 @@ async fn a_whole_pod_is_put(leashed: &Leashed) {
     running["apiVersion"] = json!("v1");
     running["kind"] = json!("Pod");
     running["spec"]["containers"][1]["image"] = json!(leashed.world.images.exit);
-    let path = format!("/api/v1/namespaces/{}/pods/running?dryRun=All", leashed.world.namespace);
-    let put = http::Request::put(path).header("content-type", "application/json").body(running.to_string().into_bytes()).unwrap();
-    let words = leashed.swaplet.request::<Value>(put).await.expect_err("it is denied").to_string();
+    let path = format!(
+        "/api/v1/namespaces/{}/pods/running?dryRun=All",
+        leashed.world.namespace
+    );
+    let put = http::Request::put(path)
+        .header("content-type", "application/json")
+        .body(running.to_string().into_bytes())
+        .unwrap();
+    let words = leashed
+        .swaplet
+        .request::<Value>(put)
+        .await
+        .expect_err("it is denied")
+        .to_string();
     assert!(words.contains(MAINS), "{words}");
 }
 
@@ -84,18 +109,33 @@ async fn what_no_token_of_ours_can_make_or_delete() {
     leashed.pods_are_there().await;
     leashed.more_pods_are_there().await;
     let warmers = warmers(&leashed);
-    let images = |count: usize| (0..count).map(|number| format!("any.example/{number}:v1").into()).collect::<Vec<Box<str>>>();
+    let images = |count: usize| {
+        (0..count)
+            .map(|number| format!("any.example/{number}:v1").into())
+            .collect::<Vec<Box<str>>>()
+    };
     let make = |shape, count| write::pod(&warmers, "node", shape, &images(count), 1);
     let mut filling = leashed.filling().await;
     filling.made = BTreeMap::from([
         ("in-place", make(Shape::InPlace, 1)),
         ("image-volumes", make(Shape::ImageVolumes, 2)),
-        ("impossible", make(Shape::ImpossibleCommand(System::Linux), 2)),
-        ("impossible-windows", make(Shape::ImpossibleCommand(System::Windows), 2)),
-        ("nine-images", make(Shape::ImpossibleCommand(System::Linux), 9)),
+        (
+            "impossible",
+            make(Shape::ImpossibleCommand(System::Linux), 2),
+        ),
+        (
+            "impossible-windows",
+            make(Shape::ImpossibleCommand(System::Windows), 2),
+        ),
+        (
+            "nine-images",
+            make(Shape::ImpossibleCommand(System::Linux), 9),
+        ),
     ]);
     let accounts = Accounts::of(&leashed.world.namespace).await;
-    let denied = leashed.all_writes_of(include_str!("tables/warmers.yaml"), &accounts, &filling).await;
+    let denied = leashed
+        .all_writes_of(include_str!("tables/warmers.yaml"), &accounts, &filling)
+        .await;
     println!("{denied} writes of warmer pods were denied");
     leashed.done().await;
 }
@@ -108,13 +148,21 @@ async fn what_no_token_of_ours_can_say_or_keep() {
     leashed.pods_are_there().await;
     let mut filling = leashed.filling().await;
     let ns = leashed.world.namespace.clone();
-    filling.words.insert("event".to_owned(), "theirs.1".to_owned());
+    filling
+        .words
+        .insert("event".to_owned(), "theirs.1".to_owned());
     let of = |kind: &str, api: &str, name: &str| json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": ns}});
     let mut verdicts = of("ConfigMap", "v1", "swaplet-node-verdicts");
     verdicts["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "swaplet"});
     let mut event = of("Event", "events.k8s.io/v1", "theirs.1");
     event["eventTime"] = json!("2026-01-01T00:00:00.000000Z");
-    for (field, value) in [("action", "a"), ("reason", "r"), ("reportingController", "c"), ("reportingInstance", "i"), ("type", "Normal")] {
+    for (field, value) in [
+        ("action", "a"),
+        ("reason", "r"),
+        ("reportingController", "c"),
+        ("reportingInstance", "i"),
+        ("type", "Normal"),
+    ] {
         event[field] = json!(value);
     }
     event["regarding"] = json!({"kind": "Pod", "name": "done", "namespace": ns});
@@ -128,18 +176,46 @@ async fn what_no_token_of_ours_can_say_or_keep() {
     asked["metadata"]["finalizers"] = json!(["theirs.example/f"]);
     let job = |name: &str| {
         let mut job = of("ImagePullJob", "apps.kruise.io/v1alpha1", name);
-        job["metadata"]["finalizers"] = json!(["apps.kruise.io/deletion-protection", "theirs.example/f"]);
+        job["metadata"]["finalizers"] =
+            json!(["apps.kruise.io/deletion-protection", "theirs.example/f"]);
         job["spec"] = json!({"image": "any.example/image:v1", "completionPolicy": {}});
         job
     };
     let lease = of("Lease", "coordination.k8s.io/v1", "theirs");
-    let objects =
-        json!([verdicts, of("ConfigMap", "v1", "settings"), lease, event, asked, request("completed"), job("leaving"), job("staying")]);
+    let objects = json!([
+        verdicts,
+        of("ConfigMap", "v1", "settings"),
+        lease,
+        event,
+        asked,
+        request("completed"),
+        job("leaving"),
+        job("staying")
+    ]);
     leashed.make(&objects).await;
     let done = r#"{"status": {"phase": "Completed"}}"#;
-    kubectl(&["patch", "containerrecreaterequest", "completed", "-n", &ns, "--subresource=status", "--type=merge", "-p", done]).await;
+    kubectl(&[
+        "patch",
+        "containerrecreaterequest",
+        "completed",
+        "-n",
+        &ns,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        done,
+    ])
+    .await;
 
-    kubectl(&["delete", "imagepulljob", "leaving", "-n", &ns, "--wait=false"]).await;
+    kubectl(&[
+        "delete",
+        "imagepulljob",
+        "leaving",
+        "-n",
+        &ns,
+        "--wait=false",
+    ])
+    .await;
 
     let accounts = Accounts::of(&ns).await;
     let mut denied = 0;
@@ -153,8 +229,22 @@ async fn what_no_token_of_ours_can_say_or_keep() {
         denied += leashed.all_writes_of(table, &accounts, &filling).await;
     }
     println!("{denied} writes of Events, requests and what swaplet keeps were denied");
-    for (kind, name) in [("containerrecreaterequest", "asked"), ("imagepulljob", "leaving"), ("imagepulljob", "staying")] {
-        kubectl(&["patch", kind, name, "-n", &ns, "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]).await;
+    for (kind, name) in [
+        ("containerrecreaterequest", "asked"),
+        ("imagepulljob", "leaving"),
+        ("imagepulljob", "staying"),
+    ] {
+        kubectl(&[
+            "patch",
+            kind,
+            name,
+            "-n",
+            &ns,
+            "--type=merge",
+            "-p",
+            r#"{"metadata": {"finalizers": null}}"#,
+        ])
+        .await;
     }
     leashed.done().await;
 }
@@ -163,21 +253,39 @@ impl Leashed {
     /// Makes objects, as the administrator.
     pub async fn make(&self, objects: &Value) {
         let file = self.world.kubeconfig.with_file_name("objects.json");
-        std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()).unwrap();
+        std::fs::write(
+            &file,
+            json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string(),
+        )
+        .unwrap();
         kubectl(&["create", "-f", file.to_str().unwrap()]).await;
     }
 
     /// One that swaplet has made, and one that looks like it and runs a program of its own.
     pub async fn warmers_are_there(&self) {
         let warmers = warmers(self);
-        let mut made = write::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
+        let mut made = write::pod(
+            &warmers,
+            "nowhere",
+            Shape::InPlace,
+            &["any.example/image:v1".into()],
+            1,
+        );
         made["spec"]["schedulerName"] = json!("nobody");
         made["metadata"]["name"] = json!("warmer");
         let mut like = made.clone();
         like["metadata"]["name"] = json!("like-a-warmer");
-        like["spec"]["containers"][0].as_object_mut().unwrap().remove("volumeMounts");
+        like["spec"]["containers"][0]
+            .as_object_mut()
+            .unwrap()
+            .remove("volumeMounts");
         let pods: Api<Pod> = Api::namespaced(self.swaplet.clone(), &self.world.namespace);
-        pods.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
+        pods.create(
+            &PostParams::default(),
+            &serde_json::from_value(made).unwrap(),
+        )
+        .await
+        .unwrap();
         self.world.create_pod(like).await;
     }
 }

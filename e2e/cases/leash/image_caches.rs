@@ -17,14 +17,30 @@ async fn of_image_caches_those_of_swaplet_can_be_made_and_none_be_changed_or_del
     let cache = json!({"apiVersion": "eci.alibabacloud.com/v1", "kind": "ImageCache",
         "metadata": {"name": name, "labels": {"swaplet.io/image-cache": "true"}},
         "spec": {"images": ["registry.example/app:v1"], "imageCacheSize": 20, "retentionDays": 7}});
-    let administrator: Api<DynamicObject> = Api::all_with(leashed.world.client.clone(), &resource());
-    administrator.create(&PostParams::default(), &serde_json::from_value(cache).unwrap()).await.unwrap();
+    let administrator: Api<DynamicObject> =
+        Api::all_with(leashed.world.client.clone(), &resource());
+    administrator
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(cache).unwrap(),
+        )
+        .await
+        .unwrap();
 
-    let (table, accounts) = (include_str!("tables/image-caches.yaml"), Accounts::of(&leashed.world.namespace).await);
-    let filling = Filling { words: [("cache".to_owned(), name.clone())].into(), made: [].into() };
+    let (table, accounts) = (
+        include_str!("tables/image-caches.yaml"),
+        Accounts::of(&leashed.world.namespace).await,
+    );
+    let filling = Filling {
+        words: [("cache".to_owned(), name.clone())].into(),
+        made: [].into(),
+    };
     leashed.table_is_on(table, &accounts, &filling).await;
     let denied = leashed.all_writes_of(table, &accounts, &filling).await;
     println!("{denied} writes of image caches were denied");
-    administrator.delete(&name, &DeleteParams::default()).await.unwrap();
+    administrator
+        .delete(&name, &DeleteParams::default())
+        .await
+        .unwrap();
     leashed.done().await;
 }

@@ -24,9 +24,19 @@ pub fn image(container: &str, image: &str) -> Value {
 
 /// The patch with what a pod with this uid is to say of its parked containers.
 pub fn parking(mut patch: Value, uid: &str, park: &str, images: &[(&str, &str)]) -> Value {
-    let images = images.iter().map(|(container, image)| ((*container).into(), (*image).into())).collect();
-    let parked = Parked { pod: uid.into(), name: "r".into(), request: "ru".into(), park: park.into(), images };
-    patch["metadata"] = json!({"annotations": {PARKED: parked.as_text()}, "labels": {PARKED: "true"}});
+    let images = images
+        .iter()
+        .map(|(container, image)| ((*container).into(), (*image).into()))
+        .collect();
+    let parked = Parked {
+        pod: uid.into(),
+        name: "r".into(),
+        request: "ru".into(),
+        park: park.into(),
+        images,
+    };
+    patch["metadata"] =
+        json!({"annotations": {PARKED: parked.as_text()}, "labels": {PARKED: "true"}});
     patch
 }
 
@@ -43,7 +53,10 @@ pub fn warmers(leashed: &Leashed) -> Warmers {
         park_image: leashed.world.images.park.as_str().into(),
         job: None,
         owner: None,
-        wishes: PodWishes { pull_secrets: vec!["secret".into()], ..PodWishes::default() },
+        wishes: PodWishes {
+            pull_secrets: vec!["secret".into()],
+            ..PodWishes::default()
+        },
         life_seconds: 600,
     }
 }
@@ -52,7 +65,10 @@ pub fn warmers(leashed: &Leashed) -> Warmers {
 async fn what_the_controller_writes() {
     let leashed = Leashed::new("leash-lets").await;
     leashed.pods_are_there().await;
-    let (exit, work) = (leashed.world.images.exit.as_str(), leashed.world.images.work.as_str());
+    let (exit, work) = (
+        leashed.world.images.exit.as_str(),
+        leashed.world.images.work.as_str(),
+    );
     let repository = work.rsplit_once(':').unwrap().0;
     let native = json!({"spec": {"initContainers": [{"name": "native", "image": format!("{work}@{DIGEST}")}]}});
     for (pod, patch) in [
@@ -61,38 +77,97 @@ async fn what_the_controller_writes() {
         ("unmarked", image("other", exit)),
         ("running", image("main", &format!("{work}@{DIGEST}"))),
         ("running", image("main", &format!("{repository}@{DIGEST}"))),
-        ("always", image("main", &format!("{repository}:latest@{DIGEST}"))),
+        (
+            "always",
+            image("main", &format!("{repository}:latest@{DIGEST}")),
+        ),
         ("plain", json!({})),
         ("done", native),
     ] {
-        leashed.patch(pod, "", &patch).await.unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
+        leashed
+            .patch(pod, "", &patch)
+            .await
+            .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
     }
-    for (pod, phase) in [("done", Phase::Succeeded), ("failed", Phase::Failed), ("ended", Phase::Succeeded)] {
-        let uid = leashed.world.api::<Pod>().get(pod).await.unwrap().metadata.uid.unwrap();
-        let patch = finish_patch(&uid, &Finish { phase, version: None, nudge: true }, time_of_day());
-        let written = leashed.patch(pod, "status", &patch).await.unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
+    for (pod, phase) in [
+        ("done", Phase::Succeeded),
+        ("failed", Phase::Failed),
+        ("ended", Phase::Succeeded),
+    ] {
+        let uid = leashed
+            .world
+            .api::<Pod>()
+            .get(pod)
+            .await
+            .unwrap()
+            .metadata
+            .uid
+            .unwrap();
+        let patch = finish_patch(
+            &uid,
+            &Finish {
+                phase,
+                version: None,
+                nudge: true,
+            },
+            time_of_day(),
+        );
+        let written = leashed
+            .patch(pod, "status", &patch)
+            .await
+            .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
         assert!(written.metadata.annotations.unwrap().contains_key(NUDGE));
     }
     for gate in ["True", "False"] {
         let gate = json!({"type": "KruisePodReady", "status": gate});
-        leashed.patch("gated", "status", &json!({"status": {"conditions": [gate]}})).await.unwrap();
+        leashed
+            .patch(
+                "gated",
+                "status",
+                &json!({"status": {"conditions": [gate]}}),
+            )
+            .await
+            .unwrap();
     }
-    let unready =
-        json!([{"type": "KruisePodReady", "status": "False"}, {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"}]);
-    leashed.patch("gated", "status", &json!({"status": {"conditions": unready}})).await.unwrap();
+    let unready = json!([{"type": "KruisePodReady", "status": "False"}, {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"}]);
+    leashed
+        .patch(
+            "gated",
+            "status",
+            &json!({"status": {"conditions": unready}}),
+        )
+        .await
+        .unwrap();
     containers_are_parked_and_brought_back(&leashed).await;
     names_of_docker_hub(&leashed).await;
     leashed.done().await;
 }
 
 async fn containers_are_parked_and_brought_back(leashed: &Leashed) {
-    let (work, park) = (leashed.world.images.work.as_str(), leashed.world.images.park.as_str());
+    let (work, park) = (
+        leashed.world.images.work.as_str(),
+        leashed.world.images.park.as_str(),
+    );
     let (running, parked) = (leashed.uid("running").await, leashed.uid("parked").await);
     let both = |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}, {"name": "log", "image": image}]}});
     for (pod, patch) in [
-        ("running", parking(image("main", park), &running, park, &[("main", work)])),
-        ("running", parking(both(park), &running, park, &[("main", work), ("log", work)])),
-        ("parked", parking(image("log", park), &parked, park, &[("main", work), ("log", work)])),
+        (
+            "running",
+            parking(image("main", park), &running, park, &[("main", work)]),
+        ),
+        (
+            "running",
+            parking(both(park), &running, park, &[("main", work), ("log", work)]),
+        ),
+        (
+            "parked",
+            parking(
+                image("log", park),
+                &parked,
+                park,
+                &[("main", work), ("log", work)],
+            ),
+        ),
         (
             "parked",
             parking(
@@ -105,41 +180,85 @@ async fn containers_are_parked_and_brought_back(leashed: &Leashed) {
         ("parked", brought_back(image("main", work))),
         ("parked", image("main", work)),
     ] {
-        leashed.patch(pod, "", &patch).await.unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
+        leashed
+            .patch(pod, "", &patch)
+            .await
+            .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
     }
 }
 
-/// Images of Docker Hub have two names, and imported ones have a digest of their own; what has only the look of it is another image.
+/// Images of Docker Hub have two names, and imported ones have a digest of their own; what has only
+/// the look of it is another image.
 async fn names_of_docker_hub(leashed: &Leashed) {
     let cases: [(&str, &str, &[&str], &[&str]); 4] = [
         (
             "busybox:1",
             "",
             &["docker.io/library/busybox:1"],
-            &["docker.io/busybox:2", "docker.io/other/busybox:1", "docker.io/library/busybox"],
+            &[
+                "docker.io/busybox:2",
+                "docker.io/other/busybox:1",
+                "docker.io/library/busybox",
+            ],
         ),
-        ("docker.io/me/work:1", DIGEST, &["me/work:1", DIGEST], &["work:1", "docker.io/library/me/work:1", "me.example/work:1"]),
-        ("host.example/work:1", "", &[], &["docker.io/host.example/work:1", "work:1", "example/work:1"]),
+        (
+            "docker.io/me/work:1",
+            DIGEST,
+            &["me/work:1", DIGEST],
+            &["work:1", "docker.io/library/me/work:1", "me.example/work:1"],
+        ),
+        (
+            "host.example/work:1",
+            "",
+            &[],
+            &["docker.io/host.example/work:1", "work:1", "example/work:1"],
+        ),
         (
             DIGEST,
             "docker-pullable://host.example/work@sha256:1",
             &[],
-            &["host.example/work@sha256:1", "host.example/work:1", "host.example/work:2"],
+            &[
+                "host.example/work@sha256:1",
+                "host.example/work:1",
+                "host.example/work:2",
+            ],
         ),
     ];
     for (number, (written, id, good, bad)) in cases.into_iter().enumerate() {
         let name = format!("hub-{number}");
-        leashed.is_there(pod(leashed, &name, "Always", json!([{"name": "main", "image": written}])), &[("main", None)], &[]).await;
+        leashed
+            .is_there(
+                pod(
+                    leashed,
+                    &name,
+                    "Always",
+                    json!([{"name": "main", "image": written}]),
+                ),
+                &[("main", None)],
+                &[],
+            )
+            .await;
         let statuses = Patch::Strategic(json!({"status": {"containerStatuses": [
             {"name": "main", "image": if written == DIGEST { "host.example/work:1" } else { written }, "imageID": id},
         ]}}));
-        leashed.world.api::<Pod>().patch_status(&name, &PatchParams::default(), &statuses).await.unwrap();
+        leashed
+            .world
+            .api::<Pod>()
+            .patch_status(&name, &PatchParams::default(), &statuses)
+            .await
+            .unwrap();
         for to in good {
-            leashed.patch(&name, "", &image("main", to)).await.unwrap_or_else(|error| panic!("{written} -> {to}: {error}"));
+            leashed
+                .patch(&name, "", &image("main", to))
+                .await
+                .unwrap_or_else(|error| panic!("{written} -> {to}: {error}"));
         }
         for to in bad {
             let answer = leashed.patch(&name, "", &image("main", to)).await;
-            assert!(answer.is_err_and(|words| words.contains("another spelling")), "{written} -> {to}");
+            assert!(
+                answer.is_err_and(|words| words.contains("another spelling")),
+                "{written} -> {to}"
+            );
         }
     }
 }
@@ -149,9 +268,21 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     let leashed = Leashed::new("leash-warms").await;
     let warmers = warmers(&leashed);
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    let mut made = write::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
+    let mut made = write::pod(
+        &warmers,
+        "nowhere",
+        Shape::InPlace,
+        &["any.example/image:v1".into()],
+        1,
+    );
     made["spec"]["schedulerName"] = json!("nobody");
-    let made = pods.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
+    let made = pods
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(made).unwrap(),
+        )
+        .await
+        .unwrap();
     let name = made.metadata.name.unwrap();
     let swap = json!({
         "metadata": {"annotations": {"swaplet.io/warm-image": "any.example/image:v2", "swaplet.io/warm-before": ""}},
@@ -159,37 +290,81 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     });
     leashed.patch(&name, "", &swap).await.unwrap();
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
-    for shape in [Shape::ImageVolumes, Shape::ImpossibleCommand(System::Linux), Shape::ImpossibleCommand(System::Windows)] {
-        let images: Vec<_> = (0..8).map(|number| format!("any.example/{number}:v1").into()).collect();
+    for shape in [
+        Shape::ImageVolumes,
+        Shape::ImpossibleCommand(System::Linux),
+        Shape::ImpossibleCommand(System::Windows),
+    ] {
+        let images: Vec<_> = (0..8)
+            .map(|number| format!("any.example/{number}:v1").into())
+            .collect();
         let made = write::pod(&warmers, "nowhere", shape, &images, 2);
-        pods.create(&dry_post(), &serde_json::from_value(made).unwrap()).await.unwrap();
+        pods.create(&dry_post(), &serde_json::from_value(made).unwrap())
+            .await
+            .unwrap();
     }
     leashed.done().await;
 }
 
-/// Expressions may cost so much and no more; one that costs more is an error, which denies. 100 containers with 40 variables each are
-/// more than a pod has.
+/// Expressions may cost so much and no more; one that costs more is an error, which denies. 100
+/// containers with 40 variables each are more than a pod has.
 #[tokio::test]
 async fn a_pod_with_a_hundred_containers() {
     let leashed = Leashed::new("leash-costs").await;
-    let variables: Vec<_> = (0..40).map(|number| json!({"name": format!("KRUISE_TERMINATE_{number}"), "value": "x".repeat(40)})).collect();
+    let variables: Vec<_> = (0..40)
+        .map(
+            |number| json!({"name": format!("KRUISE_TERMINATE_{number}"), "value": "x".repeat(40)}),
+        )
+        .collect();
     let container = |number: usize, marked: bool| {
-        let mut container = side(&leashed, &format!("container-with-a-long-name-{number}"), "true");
-        container["env"] = variables.iter().cloned().chain(marked.then(|| json!({"name": MARK, "value": "true"}))).collect();
+        let mut container = side(
+            &leashed,
+            &format!("container-with-a-long-name-{number}"),
+            "true",
+        );
+        container["env"] = variables
+            .iter()
+            .cloned()
+            .chain(marked.then(|| json!({"name": MARK, "value": "true"})))
+            .collect();
         container
     };
-    let names: Vec<_> = (0..100).map(|number| format!("container-with-a-long-name-{number}")).collect();
+    let names: Vec<_> = (0..100)
+        .map(|number| format!("container-with-a-long-name-{number}"))
+        .collect();
     let patch_to = |from: usize, to: &dyn Fn(usize) -> String| {
-        let containers: Vec<_> = (from..100).map(|number| json!({"name": names[number], "image": to(number)})).collect();
+        let containers: Vec<_> = (from..100)
+            .map(|number| json!({"name": names[number], "image": to(number)}))
+            .collect();
         json!({"spec": {"containers": containers}})
     };
-    let (exit, work) = (leashed.world.images.exit.clone(), leashed.world.images.work.clone());
-    for (name, sidecars_from, code) in [("half", 50, Some(0)), ("busy", 50, None), ("one-main", 1, Some(0))] {
-        let containers: Vec<_> = (0..100).map(|number| container(number, number >= sidecars_from)).collect();
-        let states: Vec<_> =
-            names.iter().enumerate().map(|(number, name)| (name.as_str(), code.filter(|_| number < sidecars_from))).collect();
-        leashed.is_there(pod(&leashed, name, "OnFailure", json!(containers)), &states, &[]).await;
-        let ended = leashed.patch(name, "", &patch_to(sidecars_from, &|_| exit.clone())).await;
+    let (exit, work) = (
+        leashed.world.images.exit.clone(),
+        leashed.world.images.work.clone(),
+    );
+    for (name, sidecars_from, code) in [
+        ("half", 50, Some(0)),
+        ("busy", 50, None),
+        ("one-main", 1, Some(0)),
+    ] {
+        let containers: Vec<_> = (0..100)
+            .map(|number| container(number, number >= sidecars_from))
+            .collect();
+        let states: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(number, name)| (name.as_str(), code.filter(|_| number < sidecars_from)))
+            .collect();
+        leashed
+            .is_there(
+                pod(&leashed, name, "OnFailure", json!(containers)),
+                &states,
+                &[],
+            )
+            .await;
+        let ended = leashed
+            .patch(name, "", &patch_to(sidecars_from, &|_| exit.clone()))
+            .await;
         let finish = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "SidecarTerminated", "status": "True"}]}});
         let finished = leashed.patch(name, "status", &finish).await;
         if code.is_some() {
@@ -198,23 +373,62 @@ async fn a_pod_with_a_hundred_containers() {
         } else {
             for answer in [ended, finished] {
                 let words = answer.expect_err("it is denied");
-                assert!(words.contains("main containers are done, and here these are not"), "{words}");
+                assert!(
+                    words.contains("main containers are done, and here these are not"),
+                    "{words}"
+                );
             }
         }
-        leashed.patch(name, "", &patch_to(0, &|_| format!("{work}@{DIGEST}"))).await.unwrap();
+        leashed
+            .patch(name, "", &patch_to(0, &|_| format!("{work}@{DIGEST}")))
+            .await
+            .unwrap();
         let (uid, park) = (leashed.uid(name).await, leashed.world.images.park.as_str());
-        let images: Vec<_> = names.iter().map(|name| (name.as_str(), work.as_str())).collect();
-        leashed.patch(name, "", &parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images)).await.unwrap();
-        let words = leashed.patch(name, "", &patch_to(0, &|number| format!("{work}{number}"))).await.expect_err("it is denied");
+        let images: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), work.as_str()))
+            .collect();
+        leashed
+            .patch(
+                name,
+                "",
+                &parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images),
+            )
+            .await
+            .unwrap();
+        let words = leashed
+            .patch(name, "", &patch_to(0, &|number| format!("{work}{number}")))
+            .await
+            .expect_err("it is denied");
         assert!(words.contains("neither an exit image"), "{words}");
     }
-    let (uid, park) = (leashed.uid("busy").await, leashed.world.images.park.as_str());
-    let images: Vec<_> = names.iter().map(|name| (name.as_str(), work.as_str())).collect();
-    let parked = Patch::Strategic(parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images));
-    leashed.world.api::<Pod>().patch("busy", &PatchParams::default(), &parked).await.unwrap();
-    leashed.patch("busy", "", &brought_back(patch_to(0, &|_| work.clone()))).await.unwrap();
+    let (uid, park) = (
+        leashed.uid("busy").await,
+        leashed.world.images.park.as_str(),
+    );
+    let images: Vec<_> = names
+        .iter()
+        .map(|name| (name.as_str(), work.as_str()))
+        .collect();
+    let parked = Patch::Strategic(parking(
+        patch_to(0, &|_| park.to_owned()),
+        &uid,
+        park,
+        &images,
+    ));
+    leashed
+        .world
+        .api::<Pod>()
+        .patch("busy", &PatchParams::default(), &parked)
+        .await
+        .unwrap();
+    leashed
+        .patch("busy", "", &brought_back(patch_to(0, &|_| work.clone())))
+        .await
+        .unwrap();
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    let all = serde_json::from_value(pod(&leashed, "made", "Never", json!([container(0, true)]))).unwrap();
+    let all = serde_json::from_value(pod(&leashed, "made", "Never", json!([container(0, true)])))
+        .unwrap();
     assert!(pods.create(&dry_post(), &all).await.is_err());
     leashed.done().await;
 }

@@ -12,18 +12,41 @@ use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::restart::{install_crd, restarts};
 use crate::world::{eventually, kubectl};
 
-/// A Job is ended by a swap, a pod by its phase, and a container is restarted, with a readiness gate: nothing of it is denied.
+/// A Job is ended by a swap, a pod by its phase, and a container is restarted, with a readiness
+/// gate: nothing of it is denied.
 #[tokio::test]
 async fn all_that_it_does_is_let_through() {
     install_crd().await;
     let leashed = Leashed::new("leash-lives").await;
     let world = &leashed.world;
     let controller = Controller::start_with(world, &["--restart", "--restart-without-leash"]).await;
-    world.create_job(job("job", spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
+    world
+        .create_job(job(
+            "job",
+            spec(
+                "Never",
+                vec![main_ok(world), sidecar(world, "log", EXITS_143)],
+            ),
+        ))
+        .await;
     let mut ignored = sidecar(world, "log", EXITS_143);
-    ignored["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));
-    world.create_pod(pod("by-phase", spec("OnFailure", vec![main_ok(world), ignored]))).await;
-    let mut restarted = spec("Always", vec![container(world, "app", EXITS_143), container(world, "log", EXITS_143)]);
+    ignored["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));
+    world
+        .create_pod(pod(
+            "by-phase",
+            spec("OnFailure", vec![main_ok(world), ignored]),
+        ))
+        .await;
+    let mut restarted = spec(
+        "Always",
+        vec![
+            container(world, "app", EXITS_143),
+            container(world, "log", EXITS_143),
+        ],
+    );
     restarted["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
     world.create_pod(pod("restarted", restarted)).await;
     let request = json!({
@@ -31,7 +54,10 @@ async fn all_that_it_does_is_let_through() {
         "metadata": {"name": "r", "namespace": world.namespace}, "spec": {"podName": "restarted", "containers": [{"name": "app"}], "strategy": {"unreadyGracePeriodSeconds": 1}},
     });
     let running = |pod: &k8s_openapi::api::core::v1::Pod| {
-        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+        let statuses = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.container_statuses.as_ref());
         statuses.is_some_and(|all| all.len() == 2 && all.iter().all(|status| status.ready))
     };
     world.pod_is("restarted", "running", running).await;
@@ -39,41 +65,99 @@ async fn all_that_it_does_is_let_through() {
     std::fs::write(&file, request.to_string()).unwrap();
     kubectl(&["create", "-f", file.to_str().unwrap()]).await;
 
-    world.pod_is("restarted", "restarted", |pod| restarts(pod, "app") == 1 && restarts(pod, "log") == 0).await;
+    world
+        .pod_is("restarted", "restarted", |pod| {
+            restarts(pod, "app") == 1 && restarts(pod, "log") == 0
+        })
+        .await;
     world.job_ends("job", "Complete").await;
     world.pod_ends("by-phase", "Succeeded").await;
-    assert!(written_in(&world.namespace).iter().any(crate::audit::Written::is_applied_finish), "the phase was not written");
+    assert!(
+        written_in(&world.namespace)
+            .iter()
+            .any(crate::audit::Written::is_applied_finish),
+        "the phase was not written"
+    );
     eventually("the request to be completed", || async {
-        let phase = kubectl(&["get", "-n", &world.namespace, "containerrecreaterequest", "r", "-o", "jsonpath={.status.phase}"]).await;
+        let phase = kubectl(&[
+            "get",
+            "-n",
+            &world.namespace,
+            "containerrecreaterequest",
+            "r",
+            "-o",
+            "jsonpath={.status.phase}",
+        ])
+        .await;
         (phase == "Completed").then_some(())
     })
     .await;
-    let sets_readiness = |write: &crate::audit::Written| write.subresource == "status" && write.pod == "restarted" && write.code == 200;
-    assert_eq!(written_in(&world.namespace).iter().filter(|write| sets_readiness(write)).count(), 2, "not ready, and ready again");
+    let sets_readiness = |write: &crate::audit::Written| {
+        write.subresource == "status" && write.pod == "restarted" && write.code == 200
+    };
+    assert_eq!(
+        written_in(&world.namespace)
+            .iter()
+            .filter(|write| sets_readiness(write))
+            .count(),
+        2,
+        "not ready, and ready again"
+    );
     drop(controller);
     let denied: Vec<_> = denied_in(&world.namespace);
     assert!(denied.is_empty(), "{denied:?}");
     leashed.done().await;
 }
 
-/// What the leash and the flags of the controller disagree about is told, once, and tried again so rarely that it costs nothing; the pod ends
-/// by its phase, and all others are served.
+/// What the leash and the flags of the controller disagree about is told, once, and tried again so
+/// rarely that it costs nothing; the pod ends by its phase, and all others are served.
 #[tokio::test]
 async fn what_is_denied_is_told_once_and_holds_up_nobody() {
     let leashed = Leashed::new("leash-denies").await;
     let world = &leashed.world;
     let unlisted = format!("{}-unlisted", world.images.work);
     push_work(unlisted.split('/').next().unwrap(), &unlisted).await;
-    let _controller = Controller::process(world, &["--exit-images", &unlisted], Why::NotByTheChart).await;
+    let _controller =
+        Controller::process(world, &["--exit-images", &unlisted], Why::NotByTheChart).await;
     let mut asks = sidecar(world, "log", EXITS_143);
-    asks["env"].as_array_mut().unwrap().push(json!({"name": WITH_IMAGE, "value": unlisted}));
-    world.create_pod(pod("denied", spec("Never", vec![main_ok(world), asks]))).await;
-    eventually("the denial to be told", || async { world.events_of("denied", 1).await.contains(&"WriteDenied".to_owned()).then_some(()) })
+    asks["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": WITH_IMAGE, "value": unlisted}));
+    world
+        .create_pod(pod("denied", spec("Never", vec![main_ok(world), asks])))
         .await;
-    let note = kubectl(&["get", "-n", &world.namespace, "events.events.k8s.io", "-o", "jsonpath={.items[*].note}"]).await;
-    assert!(note.contains(&format!("'{}pods'", leashed.prefix)) && note.contains(&unlisted), "{note}");
+    eventually("the denial to be told", || async {
+        world
+            .events_of("denied", 1)
+            .await
+            .contains(&"WriteDenied".to_owned())
+            .then_some(())
+    })
+    .await;
+    let note = kubectl(&[
+        "get",
+        "-n",
+        &world.namespace,
+        "events.events.k8s.io",
+        "-o",
+        "jsonpath={.items[*].note}",
+    ])
+    .await;
+    assert!(
+        note.contains(&format!("'{}pods'", leashed.prefix)) && note.contains(&unlisted),
+        "{note}"
+    );
     for name in ["one", "two", "three"] {
-        world.create_pod(pod(name, spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
+        world
+            .create_pod(pod(
+                name,
+                spec(
+                    "Never",
+                    vec![main_ok(world), sidecar(world, "log", EXITS_143)],
+                ),
+            ))
+            .await;
     }
     for name in ["one", "two", "three"] {
         world.pod_ends(name, "Succeeded").await;
@@ -82,14 +166,31 @@ async fn what_is_denied_is_told_once_and_holds_up_nobody() {
     world.pod_ends("denied", "Succeeded").await;
     let told = world.events_of("denied", 2).await;
     assert!(told.contains(&"PhaseWritten".to_owned()), "{told:?}");
-    assert_eq!(told.iter().filter(|reason| *reason == "WriteDenied").count(), 1, "{told:?}");
-    let (denied, tries) = (denied_in(&world.namespace), QUICK_DENIED_RETRIES as usize + 1);
-    assert!((tries..=tries + 1).contains(&denied.len()), "{tries} tries, and at most another one a minute later: {denied:?}");
+    assert_eq!(
+        told.iter()
+            .filter(|reason| *reason == "WriteDenied")
+            .count(),
+        1,
+        "{told:?}"
+    );
+    let (denied, tries) = (
+        denied_in(&world.namespace),
+        QUICK_DENIED_RETRIES as usize + 1,
+    );
+    assert!(
+        (tries..=tries + 1).contains(&denied.len()),
+        "{tries} tries, and at most another one a minute later: {denied:?}"
+    );
     leashed.done().await;
 }
 
 /// The pods of which a write of the controller was denied, each as often.
 fn denied_in(namespace: &str) -> Vec<String> {
-    let denied = written_in(namespace).into_iter().filter(|write| write.code == 403 || write.code == 422).map(|write| write.pod);
-    denied.filter(|pod| !PROBES.contains(&pod.as_str())).collect()
+    let denied = written_in(namespace)
+        .into_iter()
+        .filter(|write| write.code == 403 || write.code == 422)
+        .map(|write| write.pod);
+    denied
+        .filter(|pod| !PROBES.contains(&pod.as_str()))
+        .collect()
 }

@@ -22,15 +22,31 @@ async fn of_a_node_only_the_startup_taint_can_be_taken_away() {
         "spec": {"taints": [taint("mine"), taint("swaplet.io/warming")]},
     });
     let nodes: Api<Node> = Api::all(leashed.world.client.clone());
-    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    nodes
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(node).unwrap(),
+        )
+        .await
+        .unwrap();
     let fleet = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"fleet": "x"}}});
     let file = leashed.world.kubeconfig.with_file_name("fleet.json");
     std::fs::write(&file, fleet.to_string()).unwrap();
-    kubectl(&["apply", "--server-side", "--field-manager=fleet", "-f", file.to_str().unwrap()]).await;
+    kubectl(&[
+        "apply",
+        "--server-side",
+        "--field-manager=fleet",
+        "-f",
+        file.to_str().unwrap(),
+    ])
+    .await;
 
     let (table, accounts) = (include_str!("tables/nodes.yaml"), Accounts::of(&name).await);
     let words = [("node".to_owned(), name.clone())].into();
-    let filling = Filling { words, made: [].into() };
+    let filling = Filling {
+        words,
+        made: [].into(),
+    };
     leashed.table_is_on(table, &accounts, &filling).await;
     let denied = leashed.all_writes_of(table, &accounts, &filling).await;
     println!("{denied} writes of nodes were denied");

@@ -1,4 +1,5 @@
-//! `deploy/leash-parked.yaml`: nobody but swaplet writes what pods say of parked containers, and everybody else works on as before.
+//! `deploy/leash-parked.yaml`: nobody but swaplet writes what pods say of parked containers, and
+//! everybody else works on as before.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -17,14 +18,24 @@ use crate::world::{eventually, kubectl};
 async fn install(leashed: &Leashed) {
     let namespace = &leashed.world.namespace;
     let text = include_str!("../../../deploy/leash-parked.yaml")
-        .replace("system:serviceaccount:swaplet:swaplet", &format!("system:serviceaccount:{namespace}:swaplet"))
+        .replace(
+            "system:serviceaccount:swaplet:swaplet",
+            &format!("system:serviceaccount:{namespace}:swaplet"),
+        )
         .replace("swaplet-leash-", &leashed.prefix);
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    for object in objects.iter_mut().filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding") {
+    for object in objects
+        .iter_mut()
+        .filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding")
+    {
         object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}});
     }
     let file = leashed.world.kubeconfig.with_file_name("leash-parked.json");
-    std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()).unwrap();
+    std::fs::write(
+        &file,
+        json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string(),
+    )
+    .unwrap();
     kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
 }
 
@@ -37,31 +48,57 @@ impl Neighbour {
     }
 
     async fn patch(&self, name: &str, subresource: &str, patch: &Value) -> Result<(), String> {
-        let (params, patch) = (PatchParams { dry_run: true, ..PatchParams::default() }, Patch::Strategic(patch));
+        let (params, patch) = (
+            PatchParams {
+                dry_run: true,
+                ..PatchParams::default()
+            },
+            Patch::Strategic(patch),
+        );
         let patched = match subresource {
             "" => self.pods().patch(name, &params, &patch).await,
-            subresource => self.pods().patch_subresource(subresource, name, &params, &patch).await,
+            subresource => {
+                self.pods()
+                    .patch_subresource(subresource, name, &params, &patch)
+                    .await
+            }
         };
         patched.map(drop).map_err(|error| error.to_string())
     }
 
     async fn create(&self, object: Value) -> Result<(), String> {
-        self.pods().create(&dry_post(), &serde_json::from_value(object).unwrap()).await.map(drop).map_err(|error| error.to_string())
+        self.pods()
+            .create(&dry_post(), &serde_json::from_value(object).unwrap())
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     async fn bind(&self, name: &str, metadata: Value, dry_run: bool) -> Result<(), String> {
         let mut binding = json!({"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "nowhere"}});
         binding["metadata"] = metadata;
         let requests = Request::new(Pod::url_path(&(), Some(&self.1)));
-        let params = PostParams { dry_run, ..PostParams::default() };
-        let request = requests.create_subresource("binding", name, &params, binding.to_string().into_bytes()).unwrap();
-        self.0.request::<Value>(request).await.map(drop).map_err(|error| error.to_string())
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
+        let request = requests
+            .create_subresource("binding", name, &params, binding.to_string().into_bytes())
+            .unwrap();
+        self.0
+            .request::<Value>(request)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }
 
 fn denied(answer: Result<(), String>, words: &str, what: &str) {
     let said = answer.expect_err(what);
-    assert!(said.contains(words) && said.contains("parked'"), "{what}: {said}");
+    assert!(
+        said.contains(words) && said.contains("parked'"),
+        "{what}: {said}"
+    );
 }
 
 const SWAPLETS: &str = "swaplet's to write, and nobody else's";
@@ -72,22 +109,46 @@ async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
     let world = &leashed.world;
     let (work, park) = (world.images.work.as_str(), world.images.park.as_str());
     for name in ["free", "parked", "back"] {
-        leashed.is_there(pod(&leashed, name, "Always", json!([main(&leashed)])), &[("main", None)], &[]).await;
+        leashed
+            .is_there(
+                pod(&leashed, name, "Always", json!([main(&leashed)])),
+                &[("main", None)],
+                &[],
+            )
+            .await;
     }
     for (name, now) in [("parked", park), ("back", work)] {
-        let marked = parking(image("main", now), &leashed.uid(name).await, park, &[("main", work)]);
-        world.api::<Pod>().patch(name, &PatchParams::default(), &Patch::Strategic(marked)).await.unwrap();
+        let marked = parking(
+            image("main", now),
+            &leashed.uid(name).await,
+            park,
+            &[("main", work)],
+        );
+        world
+            .api::<Pod>()
+            .patch(name, &PatchParams::default(), &Patch::Strategic(marked))
+            .await
+            .unwrap();
     }
     install(&leashed).await;
     let administrator = Neighbour(world.client.clone(), world.namespace.clone());
     let mark = |text: &str| json!({"metadata": {"labels": {PARKED: "true"}, "annotations": {PARKED: text}}});
-    eventually("the policy to hold", || async { administrator.patch("free", "", &mark("x")).await.err() }).await;
+    eventually("the policy to hold", || async {
+        administrator.patch("free", "", &mark("x")).await.err()
+    })
+    .await;
 
     let rules = json!([
         {"apiGroups": [""], "resources": ["pods", "pods/status", "pods/binding"], "verbs": ["get", "patch", "update", "create"]},
     ]);
-    let of_tenant = Neighbour(tenant(world, "tenant", rules).await, world.namespace.clone());
-    eventually("the rights of the tenant", || async { of_tenant.patch("free", "", &json!({})).await.ok() }).await;
+    let of_tenant = Neighbour(
+        tenant(world, "tenant", rules).await,
+        world.namespace.clone(),
+    );
+    eventually("the rights of the tenant", || async {
+        of_tenant.patch("free", "", &json!({})).await.ok()
+    })
+    .await;
     let label = |value: Value| json!({"metadata": {"labels": {PARKED: value}}});
     let annotation = |value: Value| json!({"metadata": {"annotations": {PARKED: value}}});
     for who in [&administrator, &of_tenant] {
@@ -102,10 +163,22 @@ async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
                 ("parked", label(json!("false"))),
                 ("back", annotation(json!("x"))),
             ] {
-                denied(who.patch(name, subresource, &patch).await, SWAPLETS, &format!("{name} {subresource} {patch}"));
+                denied(
+                    who.patch(name, subresource, &patch).await,
+                    SWAPLETS,
+                    &format!("{name} {subresource} {patch}"),
+                );
             }
-            for patch in [label(json!(null)), annotation(json!(null)), brought_back(json!({}))] {
-                denied(who.patch("parked", subresource, &patch).await, "main had, which has the park image", &patch.to_string());
+            for patch in [
+                label(json!(null)),
+                annotation(json!(null)),
+                brought_back(json!({})),
+            ] {
+                denied(
+                    who.patch("parked", subresource, &patch).await,
+                    "main had, which has the park image",
+                    &patch.to_string(),
+                );
                 who.patch("back", subresource, &patch).await.unwrap();
             }
             // What has nothing to do with it.
@@ -114,64 +187,165 @@ async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
                     json!({"metadata": {"labels": {"team": "x"}, "annotations": {"a": "b"}}}),
                     json!({"status": {"message": "x", "conditions": [{"type": "example.com/x", "status": "True"}]}}),
                 ] {
-                    who.patch(name, subresource, &patch).await.unwrap_or_else(|error| panic!("{name} {subresource} {patch}: {error}"));
+                    who.patch(name, subresource, &patch)
+                        .await
+                        .unwrap_or_else(|error| panic!("{name} {subresource} {patch}: {error}"));
                 }
             }
         }
-        who.patch("parked", "", &image("main", "r.example/mine:2")).await.unwrap();
-        who.patch("parked", "", &brought_back(image("main", "r.example/mine:2"))).await.unwrap();
+        who.patch("parked", "", &image("main", "r.example/mine:2"))
+            .await
+            .unwrap();
+        who.patch(
+            "parked",
+            "",
+            &brought_back(image("main", "r.example/mine:2")),
+        )
+        .await
+        .unwrap();
         let new = |name: &str, metadata: Value| {
             let mut object = pod(&leashed, name, "Always", json!([main(&leashed)]));
             object["metadata"]["labels"] = metadata["labels"].clone();
             object["metadata"]["annotations"] = metadata["annotations"].clone();
             object
         };
-        who.create(new("new", json!({"labels": {"a": "b"}, "annotations": {"a": "b"}}))).await.unwrap();
+        who.create(new(
+            "new",
+            json!({"labels": {"a": "b"}, "annotations": {"a": "b"}}),
+        ))
+        .await
+        .unwrap();
         for metadata in [mark("x"), label(json!("true")), annotation(json!("x"))] {
-            denied(who.create(new("new", metadata["metadata"].clone())).await, SWAPLETS, &metadata.to_string());
+            denied(
+                who.create(new("new", metadata["metadata"].clone())).await,
+                SWAPLETS,
+                &metadata.to_string(),
+            );
         }
-        denied(who.bind("free", json!({"name": "free", "annotations": {PARKED: "x"}}), true).await, SWAPLETS, "a binding");
-        let bound = who.bind("free", json!({"name": "free", "annotations": {"a": "b"}}), true).await;
-        assert!(!bound.as_ref().is_err_and(|words| words.contains("parked")), "{bound:?}");
+        denied(
+            who.bind(
+                "free",
+                json!({"name": "free", "annotations": {PARKED: "x"}}),
+                true,
+            )
+            .await,
+            SWAPLETS,
+            "a binding",
+        );
+        let bound = who
+            .bind(
+                "free",
+                json!({"name": "free", "annotations": {"a": "b"}}),
+                true,
+            )
+            .await;
+        assert!(
+            !bound.as_ref().is_err_and(|words| words.contains("parked")),
+            "{bound:?}"
+        );
     }
     // swaplet itself parks, and brings back.
     let free = leashed.uid("free").await;
-    leashed.patch("free", "", &parking(image("main", park), &free, park, &[("main", work)])).await.unwrap();
-    leashed.patch("parked", "", &brought_back(image("main", work))).await.unwrap();
+    leashed
+        .patch(
+            "free",
+            "",
+            &parking(image("main", park), &free, park, &[("main", work)]),
+        )
+        .await
+        .unwrap();
+    leashed
+        .patch("parked", "", &brought_back(image("main", work)))
+        .await
+        .unwrap();
 
     // Parked pods can be deleted, by anybody who may.
-    kubectl(&["delete", "pod", "-n", &world.namespace, "parked", "--grace-period=0", "--force"]).await;
-    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+    kubectl(&[
+        "delete",
+        "pod",
+        "-n",
+        &world.namespace,
+        "parked",
+        "--grace-period=0",
+        "--force",
+    ])
+    .await;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
         kubectl(&["delete", kind, &format!("{}parked", leashed.prefix)]).await;
     }
     leashed.done().await;
 }
 
-/// A node's kubelet goes on with a pod that is parked: it starts the container, and tells so through pods/status.
+/// A node's kubelet goes on with a pod that is parked: it starts the container, and tells so
+/// through pods/status.
 #[tokio::test]
 async fn v1_a_kubelet_tells_of_a_parked_pod() {
     let leashed = Leashed::new("leash-parked-kubelet").await;
     install(&leashed).await;
     let world = &leashed.world;
     let nodes: Api<Node> = Api::all(world.client.clone());
-    assert!(!nodes.list(&Default::default()).await.unwrap().items.is_empty());
+    assert!(
+        !nodes
+            .list(&Default::default())
+            .await
+            .unwrap()
+            .items
+            .is_empty()
+    );
     let mut object = pod(&leashed, "p", "Always", json!([main(&leashed)]));
-    object["spec"].as_object_mut().unwrap().remove("schedulerName");
+    object["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("schedulerName");
     object["spec"]["containers"][0]["command"] = json!(["/bin/sh", "-c", "sleep 1000"]);
     world.create_pod(object).await;
     let runs = |pod: &Pod, count: i32| {
-        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-        statuses.is_some_and(|all| all[0].restart_count == count && all[0].state.as_ref().is_some_and(|state| state.running.is_some()))
+        let statuses = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.container_statuses.as_ref());
+        statuses.is_some_and(|all| {
+            all[0].restart_count == count
+                && all[0]
+                    .state
+                    .as_ref()
+                    .is_some_and(|state| state.running.is_some())
+        })
     };
     world.pod_is("p", "running", |pod| runs(pod, 0)).await;
     let (work, park) = (world.images.work.as_str(), world.images.park.as_str());
-    let patch = parking(image("main", park), &leashed.uid("p").await, park, &[("main", work)]);
+    let patch = parking(
+        image("main", park),
+        &leashed.uid("p").await,
+        park,
+        &[("main", work)],
+    );
     let swaplet: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &world.namespace);
-    swaplet.patch("p", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
-    world.pod_is("p", "parked, as its kubelet tells", |pod| runs(pod, 1)).await;
-    swaplet.patch("p", &PatchParams::default(), &Patch::Strategic(brought_back(image("main", work)))).await.unwrap();
-    world.pod_is("p", "back, as its kubelet tells", |pod| runs(pod, 2)).await;
-    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+    swaplet
+        .patch("p", &PatchParams::default(), &Patch::Strategic(patch))
+        .await
+        .unwrap();
+    world
+        .pod_is("p", "parked, as its kubelet tells", |pod| runs(pod, 1))
+        .await;
+    swaplet
+        .patch(
+            "p",
+            &PatchParams::default(),
+            &Patch::Strategic(brought_back(image("main", work))),
+        )
+        .await
+        .unwrap();
+    world
+        .pod_is("p", "back, as its kubelet tells", |pod| runs(pod, 2))
+        .await;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
         kubectl(&["delete", kind, &format!("{}parked", leashed.prefix)]).await;
     }
     leashed.done().await;

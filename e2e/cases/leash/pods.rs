@@ -1,4 +1,5 @@
-//! Pods that no scheduler looks at: what their containers have come to is written, so that every state can be had at once.
+//! Pods that no scheduler looks at: what their containers have come to is written, so that every
+//! state can be had at once.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -56,56 +57,148 @@ fn status(leashed: &Leashed, name: &str, code: Option<i32>) -> Value {
 
 impl Leashed {
     /// A pod with containers that have come to this.
-    pub async fn is_there(&self, pod: Value, containers: &[(&str, Option<i32>)], init: &[(&str, Option<i32>)]) {
+    pub async fn is_there(
+        &self,
+        pod: Value,
+        containers: &[(&str, Option<i32>)],
+        init: &[(&str, Option<i32>)],
+    ) {
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
         self.world.create_pod(pod).await;
-        let all = |of: &[(&str, Option<i32>)]| of.iter().map(|(name, code)| status(self, name, *code)).collect::<Vec<_>>();
+        let all = |of: &[(&str, Option<i32>)]| {
+            of.iter()
+                .map(|(name, code)| status(self, name, *code))
+                .collect::<Vec<_>>()
+        };
         let status = json!({
             "phase": "Running", "containerStatuses": all(containers), "initContainerStatuses": all(init),
             "conditions": [{"type": "Ready", "status": "False"}],
         });
         let patch = Patch::Merge(json!({"status": status}));
-        self.world.api::<Pod>().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
+        self.world
+            .api::<Pod>()
+            .patch_status(&name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn uid(&self, pod: &str) -> String {
-        self.world.api::<Pod>().get(pod).await.unwrap().metadata.uid.unwrap()
+        self.world
+            .api::<Pod>()
+            .get(pod)
+            .await
+            .unwrap()
+            .metadata
+            .uid
+            .unwrap()
     }
 
     /// Every pod that the forbidden and the legal writes are about.
     pub async fn pods_are_there(&self) {
         let both = json!([main(self), side(self, "log", "true")]);
-        self.is_there(pod(self, "running", "OnFailure", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        self.is_there(
+            pod(self, "running", "OnFailure", both.clone()),
+            &[("main", None), ("log", None)],
+            &[],
+        )
+        .await;
         let mut done = pod(self, "done", "OnFailure", both.clone());
         let image = &self.world.images.work;
-        done["spec"]["initContainers"] =
-            json!([{"name": "prepare", "image": image}, {"name": "native", "image": image, "restartPolicy": "Always"}]);
-        self.is_there(done, &[("main", Some(0)), ("log", None)], &[("prepare", Some(0)), ("native", None)]).await;
-        self.is_there(pod(self, "crashed", "OnFailure", both.clone()), &[("main", Some(1)), ("log", None)], &[]).await;
-        self.is_there(pod(self, "failed", "Never", both.clone()), &[("main", Some(1)), ("log", None)], &[]).await;
-        self.is_there(pod(self, "always", "Always", both.clone()), &[("main", Some(0)), ("log", None)], &[]).await;
-        self.is_there(pod(self, "unreported", "Never", both.clone()), &[("log", None)], &[]).await;
+        done["spec"]["initContainers"] = json!([{"name": "prepare", "image": image}, {"name": "native", "image": image, "restartPolicy": "Always"}]);
+        self.is_there(
+            done,
+            &[("main", Some(0)), ("log", None)],
+            &[("prepare", Some(0)), ("native", None)],
+        )
+        .await;
+        self.is_there(
+            pod(self, "crashed", "OnFailure", both.clone()),
+            &[("main", Some(1)), ("log", None)],
+            &[],
+        )
+        .await;
+        self.is_there(
+            pod(self, "failed", "Never", both.clone()),
+            &[("main", Some(1)), ("log", None)],
+            &[],
+        )
+        .await;
+        self.is_there(
+            pod(self, "always", "Always", both.clone()),
+            &[("main", Some(0)), ("log", None)],
+            &[],
+        )
+        .await;
+        self.is_there(
+            pod(self, "unreported", "Never", both.clone()),
+            &[("log", None)],
+            &[],
+        )
+        .await;
         let all = json!([side(self, "one", "true"), side(self, "two", "TRUE")]);
-        self.is_there(pod(self, "sidecars", "Never", all), &[("one", Some(0)), ("two", None)], &[]).await;
-        let not = json!([main(self), side(self, "log", "false"), side(self, "other", "true")]);
+        self.is_there(
+            pod(self, "sidecars", "Never", all),
+            &[("one", Some(0)), ("two", None)],
+            &[],
+        )
+        .await;
+        let not = json!([
+            main(self),
+            side(self, "log", "false"),
+            side(self, "other", "true")
+        ]);
         let states = [("main", Some(0)), ("log", Some(0)), ("other", None)];
-        self.is_there(pod(self, "unmarked", "Never", not), &states, &[]).await;
+        self.is_there(pod(self, "unmarked", "Never", not), &states, &[])
+            .await;
         let mut from = side(self, "log", "");
-        from["env"][0] = json!({"name": MARK, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
+        from["env"][0] =
+            json!({"name": MARK, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}});
         let states = [("main", Some(0)), ("log", None)];
-        self.is_there(pod(self, "by-reference", "Never", json!([main(self), from])), &states, &[]).await;
+        self.is_there(
+            pod(self, "by-reference", "Never", json!([main(self), from])),
+            &states,
+            &[],
+        )
+        .await;
         let mut gated = pod(self, "gated", "Always", json!([main(self)]));
         gated["spec"]["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
         self.is_there(gated, &[("main", None)], &[]).await;
         for name in ["parked", "noted"] {
-            self.is_there(pod(self, name, "OnFailure", both.clone()), &[("main", None), ("log", None)], &[]).await;
-            let of = if name == "parked" { self.uid(name).await } else { "another".to_owned() };
-            let patch = parking(image_of("main", &self.world.images.park), &of, &self.world.images.park, &[("main", image)]);
-            self.world.api::<Pod>().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+            self.is_there(
+                pod(self, name, "OnFailure", both.clone()),
+                &[("main", None), ("log", None)],
+                &[],
+            )
+            .await;
+            let of = if name == "parked" {
+                self.uid(name).await
+            } else {
+                "another".to_owned()
+            };
+            let patch = parking(
+                image_of("main", &self.world.images.park),
+                &of,
+                &self.world.images.park,
+                &[("main", image)],
+            );
+            self.world
+                .api::<Pod>()
+                .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+                .await
+                .unwrap();
         }
-        self.is_there(pod(self, "ended", "Never", both), &[("main", Some(0)), ("log", Some(0))], &[]).await;
+        self.is_there(
+            pod(self, "ended", "Never", both),
+            &[("main", Some(0)), ("log", Some(0))],
+            &[],
+        )
+        .await;
         let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
-        self.world.api::<Pod>().patch_status("ended", &PatchParams::default(), &patch).await.unwrap();
+        self.world
+            .api::<Pod>()
+            .patch_status("ended", &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
     /// Those that the tables are about besides.
     pub async fn more_pods_are_there(&self) {
@@ -113,38 +206,91 @@ impl Leashed {
         let both = json!([main(self), side(self, "log", "true")]);
         let pods = self.world.api::<Pod>();
         let change = async |name: &str, patch: Value| {
-            pods.patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+            pods.patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+                .await
+                .unwrap();
         };
         // Somebody has changed the image, and the node still reports the one before.
-        self.is_there(pod(self, "updated", "Always", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        self.is_there(
+            pod(self, "updated", "Always", both.clone()),
+            &[("main", None), ("log", None)],
+            &[],
+        )
+        .await;
         change("updated", image_of("main", &image.replace(":v1", ":v2"))).await;
         // It was parked, and somebody has given it an image.
-        self.is_there(pod(self, "given", "Always", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        self.is_there(
+            pod(self, "given", "Always", both.clone()),
+            &[("main", None), ("log", None)],
+            &[],
+        )
+        .await;
         let given = image_of("main", &image.replace(":v1", ":v2"));
-        change("given", parking(given, &self.uid("given").await, park, &[("main", image)])).await;
+        change(
+            "given",
+            parking(given, &self.uid("given").await, park, &[("main", image)]),
+        )
+        .await;
         // The main is in the park image, which has ended with 0.
         for name in ["parked-done", "unnoted-done"] {
-            self.is_there(pod(self, name, "OnFailure", both.clone()), &[("main", Some(0)), ("log", None)], &[]).await;
+            self.is_there(
+                pod(self, name, "OnFailure", both.clone()),
+                &[("main", Some(0)), ("log", None)],
+                &[],
+            )
+            .await;
         }
-        change("parked-done", parking(image_of("main", park), &self.uid("parked-done").await, park, &[("main", image)])).await;
+        change(
+            "parked-done",
+            parking(
+                image_of("main", park),
+                &self.uid("parked-done").await,
+                park,
+                &[("main", image)],
+            ),
+        )
+        .await;
         change("unnoted-done", image_of("main", park)).await;
         // The node knows its image by another tag.
-        self.is_there(pod(self, "retagged", "Always", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        self.is_there(
+            pod(self, "retagged", "Always", both.clone()),
+            &[("main", None), ("log", None)],
+            &[],
+        )
+        .await;
         let mut other_tag = status(self, "main", None);
         other_tag["image"] = json!(image.replace(":v1", ":another"));
         self.is_reported("retagged", other_tag).await;
-        self.is_there(pod(self, "hub", "Always", json!([{"name": "main", "image": "busybox:1"}])), &[("main", None)], &[]).await;
+        self.is_there(
+            pod(
+                self,
+                "hub",
+                "Always",
+                json!([{"name": "main", "image": "busybox:1"}]),
+            ),
+            &[("main", None)],
+            &[],
+        )
+        .await;
         let mut of_hub = status(self, "main", None);
         of_hub["image"] = json!("docker.io/library/busybox:1");
         of_hub["imageID"] = json!("");
         self.is_reported("hub", of_hub).await;
-        // An alias that swaplet has written, and one that somebody else has; the node knows the image by another repository.
+        // An alias that swaplet has written, and one that somebody else has; the node knows the
+        // image by another repository.
         self.aliases_are_there().await;
         let mut applied = pod(self, "applied", "Always", json!([main(self)]));
         applied["metadata"]["labels"]["team"] = json!("a");
         self.is_there(applied, &[("main", None)], &[]).await;
-        let gitops = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "a"}}});
-        pods.patch("applied", &PatchParams::apply("gitops").force(), &Patch::Apply(gitops)).await.unwrap();
+        let gitops =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "a"}}});
+        pods.patch(
+            "applied",
+            &PatchParams::apply("gitops").force(),
+            &Patch::Apply(gitops),
+        )
+        .await
+        .unwrap();
         self.warmers_are_there().await;
         let mut elsewhere = pod(self, "done", "OnFailure", both);
         elsewhere["metadata"]["namespace"] = json!(closed(&self.world));
@@ -158,21 +304,55 @@ impl Leashed {
         for (name, before, alias, waits) in [
             ("pinned", image.as_str(), format!("{image}@{DIGEST}"), true),
             ("pinned-runs", image, format!("{image}@{DIGEST}"), false),
-            ("pinned-latest", tagless, format!("{tagless}:latest@{DIGEST}"), true),
-            ("pinned-bare", &format!("{tagless}@{DIGEST}"), format!("{tagless}:v1@{DIGEST}"), false),
+            (
+                "pinned-latest",
+                tagless,
+                format!("{tagless}:latest@{DIGEST}"),
+                true,
+            ),
+            (
+                "pinned-bare",
+                &format!("{tagless}@{DIGEST}"),
+                format!("{tagless}:v1@{DIGEST}"),
+                false,
+            ),
             ("pinned-by-user", image, format!("{image}@{DIGEST}"), true),
         ] {
-            self.is_there(pod(self, name, "Always", json!([{"name": "main", "image": before}])), &[("main", None)], &[]).await;
-            let (pods, manager) = if name == "pinned-by-user" { (&self.world.api::<Pod>(), "kubectl") } else { (&swaplet, "swaplet") };
-            let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
-            pods.patch(name, &params, &Patch::Strategic(image_of("main", &alias))).await.unwrap();
+            self.is_there(
+                pod(
+                    self,
+                    name,
+                    "Always",
+                    json!([{"name": "main", "image": before}]),
+                ),
+                &[("main", None)],
+                &[],
+            )
+            .await;
+            let (pods, manager) = if name == "pinned-by-user" {
+                (&self.world.api::<Pod>(), "kubectl")
+            } else {
+                (&swaplet, "swaplet")
+            };
+            let params = PatchParams {
+                field_manager: Some(manager.to_owned()),
+                ..PatchParams::default()
+            };
+            pods.patch(name, &params, &Patch::Strategic(image_of("main", &alias)))
+                .await
+                .unwrap();
             let mut container = status(self, "main", None);
             if waits {
                 container["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
             }
             self.is_reported(name, container).await;
         }
-        self.is_there(pod(self, "renamed", "Always", json!([main(self)])), &[("main", None)], &[]).await;
+        self.is_there(
+            pod(self, "renamed", "Always", json!([main(self)])),
+            &[("main", None)],
+            &[],
+        )
+        .await;
         let mut renamed = status(self, "main", None);
         renamed["imageID"] = json!(format!("import.example/work@{DIGEST}"));
         self.is_reported("renamed", renamed).await;
@@ -180,6 +360,10 @@ impl Leashed {
 
     async fn is_reported(&self, pod: &str, container: Value) {
         let patch = Patch::Merge(json!({"status": {"containerStatuses": [container]}}));
-        self.world.api::<Pod>().patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
+        self.world
+            .api::<Pod>()
+            .patch_status(pod, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 }

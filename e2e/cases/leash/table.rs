@@ -1,5 +1,5 @@
-//! The tables of writes (`tables/`): what is let through, and beside each such write the changes by which it is denied. So no policy can
-//! be right by denying everything.
+//! The tables of writes (`tables/`): what is let through, and beside each such write the changes by
+//! which it is denied. So no policy can be right by denying everything.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,10 @@ pub struct Accounts {
 
 impl Accounts {
     pub async fn of(namespace: &str) -> Self {
-        Self { controller: account(namespace, "swaplet").await, warm: account(namespace, "swaplet-warm").await }
+        Self {
+            controller: account(namespace, "swaplet").await,
+            warm: account(namespace, "swaplet-warm").await,
+        }
     }
 }
 
@@ -76,7 +79,9 @@ async fn account(namespace: &str, name: &str) -> Client {
         info.impersonate = Some(format!("system:serviceaccount:{namespace}:{name}"));
         info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
     }
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap();
     Client::try_from(config).unwrap()
 }
 
@@ -88,17 +93,33 @@ pub struct Filling {
 
 impl Filling {
     fn fill(&self, text: &str) -> String {
-        self.words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(&format!("<{word}>"), value))
+        self.words
+            .iter()
+            .fold(text.to_owned(), |text, (word, value)| {
+                text.replace(&format!("<{word}>"), value)
+            })
     }
 
     fn body(&self, with: Option<&Value>, made: Option<&str>) -> Option<Value> {
-        with.cloned().or_else(|| Some(self.made.get(made?).unwrap_or_else(|| panic!("{made:?} is not made")).clone()))
+        with.cloned().or_else(|| {
+            Some(
+                self.made
+                    .get(made?)
+                    .unwrap_or_else(|| panic!("{made:?} is not made"))
+                    .clone(),
+            )
+        })
     }
 }
 
 impl Leashed {
     /// Makes all writes of a table; how many were denied.
-    pub async fn all_writes_of(&self, table: &str, accounts: &Accounts, filling: &Filling) -> usize {
+    pub async fn all_writes_of(
+        &self,
+        table: &str,
+        accounts: &Accounts,
+        filling: &Filling,
+    ) -> usize {
         let table: Value = serde_saphyr::from_str(&filling.fill(table)).unwrap();
         let table: Table = serde_json::from_value(table).unwrap();
         let mut denied = 0;
@@ -109,16 +130,30 @@ impl Leashed {
                 wrong.push(format!("{write:?} was denied: {words}"));
             }
             for line in &group.deny {
-                let message = table.says.get(&line.says).unwrap_or_else(|| panic!("{line:?} says nothing that is known"));
-                let by = format!("ValidatingAdmissionPolicy '{}{}'", self.prefix, table.policy);
+                let message = table
+                    .says
+                    .get(&line.says)
+                    .unwrap_or_else(|| panic!("{line:?} says nothing that is known"));
+                let by = format!(
+                    "ValidatingAdmissionPolicy '{}{}'",
+                    self.prefix, table.policy
+                );
                 match self.send(accounts, &changed(&write, line, filling)).await {
                     Ok(()) => wrong.push(format!("{line:?} was let through; beside {write:?}")),
                     Err(words) if words.contains(&by) && words.contains(message) => denied += 1,
-                    Err(words) => wrong.push(format!("{line:?}: expected {by} and {message:?}; {words}")),
+                    Err(words) => {
+                        wrong.push(format!("{line:?}: expected {by} and {message:?}; {words}"))
+                    }
                 }
             }
         }
-        assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), table.policy, wrong.join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "{} of {}:\n{}",
+            wrong.len(),
+            table.policy,
+            wrong.join("\n")
+        );
         denied
     }
 
@@ -126,7 +161,9 @@ impl Leashed {
     async fn is_let_through(&self, accounts: &Accounts, write: &Write) -> Result<(), String> {
         for _ in 0..5 {
             match self.send(accounts, write).await {
-                Err(words) if words.contains("the object has been modified") || words.contains("testing value") => {}
+                Err(words)
+                    if words.contains("the object has been modified")
+                        || words.contains("testing value") => {}
                 answer => return answer,
             }
         }
@@ -143,14 +180,38 @@ impl Leashed {
             "delete" => ("DELETE", "application/json"),
             other => panic!("{other} is no way to write"),
         };
-        let at =
-            if write.at.starts_with('/') { write.at.clone() } else { format!("/api/v1/namespaces/{}/{}", self.world.namespace, write.at) };
-        let forced = if write.by == "apply" { "&fieldManager=swaplet&force=true" } else { "" };
-        let body = if write.body.is_null() { Vec::new() } else { write.body.to_string().into_bytes() };
-        let request = http::Request::builder().method(method).uri(format!("{at}?dryRun=All{forced}"));
-        let request = request.header("content-type", content_type).body(body).unwrap();
-        let client = if write.account == "warm" { &accounts.warm } else { &accounts.controller };
-        client.request::<Value>(request).await.map(drop).map_err(|error| error.to_string())
+        let at = if write.at.starts_with('/') {
+            write.at.clone()
+        } else {
+            format!("/api/v1/namespaces/{}/{}", self.world.namespace, write.at)
+        };
+        let forced = if write.by == "apply" {
+            "&fieldManager=swaplet&force=true"
+        } else {
+            ""
+        };
+        let body = if write.body.is_null() {
+            Vec::new()
+        } else {
+            write.body.to_string().into_bytes()
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("{at}?dryRun=All{forced}"));
+        let request = request
+            .header("content-type", content_type)
+            .body(body)
+            .unwrap();
+        let client = if write.account == "warm" {
+            &accounts.warm
+        } else {
+            &accounts.controller
+        };
+        client
+            .request::<Value>(request)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 
     /// The API server learns of each policy some time after it is stored.
@@ -160,7 +221,10 @@ impl Leashed {
         let group = &table.writes[0];
         let write = changed(&read(&group.allowed, filling), &group.deny[1], filling);
         eventually("the policy to be on", || async {
-            self.send(accounts, &write).await.err().filter(|words| words.contains(&self.prefix))
+            self.send(accounts, &write)
+                .await
+                .err()
+                .filter(|words| words.contains(&self.prefix))
         })
         .await;
     }
@@ -169,17 +233,36 @@ impl Leashed {
 fn read(allowed: &Value, filling: &Filling) -> Write {
     let text = |key: &str| allowed[key].as_str();
     let ways = ["post", "patch", "merge", "json", "delete"];
-    let by = ways.into_iter().find(|way| text(way).is_some()).unwrap_or_else(|| panic!("how is it written? {allowed}"));
-    let mut body = filling.body(allowed.get("with"), text("made")).unwrap_or_default();
-    let set: BTreeMap<String, Value> = serde_json::from_value(allowed.get("set").cloned().unwrap_or(Map::new().into())).unwrap();
-    let remove: Vec<String> = serde_json::from_value(allowed.get("remove").cloned().unwrap_or(Value::Array(Vec::new()))).unwrap();
+    let by = ways
+        .into_iter()
+        .find(|way| text(way).is_some())
+        .unwrap_or_else(|| panic!("how is it written? {allowed}"));
+    let mut body = filling
+        .body(allowed.get("with"), text("made"))
+        .unwrap_or_default();
+    let set: BTreeMap<String, Value> =
+        serde_json::from_value(allowed.get("set").cloned().unwrap_or(Map::new().into())).unwrap();
+    let remove: Vec<String> = serde_json::from_value(
+        allowed
+            .get("remove")
+            .cloned()
+            .unwrap_or(Value::Array(Vec::new())),
+    )
+    .unwrap();
     change(&mut body, &set, &remove);
-    Write { account: text("as").unwrap_or("controller").to_owned(), by: by.to_owned(), at: text(by).unwrap_or_default().to_owned(), body }
+    Write {
+        account: text("as").unwrap_or("controller").to_owned(),
+        by: by.to_owned(),
+        at: text(by).unwrap_or_default().to_owned(),
+        body,
+    }
 }
 
 fn changed(write: &Write, line: &Denied, filling: &Filling) -> Write {
     let mut write = write.clone();
-    write.body = filling.body(line.with.as_ref(), line.made.as_deref()).unwrap_or(write.body);
+    write.body = filling
+        .body(line.with.as_ref(), line.made.as_deref())
+        .unwrap_or(write.body);
     write.at = line.at.clone().unwrap_or(write.at);
     write.by = line.by.clone().unwrap_or(write.by);
     if write.by == "delete" {
@@ -203,7 +286,8 @@ fn change(body: &mut Value, set: &BTreeMap<String, Value>, remove: &[String]) {
     }
 }
 
-/// The place of a pointer, which is made where it is missing; one behind the end of a list is added to it.
+/// The place of a pointer, which is made where it is missing; one behind the end of a list is added
+/// to it.
 fn place<'a>(body: &'a mut Value, pointer: &str) -> &'a mut Value {
     pointer.split('/').skip(1).fold(body, |at, key| match at {
         Value::Array(items) => {
@@ -217,7 +301,11 @@ fn place<'a>(body: &'a mut Value, pointer: &str) -> &'a mut Value {
             if !other.is_object() {
                 *other = Map::new().into();
             }
-            other.as_object_mut().unwrap().entry(unescaped(key)).or_insert(Value::Null)
+            other
+                .as_object_mut()
+                .unwrap()
+                .entry(unescaped(key))
+                .or_insert(Value::Null)
         }
     })
 }

@@ -45,7 +45,8 @@ pub fn legal(random: &mut Random, name: &str) -> Value {
         spec["completions"] = 3.into();
     }
     if random.percent(25) {
-        spec["template"]["metadata"] = json!({"labels": {"of": "template"}, "annotations": {"a": "b"}});
+        spec["template"]["metadata"] =
+            json!({"labels": {"of": "template"}, "annotations": {"a": "b"}});
     }
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": labels(random)}, "spec": spec})
 }
@@ -74,28 +75,61 @@ fn illegal(random: &mut Random, name: &str) -> Value {
 
 fn patch(random: &mut Random, name: &str) -> Operation {
     let patches = [
-        (MERGE_PATCH, json!({"spec": {"parallelism": random.pick(&[0, 1, 5])}})),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"parallelism": random.pick(&[0, 1, 5])}}),
+        ),
         (MERGE_PATCH, json!({"spec": {"parallelism": -1}})),
         (MERGE_PATCH, json!({"spec": {"completions": 5}})),
-        (MERGE_PATCH, json!({"spec": {"completions": 5, "parallelism": 5}})),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"completions": 5, "parallelism": 5}}),
+        ),
         (MERGE_PATCH, json!({"spec": {"backoffLimit": 1}})),
-        (MERGE_PATCH, json!({"spec": {"suspend": random.percent(50)}})),
-        (MERGE_PATCH, json!({"spec": {"ttlSecondsAfterFinished": null}})),
-        (MERGE_PATCH, json!({"spec": {"managedBy": "example.com/other"}})),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"suspend": random.percent(50)}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"ttlSecondsAfterFinished": null}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"managedBy": "example.com/other"}}),
+        ),
         (MERGE_PATCH, json!({"spec": {"completionMode": "Indexed"}})),
         (MERGE_PATCH, json!({"metadata": {"labels": {"app": "y"}}})),
-        (MERGE_PATCH, json!({"metadata": {"resourceVersion": "{stale}", "labels": {"app": "y"}}})),
-        (MERGE_PATCH, json!({"metadata": {"finalizers": ["example.com/hold"]}})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"resourceVersion": "{stale}", "labels": {"app": "y"}}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+        ),
         (MERGE_PATCH, json!({"metadata": {"finalizers": null}})),
         (MERGE_PATCH, json!({"status": {"active": 1}})),
-        (STRATEGIC_PATCH, json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "main:2"}]}}}})),
-        (STRATEGIC_PATCH, json!({"spec": {"template": {"metadata": {"annotations": {"x": "y"}}}}})),
+        (
+            STRATEGIC_PATCH,
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "main:2"}]}}}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"spec": {"template": {"metadata": {"annotations": {"x": "y"}}}}}),
+        ),
         (
             JSON_PATCH,
             json!([{"op": "test", "path": "/spec/suspend", "value": true}, {"op": "replace", "path": "/spec/suspend", "value": false}]),
         ),
-        (JSON_PATCH, json!([{"op": "replace", "path": "/spec/template/spec/restartPolicy", "value": "Never"}])),
-        (JSON_PATCH, json!([{"op": "remove", "path": "/spec/selector"}])),
+        (
+            JSON_PATCH,
+            json!([{"op": "replace", "path": "/spec/template/spec/restartPolicy", "value": "Never"}]),
+        ),
+        (
+            JSON_PATCH,
+            json!([{"op": "remove", "path": "/spec/selector"}]),
+        ),
     ];
     let (content, patch) = random.pick(&patches);
     Operation::patch(content, JOBS, name, patch)
@@ -129,5 +163,10 @@ fn status(random: &mut Random, name: &str) -> Operation {
         json!({"metadata": {"resourceVersion": "{stale}"}, "status": {"active": 1}}),
         json!({"status": {"active": -1}}),
     ];
-    Operation::patch(random.pick(&[MERGE_PATCH, STRATEGIC_PATCH]), JOBS, name, random.pick(&patches))
+    Operation::patch(
+        random.pick(&[MERGE_PATCH, STRATEGIC_PATCH]),
+        JOBS,
+        name,
+        random.pick(&patches),
+    )
 }

@@ -1,7 +1,8 @@
 //! One request, as a sequence says it: what each server gives itself is left open.
 //!
-//! In names, queries and bodies stand `§` for the prefix of all names of a run, and `{uid}`, `{version}`, `{stale}` for the uid and for the
-//! latest and the first version that this server has told of the object; `{listed}` for the version of its last list.
+//! In names, queries and bodies stand `§` for the prefix of all names of a run, and `{uid}`,
+//! `{version}`, `{stale}` for the uid and for the latest and the first version that this server has
+//! told of the object; `{listed}` for the version of its last list.
 
 use std::fmt::{self, Display};
 
@@ -64,18 +65,32 @@ pub struct Operation {
     pub query: String,
     pub content: &'static str,
     pub body: Value,
-    /// Whether the body is this server's latest state of the object, changed: pointers and what is set there, null to remove it.
+    /// Whether the body is this server's latest state of the object, changed: pointers and what is
+    /// set there, null to remove it.
     pub edits: bool,
 }
 
 impl Operation {
     pub fn new(verb: &'static str, method: &'static str, resource: Resource, name: &str) -> Self {
         let (name, query) = (name.to_owned(), String::new());
-        Self { verb, method, resource, name, subresource: "", query, content: JSON, body: Value::Null, edits: false }
+        Self {
+            verb,
+            method,
+            resource,
+            name,
+            subresource: "",
+            query,
+            content: JSON,
+            body: Value::Null,
+            edits: false,
+        }
     }
 
     pub fn create(resource: Resource, body: Value) -> Self {
-        Self { body, ..Self::new("create", "POST", resource, "") }
+        Self {
+            body,
+            ..Self::new("create", "POST", resource, "")
+        }
     }
 
     pub fn get(resource: Resource, name: &str) -> Self {
@@ -83,38 +98,68 @@ impl Operation {
     }
 
     pub fn list(resource: Resource, query: &str) -> Self {
-        Self { query: query.to_owned(), ..Self::new("list", "GET", resource, "") }
+        Self {
+            query: query.to_owned(),
+            ..Self::new("list", "GET", resource, "")
+        }
     }
 
     /// A list in pages of two, from the first to the last.
     pub fn pages(resource: Resource) -> Self {
         let query = "labelSelector=run%3D§run&limit=2".to_owned();
-        Self { query, ..Self::new("pages", "GET", resource, "") }
+        Self {
+            query,
+            ..Self::new("pages", "GET", resource, "")
+        }
     }
 
     pub fn patch(content: &'static str, resource: Resource, name: &str, body: Value) -> Self {
-        let verb = content.strip_prefix("application/").and_then(|kind| kind.split_once("+json")).unwrap().0;
-        Self { content, body, ..Self::new(verb, "PATCH", resource, name) }
+        let verb = content
+            .strip_prefix("application/")
+            .and_then(|kind| kind.split_once("+json"))
+            .unwrap()
+            .0;
+        Self {
+            content,
+            body,
+            ..Self::new(verb, "PATCH", resource, name)
+        }
     }
 
     /// PUT of what was there, changed.
     pub fn update(resource: Resource, name: &str, edits: Value) -> Self {
-        Self { body: edits, edits: true, ..Self::new("update", "PUT", resource, name) }
+        Self {
+            body: edits,
+            edits: true,
+            ..Self::new("update", "PUT", resource, name)
+        }
     }
 
     pub fn delete(resource: Resource, name: &str, query: &str, body: Value) -> Self {
-        Self { query: query.to_owned(), body, ..Self::new("delete", "DELETE", resource, name) }
+        Self {
+            query: query.to_owned(),
+            body,
+            ..Self::new("delete", "DELETE", resource, name)
+        }
     }
 
     /// The same on the status.
     pub fn on_status(self) -> Self {
-        Self { subresource: "status", ..self }
+        Self {
+            subresource: "status",
+            ..self
+        }
     }
 
     /// What it is called in the list of known differences.
     pub fn label(&self) -> String {
         let slash = if self.subresource.is_empty() { "" } else { "/" };
-        format!("{} {}{slash}{}", self.verb, self.resource.name(), self.subresource)
+        format!(
+            "{} {}{slash}{}",
+            self.verb,
+            self.resource.name(),
+            self.subresource
+        )
     }
 }
 
@@ -124,7 +169,11 @@ impl Display for Operation {
         if !self.query.is_empty() {
             write!(out, " ?{}", self.query)?;
         }
-        if self.body.is_null() { Ok(()) } else { write!(out, " {}", self.body) }
+        if self.body.is_null() {
+            Ok(())
+        } else {
+            write!(out, " {}", self.body)
+        }
     }
 }
 

@@ -29,24 +29,39 @@ pub fn legal(random: &mut Random, name: &str) -> Value {
     let policy = random.pick(&["Always", "OnFailure", "Never"]);
     let mut containers = vec![json!({"name": "main", "image": "main:1"})];
     containers.extend(random.percent(70).then(|| container(random)));
-    let mut spec =
-        json!({"containers": containers, "restartPolicy": policy, "schedulerName": "nobody", "automountServiceAccountToken": false});
+    let mut spec = json!({"containers": containers, "restartPolicy": policy, "schedulerName": "nobody", "automountServiceAccountToken": false});
     for (chance, field, value) in [
         (35, "nodeName", json!("§node")),
-        (20, "initContainers", json!([{"name": "init", "image": "init:1"}])),
+        (
+            20,
+            "initContainers",
+            json!([{"name": "init", "image": "init:1"}]),
+        ),
         (
             15,
             "initContainers",
             json!([{"name": "init", "image": "init"}, {"name": "native", "image": "native:1", "restartPolicy": "Always"}]),
         ),
-        (15, "terminationGracePeriodSeconds", json!(random.pick(&[0, 5]))),
+        (
+            15,
+            "terminationGracePeriodSeconds",
+            json!(random.pick(&[0, 5])),
+        ),
         (10, "activeDeadlineSeconds", json!(100)),
-        (10, "tolerations", json!([{"key": "k", "operator": "Exists"}])),
+        (
+            10,
+            "tolerations",
+            json!([{"key": "k", "operator": "Exists"}]),
+        ),
         (8, "schedulingGates", json!([{"name": "example.com/gate"}])),
         (8, "priority", json!(0)),
         (8, "hostNetwork", json!(random.percent(50))),
         (8, "shareProcessNamespace", json!(false)),
-        (8, "volumes", json!([{"name": "v"}, {"name": "e", "emptyDir": {"medium": "Memory"}}])),
+        (
+            8,
+            "volumes",
+            json!([{"name": "v"}, {"name": "e", "emptyDir": {"medium": "Memory"}}]),
+        ),
     ] {
         if random.percent(chance) {
             spec[field] = value;
@@ -56,7 +71,10 @@ pub fn legal(random: &mut Random, name: &str) -> Value {
         spec.as_object_mut().unwrap().remove("nodeName");
     }
     let mut metadata = json!({"name": name, "labels": labels(random)});
-    for (chance, field, value) in [(20, "annotations", json!({"a": "b", "e": ""})), (12, "finalizers", json!(["example.com/hold"]))] {
+    for (chance, field, value) in [
+        (20, "annotations", json!({"a": "b", "e": ""})),
+        (12, "finalizers", json!(["example.com/hold"])),
+    ] {
         if random.percent(chance) {
             metadata[field] = value;
         }
@@ -72,14 +90,34 @@ pub fn legal(random: &mut Random, name: &str) -> Value {
 fn container(random: &mut Random) -> Value {
     let mut container = json!({"name": "side", "image": random.pick(&["side:1", "side", "side:latest", "r.example/side@sha256:1"])});
     for (chance, field, value) in [
-        (30, "env", json!([{"name": "A", "value": "1"}, {"name": "E", "value": ""}])),
-        (15, "env", json!([{"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}])),
+        (
+            30,
+            "env",
+            json!([{"name": "A", "value": "1"}, {"name": "E", "value": ""}]),
+        ),
+        (
+            15,
+            "env",
+            json!([{"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+        ),
         (15, "resources", json!({"limits": {"cpu": "1"}})),
-        (10, "resources", json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi", "cpu": "100m"}})),
+        (
+            10,
+            "resources",
+            json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi", "cpu": "100m"}}),
+        ),
         (10, "ports", json!([{"containerPort": 80}])),
         (10, "command", json!(["x"])),
-        (8, "readinessProbe", json!({"httpGet": {"path": "/", "port": 80}})),
-        (8, "lifecycle", json!({"preStop": {"exec": {"command": ["x"]}}})),
+        (
+            8,
+            "readinessProbe",
+            json!({"httpGet": {"path": "/", "port": 80}}),
+        ),
+        (
+            8,
+            "lifecycle",
+            json!({"preStop": {"exec": {"command": ["x"]}}}),
+        ),
         (8, "imagePullPolicy", json!("Never")),
         (8, "stdin", json!(false)),
     ] {
@@ -106,10 +144,22 @@ fn illegal(random: &mut Random, name: &str) -> Value {
         ("/spec", "containers", json!([{"name": "A_", "image": "a"}])),
         ("/spec", "containers", json!([a, a])),
         ("/spec", "containers", json!([{"name": "a", "image": " a"}])),
-        ("/spec", "containers", json!([{"name": "a", "image": "b", "imagePullPolicy": "Sometimes"}])),
-        ("/spec", "containers", json!([{"name": "a", "image": "b", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}])),
+        (
+            "/spec",
+            "containers",
+            json!([{"name": "a", "image": "b", "imagePullPolicy": "Sometimes"}]),
+        ),
+        (
+            "/spec",
+            "containers",
+            json!([{"name": "a", "image": "b", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}]),
+        ),
         ("/spec", "containers", json!("none")),
-        ("/spec", "initContainers", json!([{"name": "main", "image": "b"}])),
+        (
+            "/spec",
+            "initContainers",
+            json!([{"name": "main", "image": "b"}]),
+        ),
         ("/spec", "restartPolicy", json!("Sometimes")),
         ("/spec", "activeDeadlineSeconds", json!("soon")),
         ("/spec", "activeDeadlineSeconds", json!(0)),
@@ -126,7 +176,8 @@ fn json_patch(random: &mut Random, name: &str) -> Operation {
     if random.percent(45) {
         return swap(random, name);
     }
-    let one = |op: &str, path: &str, value: Value| json!([{"op": op, "path": path, "value": value}]);
+    let one =
+        |op: &str, path: &str, value: Value| json!([{"op": op, "path": path, "value": value}]);
     let patches = [
         one("test", "/metadata/uid", json!("{uid}")),
         one("test", "/metadata/resourceVersion", json!("{stale}")),
@@ -137,7 +188,11 @@ fn json_patch(random: &mut Random, name: &str) -> Operation {
         one("add", "/metadata/labels/new~1key", json!("")),
         one("add", "/metadata/labels", json!({"run": "§run"})),
         one("add", "/metadata/annotations/x", json!("y")),
-        one("add", "/metadata/annotations", json!({"example.com/x": "y"})),
+        one(
+            "add",
+            "/metadata/annotations",
+            json!({"example.com/x": "y"}),
+        ),
         one("add", "/metadata/labels/bad key", json!("y")),
         json!([{"op": "remove", "path": "/metadata/labels/app"}]),
         json!([{"op": "remove", "path": "/spec/nothing"}]),
@@ -161,14 +216,26 @@ fn json_patch(random: &mut Random, name: &str) -> Operation {
         one("replace", "/spec/containers/0/image", json!(5)),
         one("replace", "/spec/containers/0/name", json!("other")),
         one("add", "/spec/containers/0/command", json!(["x"])),
-        one("add", "/spec/containers/0/env", json!([{"name": "X", "value": "y"}])),
-        one("add", "/spec/containers/-", json!({"name": "third", "image": "t:1"})),
+        one(
+            "add",
+            "/spec/containers/0/env",
+            json!([{"name": "X", "value": "y"}]),
+        ),
+        one(
+            "add",
+            "/spec/containers/-",
+            json!({"name": "third", "image": "t:1"}),
+        ),
         one("replace", "/spec/initContainers/0/image", json!("init:2")),
         one("replace", "/spec/restartPolicy", json!("Always")),
         one("add", "/spec/activeDeadlineSeconds", json!(50)),
         one("add", "/spec/activeDeadlineSeconds", json!(500)),
         one("add", "/spec/activeDeadlineSeconds", json!(0)),
-        one("add", "/spec/tolerations/-", json!({"key": "new", "operator": "Exists"})),
+        one(
+            "add",
+            "/spec/tolerations/-",
+            json!({"key": "new", "operator": "Exists"}),
+        ),
         one("replace", "/spec/tolerations/0/tolerationSeconds", json!(7)),
         one("add", "/spec/nodeName", json!("elsewhere")),
         one("add", "/spec/terminationGracePeriodSeconds", json!(1)),
@@ -187,16 +254,30 @@ fn swap(random: &mut Random, name: &str) -> Operation {
     let path = format!("/spec/containers/{index}/image");
     let mut operations = Vec::new();
     for (chance, path, value) in [
-        (40, path.as_str(), json!(random.pick(&["main:1", "side:1", "exit:1"]))),
-        (20, "/metadata/resourceVersion", json!(random.pick(&["{version}", "{version}", "{stale}"]))),
-        (20, "/metadata/uid", json!(random.pick(&["{uid}", "{uid}", "other"]))),
+        (
+            40,
+            path.as_str(),
+            json!(random.pick(&["main:1", "side:1", "exit:1"])),
+        ),
+        (
+            20,
+            "/metadata/resourceVersion",
+            json!(random.pick(&["{version}", "{version}", "{stale}"])),
+        ),
+        (
+            20,
+            "/metadata/uid",
+            json!(random.pick(&["{uid}", "{uid}", "other"])),
+        ),
         (15, "/spec/containers/0/name", json!("main")),
     ] {
         if random.percent(chance) {
             operations.push(json!({"op": "test", "path": path, "value": value}));
         }
     }
-    operations.push(json!({"op": random.pick(&["replace", "replace", "add"]), "path": path, "value": image}));
+    operations.push(
+        json!({"op": random.pick(&["replace", "replace", "add"]), "path": path, "value": image}),
+    );
     Operation::patch(JSON_PATCH, PODS, name, operations.into())
 }
 
@@ -283,14 +364,23 @@ fn bind(random: &mut Random, name: &str) -> Operation {
         json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": ""}}),
     ];
     let operation = Operation::new("bind", "POST", PODS, name);
-    Operation { body: random.pick(&bodies), subresource: "binding", ..operation }
+    Operation {
+        body: random.pick(&bodies),
+        subresource: "binding",
+        ..operation
+    }
 }
 
 /// Deletions: with grace and without, by query and by body, with conditions that hold or not.
 pub fn delete(resource: Resource, random: &mut Random, name: &str) -> Operation {
     let options = |fields: Value| {
-        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
-        fields.as_object().unwrap().iter().for_each(|(field, value)| body[field] = value.clone());
+        let mut body =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        fields
+            .as_object()
+            .unwrap()
+            .iter()
+            .for_each(|(field, value)| body[field] = value.clone());
         body
     };
     let background = "propagationPolicy=Background";

@@ -19,8 +19,14 @@ pub struct Sequence {
 type Make = fn(&mut Random) -> Operation;
 
 /// What a sequence is mostly about, with how often.
-const THEMES: [(usize, Make); 6] =
-    [(42, pods::operation), (22, status::operation), (16, batch::operation), (8, small::config_map), (5, small::lease), (7, small::event)];
+const THEMES: [(usize, Make); 6] = [
+    (42, pods::operation),
+    (22, status::operation),
+    (16, batch::operation),
+    (8, small::config_map),
+    (5, small::lease),
+    (7, small::event),
+];
 
 impl Sequence {
     pub fn new(random: &mut Random) -> Self {
@@ -29,14 +35,21 @@ impl Sequence {
         let mut operations = Vec::new();
         while operations.len() < length {
             // Some operations of other kinds in between: they move versions and must not be seen.
-            let make = if random.percent(90) { theme } else { random.weighted(&THEMES) };
+            let make = if random.percent(90) {
+                theme
+            } else {
+                random.weighted(&THEMES)
+            };
             operations.push(make(random));
             if operations.len() == 1 {
                 operations = first(&operations[0], random);
             }
         }
         let watches = watches(&operations, random);
-        Self { operations, watches }
+        Self {
+            operations,
+            watches,
+        }
     }
 
     /// Without one operation each, the last ones first: what follows a difference is not needed.
@@ -50,21 +63,37 @@ impl Sequence {
             }
             fewer
         };
-        let all = if self.watches.is_empty() { self.operations.len() } else { self.operations.len() + 1 };
+        let all = if self.watches.is_empty() {
+            self.operations.len()
+        } else {
+            self.operations.len() + 1
+        };
         (0..all).rev().map(without).collect()
     }
 
     /// What each step is called in the list of known differences.
     pub fn names(&self) -> Vec<String> {
         let operations = self.operations.iter().map(Operation::label);
-        operations.chain(self.watches.iter().map(|watch| format!("watch {}", watch.resource.name()))).collect()
+        operations
+            .chain(
+                self.watches
+                    .iter()
+                    .map(|watch| format!("watch {}", watch.resource.name())),
+            )
+            .collect()
     }
 }
 
 impl Display for Sequence {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steps = self.operations.iter().map(ToString::to_string).chain(self.watches.iter().map(ToString::to_string));
-        steps.enumerate().try_for_each(|(index, step)| writeln!(out, "  {index} {step}"))
+        let steps = self
+            .operations
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.watches.iter().map(ToString::to_string));
+        steps
+            .enumerate()
+            .try_for_each(|(index, step)| writeln!(out, "  {index} {step}"))
     }
 }
 
@@ -81,7 +110,9 @@ fn first(operation: &Operation, random: &mut Random) -> Vec<Operation> {
     };
     let names = names(resource);
     let second = random.percent(40).then(|| create(names[1], random));
-    std::iter::once(create(names[0], random)).chain(second).collect()
+    std::iter::once(create(names[0], random))
+        .chain(second)
+        .collect()
 }
 
 /// The objects of a resource in a sequence.
@@ -92,7 +123,8 @@ pub fn names(resource: Resource) -> [&'static str; 2] {
         Resource::ConfigMaps => ["§c0", "§c1"],
         Resource::Leases => ["§l0", "§l1"],
         Resource::Events => ["§e0", "§e1"],
-        // Not the same: a patch in the other API that changes nothing is a write of managedFields on the real server.
+        // Not the same: a patch in the other API that changes nothing is a write of managedFields
+        // on the real server.
         Resource::CoreEvents => ["§k0", "§k1"],
     }
 }
@@ -112,8 +144,8 @@ pub fn labels(random: &mut Random) -> Value {
     ])
 }
 
-/// Queries of lists: selectors of all kinds, pages, versions, and nonsense. Only lists that must be current: the real server may answer
-/// others from a cache that is behind.
+/// Queries of lists: selectors of all kinds, pages, versions, and nonsense. Only lists that must be
+/// current: the real server may answer others from a cache that is behind.
 pub fn list(resource: Resource, random: &mut Random) -> Operation {
     let query = random.pick(&[
         "",
@@ -132,17 +164,30 @@ pub fn list(resource: Resource, random: &mut Random) -> Operation {
         "limit=x",
         "resourceVersion=x",
     ]);
-    if random.percent(10) { Operation::pages(resource) } else { Operation::list(resource, query) }
+    if random.percent(10) {
+        Operation::pages(resource)
+    } else {
+        Operation::list(resource, query)
+    }
 }
 
 /// Watches of the resources that were used.
 fn watches(operations: &[Operation], random: &mut Random) -> Vec<Watch> {
-    let mut resources: Vec<_> = operations.iter().map(|operation| operation.resource).collect();
+    let mut resources: Vec<_> = operations
+        .iter()
+        .map(|operation| operation.resource)
+        .collect();
     resources.sort_unstable();
     resources.dedup();
     let mut watches = Vec::new();
     for resource in resources {
-        let query = random.pick(&["", "", "labelSelector=app%3Dx", "labelSelector=run%3D§run", "labelSelector=app%20in%20%28x,y%29"]);
+        let query = random.pick(&[
+            "",
+            "",
+            "labelSelector=app%3Dx",
+            "labelSelector=run%3D§run",
+            "labelSelector=app%20in%20%28x,y%29",
+        ]);
         watches.push(Watch { resource, query });
         if resource == Resource::Pods && random.percent(50) {
             let query = random.pick(&[
@@ -159,13 +204,17 @@ fn watches(operations: &[Operation], random: &mut Random) -> Vec<Watch> {
 /// An object that every watch of a sequence sees.
 pub fn marker(resource: Resource) -> Operation {
     let mut body = match resource {
-        Resource::Pods => json!({"spec": {"containers": [{"name": "a", "image": "b:1"}], "schedulerName": "nobody",
-            "automountServiceAccountToken": false}}),
+        Resource::Pods => {
+            json!({"spec": {"containers": [{"name": "a", "image": "b:1"}], "schedulerName": "nobody",
+            "automountServiceAccountToken": false}})
+        }
         Resource::Jobs => json!({"spec": {"managedBy": "example.com/nobody",
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b:1"}]}}}}),
         Resource::CoreEvents => json!({"involvedObject": {"namespace": "{namespace}"}}),
-        Resource::Events => json!({"eventTime": "2001-01-01T00:00:00.000000Z", "reportingController": "a", "reportingInstance": "b",
-            "action": "c", "reason": "d", "type": "Normal", "regarding": {"namespace": "{namespace}"}}),
+        Resource::Events => {
+            json!({"eventTime": "2001-01-01T00:00:00.000000Z", "reportingController": "a", "reportingInstance": "b",
+            "action": "c", "reason": "d", "type": "Normal", "regarding": {"namespace": "{namespace}"}})
+        }
         _ => json!({}),
     };
     body["metadata"] = json!({"generateName": "§marker-", "labels": {"app": "x", "run": "§run"}});

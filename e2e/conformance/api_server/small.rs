@@ -19,12 +19,27 @@ pub fn config_map(random: &mut Random) -> Operation {
         (MERGE_PATCH, json!({"data": {"k": 5}})),
         (MERGE_PATCH, json!({"immutable": true})),
         (STRATEGIC_PATCH, json!({"data": {"k": "x", "l": ""}})),
-        (STRATEGIC_PATCH, json!({"data": {"$patch": "replace", "m": "n"}})),
-        (JSON_PATCH, json!([{"op": "add", "path": "/data/k", "value": "y"}])),
-        (JSON_PATCH, json!([{"op": "test", "path": "/data/k", "value": "v"}, {"op": "remove", "path": "/data/k"}])),
-        (MERGE_PATCH, json!({"metadata": {"finalizers": ["example.com/hold"]}})),
+        (
+            STRATEGIC_PATCH,
+            json!({"data": {"$patch": "replace", "m": "n"}}),
+        ),
+        (
+            JSON_PATCH,
+            json!([{"op": "add", "path": "/data/k", "value": "y"}]),
+        ),
+        (
+            JSON_PATCH,
+            json!([{"op": "test", "path": "/data/k", "value": "v"}, {"op": "remove", "path": "/data/k"}]),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+        ),
         (MERGE_PATCH, json!({"metadata": {"finalizers": null}})),
-        (MERGE_PATCH, json!({"metadata": {"finalizers": ["bad finalizer"]}})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"finalizers": ["bad finalizer"]}}),
+        ),
     ];
     let edits = [
         json!({"/data": {"put": "1"}}),
@@ -37,14 +52,23 @@ pub fn config_map(random: &mut Random) -> Operation {
 
 pub fn lease(random: &mut Random) -> Operation {
     let patches = [
-        (MERGE_PATCH, json!({"spec": {"holderIdentity": "b", "leaseTransitions": 1}})),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"holderIdentity": "b", "leaseTransitions": 1}}),
+        ),
         (MERGE_PATCH, json!({"spec": {"renewTime": LATER}})),
-        (MERGE_PATCH, json!({"spec": {"renewTime": "2001-01-01T00:00:00Z"}})),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"renewTime": "2001-01-01T00:00:00Z"}}),
+        ),
         (MERGE_PATCH, json!({"spec": {"renewTime": "yesterday"}})),
         (MERGE_PATCH, json!({"spec": {"leaseDurationSeconds": 0}})),
         (MERGE_PATCH, json!({"spec": {"leaseTransitions": -1}})),
         (MERGE_PATCH, json!({"spec": {"holderIdentity": ""}})),
-        (MERGE_PATCH, json!({"metadata": {"resourceVersion": "{stale}"}, "spec": {"holderIdentity": "c"}})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"resourceVersion": "{stale}"}, "spec": {"holderIdentity": "c"}}),
+        ),
         (
             JSON_PATCH,
             json!([{"op": "test", "path": "/spec/holderIdentity", "value": "a"}, {"op": "replace", "path": "/spec/holderIdentity", "value": "d"}]),
@@ -63,27 +87,49 @@ pub fn event(random: &mut Random) -> Operation {
     let resource = random.pick(&[Resource::Events, Resource::Events, Resource::CoreEvents]);
     if random.percent(8) {
         // As the other API shows it.
-        return random.pick(&[Operation::get(Resource::Events, "§k0"), Operation::get(Resource::CoreEvents, "§e0")]);
+        return random.pick(&[
+            Operation::get(Resource::Events, "§k0"),
+            Operation::get(Resource::CoreEvents, "§e0"),
+        ]);
     }
-    let field = if resource == Resource::Events { "note" } else { "message" };
+    let field = if resource == Resource::Events {
+        "note"
+    } else {
+        "message"
+    };
     let mut note = json!({});
     note[field] = "changed".into();
     let patches = [
-        (MERGE_PATCH, json!({"series": {"count": 2, "lastObservedTime": LATER}})),
+        (
+            MERGE_PATCH,
+            json!({"series": {"count": 2, "lastObservedTime": LATER}}),
+        ),
         (MERGE_PATCH, json!({"metadata": {"labels": {"app": "y"}}})),
         (MERGE_PATCH, note),
         (MERGE_PATCH, json!({"reason": "Other"})),
-        (STRATEGIC_PATCH, json!({"series": {"count": 3, "lastObservedTime": LATER}})),
+        (
+            STRATEGIC_PATCH,
+            json!({"series": {"count": 3, "lastObservedTime": LATER}}),
+        ),
     ];
     any(
         resource,
         random,
         &patches,
-        &[json!({}), json!({"/type": "Warning"}), json!({"/metadata/resourceVersion": "{stale}", "/type": "Normal"})],
+        &[
+            json!({}),
+            json!({"/type": "Warning"}),
+            json!({"/metadata/resourceVersion": "{stale}", "/type": "Normal"}),
+        ],
     )
 }
 
-fn any(resource: Resource, random: &mut Random, patches: &[(&'static str, Value)], edits: &[Value]) -> Operation {
+fn any(
+    resource: Resource,
+    random: &mut Random,
+    patches: &[(&'static str, Value)],
+    edits: &[Value],
+) -> Operation {
     let name = name(resource, random);
     match random.below(100) {
         0..20 => Operation::create(resource, legal(resource, random, name)),
@@ -158,9 +204,14 @@ fn core_event(random: &mut Random) -> Value {
 fn illegal(resource: Resource, random: &mut Random, name: &str) -> Value {
     let mut object = legal(resource, random, name);
     let (field, value) = match resource {
-        Resource::Leases => {
-            ("spec", random.pick(&[json!({"leaseDurationSeconds": 0}), json!({"renewTime": "x"}), json!({"leaseTransitions": -1})]))
-        }
+        Resource::Leases => (
+            "spec",
+            random.pick(&[
+                json!({"leaseDurationSeconds": 0}),
+                json!({"renewTime": "x"}),
+                json!({"leaseTransitions": -1}),
+            ]),
+        ),
         Resource::Events => random.pick(&[
             ("eventTime", json!(null)),
             ("action", json!("")),
@@ -170,7 +221,10 @@ fn illegal(resource: Resource, random: &mut Random, name: &str) -> Value {
             ("regarding", json!({"namespace": "other"})),
             ("note", json!("x".repeat(1025))),
         ]),
-        Resource::CoreEvents => random.pick(&[("involvedObject", json!({"namespace": "other"})), ("count", json!("x"))]),
+        Resource::CoreEvents => random.pick(&[
+            ("involvedObject", json!({"namespace": "other"})),
+            ("count", json!("x")),
+        ]),
         _ => random.pick(&[
             ("data", json!({"bad key": "v"})),
             ("binaryData", json!({"k": "no base64!"})),

@@ -38,8 +38,7 @@ fn state(random: &mut Random) -> Value {
 fn container(random: &mut Random, name: &str) -> Value {
     let state = state(random);
     let restarts = random.below(2);
-    let mut status =
-        json!({"name": name, "state": state, "image": format!("{name}:1"), "imageID": "", "ready": false, "restartCount": restarts});
+    let mut status = json!({"name": name, "state": state, "image": format!("{name}:1"), "imageID": "", "ready": false, "restartCount": restarts});
     if random.percent(20) {
         status["lastState"] = self::state(random);
     }
@@ -54,10 +53,13 @@ fn containers(random: &mut Random, name: &str) -> Operation {
     statuses.extend(random.percent(50).then(|| container(random, "side")));
     let mut status = json!({"containerStatuses": statuses});
     if random.percent(30) {
-        status["initContainerStatuses"] = json!([container(random, "init"), container(random, "native")]);
+        status["initContainerStatuses"] =
+            json!([container(random, "init"), container(random, "native")]);
     }
     if random.percent(50) {
-        status["phase"] = random.pick(&["Pending", "Running", "Succeeded", "Failed"]).into();
+        status["phase"] = random
+            .pick(&["Pending", "Running", "Succeeded", "Failed"])
+            .into();
     }
     let operation = match random.below(10) {
         0..4 => Operation::patch(MERGE_PATCH, PODS, name, json!({"status": status})),
@@ -76,28 +78,80 @@ fn containers(random: &mut Random, name: &str) -> Operation {
 fn other(random: &mut Random, name: &str) -> Operation {
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": THEN});
     let patches = [
-        (MERGE_PATCH, json!({"status": {"phase": random.pick(&["Running", "Failed", "Unknown", "Nonsense"])}})),
-        (MERGE_PATCH, json!({"status": {"conditions": [ready, {"type": "Other", "status": "False", "reason": "R", "message": ""}]}})),
-        (STRATEGIC_PATCH, json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})),
-        (STRATEGIC_PATCH, json!({"status": {"conditions": [{"type": "New", "status": "True"}, {"type": "Ready", "$patch": "delete"}]}})),
-        (JSON_PATCH, json!([{"op": "add", "path": "/status/conditions", "value": [ready]}])),
-        (JSON_PATCH, json!([{"op": "add", "path": "/status/nothing", "value": 1}])),
+        (
+            MERGE_PATCH,
+            json!({"status": {"phase": random.pick(&["Running", "Failed", "Unknown", "Nonsense"])}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"status": {"conditions": [ready, {"type": "Other", "status": "False", "reason": "R", "message": ""}]}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"status": {"conditions": [{"type": "New", "status": "True"}, {"type": "Ready", "$patch": "delete"}]}}),
+        ),
+        (
+            JSON_PATCH,
+            json!([{"op": "add", "path": "/status/conditions", "value": [ready]}]),
+        ),
+        (
+            JSON_PATCH,
+            json!([{"op": "add", "path": "/status/nothing", "value": 1}]),
+        ),
         (MERGE_PATCH, json!({"status": {"qosClass": "Guaranteed"}})),
-        (MERGE_PATCH, json!({"status": {"reason": "Evicted", "message": "", "startTime": THEN}})),
-        (MERGE_PATCH, json!({"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "hostIP": "10.0.0.1"}})),
-        (MERGE_PATCH, json!({"status": {"observedGeneration": random.pick(&[0, 1, 5])}})),
+        (
+            MERGE_PATCH,
+            json!({"status": {"reason": "Evicted", "message": "", "startTime": THEN}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "hostIP": "10.0.0.1"}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"status": {"observedGeneration": random.pick(&[0, 1, 5])}}),
+        ),
         (MERGE_PATCH, json!({"status": null})),
-        (MERGE_PATCH, json!({"metadata": {"labels": {"app": "y"}}, "status": {"reason": "x"}})),
-        (MERGE_PATCH, json!({"metadata": {"annotations": {"via": "status"}}})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"labels": {"app": "y"}}, "status": {"reason": "x"}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"annotations": {"via": "status"}}}),
+        ),
         (MERGE_PATCH, json!({"metadata": {"finalizers": null}})),
-        (MERGE_PATCH, json!({"metadata": {"resourceVersion": "{stale}"}, "status": {"reason": "y"}})),
-        (STRATEGIC_PATCH, json!({"metadata": {"uid": "{uid}"}, "status": {"reason": "z"}})),
-        (STRATEGIC_PATCH, json!({"metadata": {"uid": "other"}, "status": {"reason": "z"}})),
-        (STRATEGIC_PATCH, json!({"spec": {"containers": [{"name": "main", "image": "main:9"}]}})),
-        (MERGE_PATCH, json!({"spec": {"nodeName": "elsewhere"}, "status": {"message": "m"}})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"resourceVersion": "{stale}"}, "status": {"reason": "y"}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"metadata": {"uid": "{uid}"}, "status": {"reason": "z"}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"metadata": {"uid": "other"}, "status": {"reason": "z"}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"spec": {"containers": [{"name": "main", "image": "main:9"}]}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"nodeName": "elsewhere"}, "status": {"message": "m"}}),
+        ),
     ];
     if random.percent(15) {
-        let edits = [json!({}), json!({"/status/reason": "Put"}), json!({"/status/reason": "Old", "/metadata/resourceVersion": "{stale}"})];
+        let edits = [
+            json!({}),
+            json!({"/status/reason": "Put"}),
+            json!({"/status/reason": "Old", "/metadata/resourceVersion": "{stale}"}),
+        ];
         return Operation::update(PODS, name, random.pick(&edits));
     }
     let (content, patch) = random.pick(&patches);

@@ -17,17 +17,28 @@ pub struct Container {
 impl Container {
     fn new(random: &mut Random) -> Self {
         let run = random.pick(&[None, None, Some(1), Some(2), Some(3)]);
-        Self { run, exit: random.pick(&[0, 0, 1, 3]), term: random.pick(&[Some(0), Some(143), Some(143), Some(7), None]) }
+        Self {
+            run,
+            exit: random.pick(&[0, 0, 1, 3]),
+            term: random.pick(&[Some(0), Some(143), Some(143), Some(7), None]),
+        }
     }
 
     pub fn words(&self) -> Vec<String> {
-        let run = self.run.map_or_else(|| "run=forever".to_owned(), |run| format!("run={run}s"));
-        let term = self.term.map_or_else(|| "term=ignore".to_owned(), |code| format!("term={code}"));
+        let run = self
+            .run
+            .map_or_else(|| "run=forever".to_owned(), |run| format!("run={run}s"));
+        let term = self
+            .term
+            .map_or_else(|| "term=ignore".to_owned(), |code| format!("term={code}"));
         vec![run, format!("exit={}", self.exit), term]
     }
 
     pub fn script(&self) -> String {
-        let trap = self.term.map_or_else(|| "trap '' TERM".to_owned(), |code| format!("trap 'exit {code}' TERM"));
+        let trap = self.term.map_or_else(
+            || "trap '' TERM".to_owned(),
+            |code| format!("trap 'exit {code}' TERM"),
+        );
         match self.run {
             // In the background, so that the shell hears the signal at once.
             Some(run) => format!("{trap}; sleep {run} & wait $!; exit {}", self.exit),
@@ -64,14 +75,21 @@ impl Case {
         let policy = random.pick(&["Never", "OnFailure", "Always"]);
         let count = random.weighted(&[(20, 1), (60, 2), (20, 3)]);
         let containers: Vec<_> = (0..count).map(|_| Container::new(random)).collect();
-        let actions = (0..random.weighted(&[(10, 0), (55, 1), (35, 2)])).map(|_| action(random, count)).collect();
-        let mut case = Self { policy, containers, actions };
+        let actions = (0..random.weighted(&[(10, 0), (55, 1), (35, 2)]))
+            .map(|_| action(random, count))
+            .collect();
+        let mut case = Self {
+            policy,
+            containers,
+            actions,
+        };
         case.settle_ends();
         case
     }
 
-    /// A change of its image, or a deletion, meets a container that starts again and again while it runs or while it waits: if only one
-    /// of them ended it well, the phase of the pod would depend on the moment.
+    /// A change of its image, or a deletion, meets a container that starts again and again while it
+    /// runs or while it waits: if only one of them ended it well, the phase of the pod would depend
+    /// on the moment.
     fn settle_ends(&mut self) {
         for index in 0..self.containers.len() {
             let loops = self.loops(index);
@@ -89,19 +107,32 @@ impl Case {
             fewer.actions.remove(index);
             fewer
         };
-        (0..self.actions.len()).rev().map(without_action).chain(self.without_last_container()).collect()
+        (0..self.actions.len())
+            .rev()
+            .map(without_action)
+            .chain(self.without_last_container())
+            .collect()
     }
 
     fn without_last_container(&self) -> Option<Self> {
         let last = self.containers.len() - 1;
-        let is_used = self.actions.iter().any(|action| matches!(action, Action::Swap { container, .. } if *container == last));
-        (last > 0 && !is_used).then(|| Self { containers: self.containers[..last].to_vec(), ..self.clone() })
+        let is_used = self
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Swap { container, .. } if *container == last));
+        (last > 0 && !is_used).then(|| Self {
+            containers: self.containers[..last].to_vec(),
+            ..self.clone()
+        })
     }
 
     /// Whether a container may start again and again: how often depends on time.
     pub fn loops(&self, container: usize) -> bool {
         let one = &self.containers[container];
-        let exits = self.actions.contains(&Action::Swap { container, image: EXIT });
+        let exits = self.actions.contains(&Action::Swap {
+            container,
+            image: EXIT,
+        });
         match self.policy {
             "Always" => one.run.is_some() || exits,
             "OnFailure" => one.run.is_some() && one.exit != 0,
@@ -113,9 +144,18 @@ impl Case {
 fn action(random: &mut Random, count: usize) -> Action {
     let container = random.below(count);
     match random.below(100) {
-        0..55 => Action::Swap { container, image: EXIT },
-        55..72 => Action::Swap { container, image: OTHER },
-        72..85 => Action::Swap { container, image: MISSING },
+        0..55 => Action::Swap {
+            container,
+            image: EXIT,
+        },
+        55..72 => Action::Swap {
+            container,
+            image: OTHER,
+        },
+        72..85 => Action::Swap {
+            container,
+            image: MISSING,
+        },
         _ => Action::Delete,
     }
 }
@@ -123,7 +163,12 @@ fn action(random: &mut Random, count: usize) -> Action {
 impl Display for Case {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "  {}", self.policy)?;
-        self.containers.iter().enumerate().try_for_each(|(index, one)| writeln!(out, "  c{index} {}", one.words().join(" ")))?;
-        self.actions.iter().try_for_each(|action| writeln!(out, "  {action:?}"))
+        self.containers
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, one)| writeln!(out, "  c{index} {}", one.words().join(" ")))?;
+        self.actions
+            .iter()
+            .try_for_each(|action| writeln!(out, "  {action:?}"))
     }
 }

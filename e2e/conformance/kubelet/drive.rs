@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -24,26 +26,37 @@ pub struct Place {
     pub is_real: bool,
 }
 
-/// On the mock a pod that has not changed for so long is at rest: longer than anything of the workloads, shorter than the first back-off.
+/// On the mock a pod that has not changed for so long is at rest: longer than anything of the
+/// workloads, shorter than the first back-off.
 const REST: Duration = Duration::from_secs(4);
 /// A pod on the mock that does not come to rest is taken as it is.
 const UNREST: Duration = Duration::from_secs(20);
 /// The real node has so long to get to where the mock was. Two busy cores need it, now and then.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// And must stay there for so long: a kubelet that does something else does it within a second or two.
+/// And must stay there for so long: a kubelet that does something else does it within a second or
+/// two.
 const HOLD: Duration = Duration::from_millis(2000);
 
 type Events = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<DynamicObject>>>>>;
 
-/// Runs a case; gives the record of what was seen, at rest and after every action. With a guide, which is what the mock did, the pod is at
-/// rest when it is where the guide was; if it never is, that is the end.
+/// Runs a case; gives the record of what was seen, at rest and after every action. With a guide,
+/// which is what the mock did, the pod is at rest when it is where the guide was; if it never is,
+/// that is the end.
 pub async fn drive(place: &Place, case: &Case, name: &str, guide: Option<&[Value]>) -> Vec<Value> {
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(place.client.clone(), &place.namespace, &ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&()));
+    let api: Api<DynamicObject> = Api::namespaced_with(
+        place.client.clone(),
+        &place.namespace,
+        &ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&()),
+    );
     let object: DynamicObject = serde_json::from_value(pod(place, case, name)).unwrap();
     let created = api.create(&PostParams::default(), &object).await.unwrap();
-    let parameters = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(280);
-    let stream = api.watch(&parameters, &created.resource_version().unwrap()).await.unwrap();
+    let parameters = WatchParams::default()
+        .fields(&format!("metadata.name={name}"))
+        .timeout(280);
+    let stream = api
+        .watch(&parameters, &created.resource_version().unwrap())
+        .await
+        .unwrap();
     let mut events: Events = Box::pin(stream);
     let mut record = Record::default();
     let mut records = Vec::new();
@@ -55,10 +68,15 @@ pub async fn drive(place: &Place, case: &Case, name: &str, guide: Option<&[Value
             None => rest(&mut events, &mut record).await,
         };
         records.push(record.value());
-        let Some(action) = actions.next().filter(|_| well) else { break };
+        let Some(action) = actions.next().filter(|_| well) else {
+            break;
+        };
         record.acted(act(&api, place, name, *action).await);
     }
-    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    let now = DeleteParams {
+        grace_period_seconds: Some(0),
+        ..DeleteParams::default()
+    };
     if !record.is_gone() {
         let _ = api.delete(name, &now).await;
     }
@@ -96,7 +114,9 @@ async fn next(events: &mut Events, record: &mut Record, until: Instant) -> bool 
     loop {
         let changed = match timeout_at(until, events.next()).await {
             Err(_) | Ok(None) => return false,
-            Ok(Some(Ok(WatchEvent::Added(pod) | WatchEvent::Modified(pod)))) => record.saw(&serde_json::to_value(&pod).unwrap()),
+            Ok(Some(Ok(WatchEvent::Added(pod) | WatchEvent::Modified(pod)))) => {
+                record.saw(&serde_json::to_value(&pod).unwrap())
+            }
             Ok(Some(Ok(WatchEvent::Deleted(pod)))) => {
                 record.saw(&serde_json::to_value(&pod).unwrap());
                 record.went()
@@ -116,7 +136,9 @@ async fn act(api: &Api<DynamicObject>, place: &Place, name: &str, action: Action
             let path = format!("/spec/containers/{container}/image");
             let patch = json!([{"op": "replace", "path": path, "value": place.images[image]}]);
             let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
-            api.patch(name, &PatchParams::default(), &patch).await.map(|_| ())
+            api.patch(name, &PatchParams::default(), &patch)
+                .await
+                .map(|_| ())
         }
         Action::Delete => api.delete(name, &DeleteParams::default()).await.map(|_| ()),
     };

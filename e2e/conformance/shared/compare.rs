@@ -22,8 +22,19 @@ pub struct Difference {
 
 impl Display for Difference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { step, operation, path, real, fake } = self;
-        write!(out, "step {step} ({operation}), {path}:\n      real: {}\n      fake: {}", short(real), short(fake))
+        let Self {
+            step,
+            operation,
+            path,
+            real,
+            fake,
+        } = self;
+        write!(
+            out,
+            "step {step} ({operation}), {path}:\n      real: {}\n      fake: {}",
+            short(real),
+            short(fake)
+        )
     }
 }
 
@@ -43,12 +54,20 @@ pub fn differences(path: &str, real: &Value, fake: &Value) -> Vec<(String, Value
         _ if real == fake => Vec::new(),
         (Value::Object(reals), Value::Object(fakes)) => {
             let fields: BTreeSet<&String> = reals.keys().chain(fakes.keys()).collect();
-            let one = |field: &&String| both(&format!("{path}.{field}"), reals.get(*field), fakes.get(*field));
+            let one = |field: &&String| {
+                both(
+                    &format!("{path}.{field}"),
+                    reals.get(*field),
+                    fakes.get(*field),
+                )
+            };
             fields.iter().flat_map(one).collect()
         }
         (Value::Array(reals), Value::Array(fakes)) if reals.len() == fakes.len() => {
             let pairs = reals.iter().zip(fakes);
-            pairs.flat_map(|(real, fake)| differences(&format!("{path}[]"), real, fake)).collect()
+            pairs
+                .flat_map(|(real, fake)| differences(&format!("{path}[]"), real, fake))
+                .collect()
         }
         _ => vec![(path.to_owned(), real.clone(), fake.clone())],
     }

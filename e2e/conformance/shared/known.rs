@@ -27,13 +27,18 @@ pub struct KnownList {
 
 impl KnownList {
     pub fn new(entries: &'static [Known]) -> Self {
-        Self { entries, met: entries.iter().map(|_| AtomicUsize::new(0)).collect() }
+        Self {
+            entries,
+            met: entries.iter().map(|_| AtomicUsize::new(0)).collect(),
+        }
     }
 
     /// Whether the list has this difference; counts it.
     pub fn has(&self, difference: &Difference) -> bool {
         let found = self.entries.iter().position(|known| known.is(difference));
-        found.inspect(|index| _ = self.met[*index].fetch_add(1, Ordering::Relaxed)).is_some()
+        found
+            .inspect(|index| _ = self.met[*index].fetch_add(1, Ordering::Relaxed))
+            .is_some()
     }
 
     /// How many differences were met that are known.
@@ -43,15 +48,26 @@ impl KnownList {
 
     /// Entries that were met, and those that were not.
     pub fn by_use(&self) -> (Vec<(usize, &'static Known)>, Vec<&'static Known>) {
-        let all: Vec<_> = self.met.iter().map(|met| met.load(Ordering::Relaxed)).zip(self.entries).collect();
-        let stale = all.iter().filter(|(met, _)| *met == 0).map(|(_, known)| *known).collect();
+        let all: Vec<_> = self
+            .met
+            .iter()
+            .map(|met| met.load(Ordering::Relaxed))
+            .zip(self.entries)
+            .collect();
+        let stale = all
+            .iter()
+            .filter(|(met, _)| *met == 0)
+            .map(|(_, known)| *known)
+            .collect();
         (all.into_iter().filter(|(met, _)| *met > 0).collect(), stale)
     }
 }
 
 impl Known {
     fn is(&self, difference: &Difference) -> bool {
-        let within = |pattern: &str, value: &serde_json::Value| glob(&format!("*{pattern}*"), &value.to_string());
+        let within = |pattern: &str, value: &serde_json::Value| {
+            glob(&format!("*{pattern}*"), &value.to_string())
+        };
         glob(self.operation, &difference.operation)
             && glob(self.path, &difference.path)
             && within(self.real, &difference.real)
@@ -61,11 +77,20 @@ impl Known {
 
 /// Whether the pattern, in which `*` stands for anything, is the whole text.
 pub fn glob(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut left) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else { return false };
+    let Some(mut left) = text
+        .strip_prefix(start)
+        .and_then(|text| text.strip_suffix(end))
+    else {
+        return false;
+    };
     for part in middle.split('*') {
-        let Some(place) = left.find(part) else { return false };
+        let Some(place) = left.find(part) else {
+            return false;
+        };
         left = &left[place + part.len()..];
     }
     true

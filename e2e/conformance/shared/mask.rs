@@ -10,7 +10,8 @@ const PRESENT: i16 = 2020;
 const UID: usize = 36;
 const TIME: usize = 20;
 
-/// The answers of one side, which are masked together: an id gets the number of its first appearance.
+/// The answers of one side, which are masked together: an id gets the number of its first
+/// appearance.
 #[derive(Default)]
 pub struct Mask {
     uids: Vec<String>,
@@ -66,7 +67,12 @@ impl Mask {
     }
 
     fn rank(&self, uid: &str, version: u64) -> String {
-        let before = self.versions.get(uid).into_iter().flatten().filter(|other| **other < version);
+        let before = self
+            .versions
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .filter(|other| **other < version);
         format!("<version {}>", before.count())
     }
 
@@ -84,7 +90,10 @@ impl Mask {
         while let Some(next) = left.chars().next() {
             let uid = left.get(..UID).filter(|candidate| is_uid(candidate));
             let time = left.get(..TIME).filter(|candidate| is_present(candidate));
-            let taken = uid.or(time).or_else(|| version(left)).map_or(next.len_utf8(), str::len);
+            let taken = uid
+                .or(time)
+                .or_else(|| version(left))
+                .map_or(next.len_utf8(), str::len);
             match (uid, time) {
                 (Some(uid), _) => masked.push_str(&self.uid(uid)),
                 (_, Some(_)) => masked.push_str("<time>"),
@@ -109,14 +118,19 @@ impl Mask {
 /// Of the metadata of an object: its uid and version.
 fn identity(metadata: &Map<String, Value>) -> Option<(String, u64)> {
     let uid = metadata.get("uid")?.as_str()?.to_owned();
-    Some((uid, metadata.get("resourceVersion")?.as_str()?.parse().ok()?))
+    Some((
+        uid,
+        metadata.get("resourceVersion")?.as_str()?.parse().ok()?,
+    ))
 }
 
 /// A number in parentheses, as messages tell versions.
 fn version(text: &str) -> Option<&str> {
     let end = text.find(')')?;
     let digits = text.get(1..end)?;
-    let legal = text.starts_with('(') && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let legal = text.starts_with('(')
+        && !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
     legal.then(|| &text[..=end])
 }
 
@@ -132,7 +146,9 @@ fn once(list: &Value) -> Value {
 }
 
 fn is_present(text: &str) -> bool {
-    text.get(4..5) == Some("-") && text.parse::<jiff::Timestamp>().is_ok() && text[..4].parse::<i16>().is_ok_and(|year| year >= PRESENT)
+    text.get(4..5) == Some("-")
+        && text.parse::<jiff::Timestamp>().is_ok()
+        && text[..4].parse::<i16>().is_ok_and(|year| year >= PRESENT)
 }
 
 fn is_uid(text: &str) -> bool {
@@ -148,8 +164,17 @@ fn masks_ids_and_keeps_the_order_of_versions() {
     let uid = "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a";
     let of = |version: &str| serde_json::json!({"metadata": {"uid": uid, "resourceVersion": version, "creationTimestamp": "2026-01-01T00:00:00Z"}});
     let masked = Mask::answers(&[of("17"), of("19"), of("17"), format!("uid {uid}!").into()]);
-    let versions: Vec<_> = masked[..3].iter().map(|one| one["metadata"]["resourceVersion"].as_str().unwrap()).collect();
+    let versions: Vec<_> = masked[..3]
+        .iter()
+        .map(|one| one["metadata"]["resourceVersion"].as_str().unwrap())
+        .collect();
     assert_eq!(versions, ["<version 0>", "<version 1>", "<version 0>"]);
-    assert_eq!((masked[0]["metadata"]["uid"].as_str(), masked[3].as_str()), (Some("<uid 0>"), Some("uid <uid 0>!")));
-    assert_eq!(masked[0]["metadata"]["creationTimestamp"], "<time of 20 characters>");
+    assert_eq!(
+        (masked[0]["metadata"]["uid"].as_str(), masked[3].as_str()),
+        (Some("<uid 0>"), Some("uid <uid 0>!"))
+    );
+    assert_eq!(
+        masked[0]["metadata"]["creationTimestamp"],
+        "<time of 20 characters>"
+    );
 }

@@ -5,11 +5,13 @@ const SEED: u64 = 1;
 
 /// The seed of this run.
 pub fn seed() -> u64 {
-    std::env::var("SWAPLET_SEED").map_or(SEED, |text| text.parse().expect("SWAPLET_SEED is a number"))
+    std::env::var("SWAPLET_SEED")
+        .map_or(SEED, |text| text.parse().expect("SWAPLET_SEED is a number"))
 }
 
-/// How many sequences of each pair run where `SWAPLET_SEQUENCES` does not say so. Their seed is always the same, so what they show can
-/// only change with the testbed and the programs that it stands for; `./test long` runs all 200 with a seed of its own.
+/// How many sequences of each pair run where `SWAPLET_SEQUENCES` does not say so. Their seed is
+/// always the same, so what they show can only change with the testbed and the programs that it
+/// stands for; `./test long` runs all 200 with a seed of its own.
 const SEQUENCES: usize = 40;
 
 /// The only sequence to run, if one is asked for.
@@ -19,11 +21,17 @@ pub fn only() -> Option<usize> {
 
 /// The numbers of the sequences to run: those below `SWAPLET_SEQUENCES`, or the only one.
 pub fn numbers() -> Vec<usize> {
-    only().map_or_else(|| (0..number("SWAPLET_SEQUENCES").unwrap_or(SEQUENCES)).collect(), |one| vec![one])
+    only().map_or_else(
+        || (0..number("SWAPLET_SEQUENCES").unwrap_or(SEQUENCES)).collect(),
+        |one| vec![one],
+    )
 }
 
 fn number(name: &str) -> Option<usize> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
+    std::env::var(name).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is not a number"))
+    })
 }
 
 /// splitmix64: well mixed from any seed, and eight lines long.

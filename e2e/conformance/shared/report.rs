@@ -30,25 +30,57 @@ impl Report {
     pub fn take(&mut self, operations: usize, differences: &[Difference], enough: usize) -> bool {
         self.sequences += 1;
         self.operations += operations;
-        let Some(first) = differences.first() else { return false };
+        let Some(first) = differences.first() else {
+            return false;
+        };
         self.failed += 1;
-        self.kinds.len() < enough && self.kinds.insert((first.operation.clone(), first.path.clone()))
+        self.kinds.len() < enough
+            && self
+                .kinds
+                .insert((first.operation.clone(), first.path.clone()))
     }
 
     /// Prints everything.
     pub fn print(&self, pair: &str, seed: u64, known: &KnownList) {
         for failure in &self.failures {
-            println!("\n{pair}: SWAPLET_SEED={seed} SWAPLET_SEQUENCE={}, made small:\n{}", failure.number, failure.case);
-            failure.differences.iter().for_each(|difference| println!("  ! {difference}"));
+            println!(
+                "\n{pair}: SWAPLET_SEED={seed} SWAPLET_SEQUENCE={}, made small:\n{}",
+                failure.number, failure.case
+            );
+            failure
+                .differences
+                .iter()
+                .for_each(|difference| println!("  ! {difference}"));
         }
         let (met, stale) = known.by_use();
-        met.iter().for_each(|(count, known)| println!("  known, {count} times: {} {}: {}", known.operation, known.path, known.why));
-        stale.iter().for_each(|known| println!("  STALE: {} {} was not met: {}", known.operation, known.path, known.why));
+        met.iter().for_each(|(count, known)| {
+            println!(
+                "  known, {count} times: {} {}: {}",
+                known.operation, known.path, known.why
+            )
+        });
+        stale.iter().for_each(|known| {
+            println!(
+                "  STALE: {} {} was not met: {}",
+                known.operation, known.path, known.why
+            )
+        });
         for once in &self.unsteady {
-            println!("  differed once and not again: sequence {}: {}", once.number, once.differences[0]);
+            println!(
+                "  differed once and not again: sequence {}: {}",
+                once.number, once.differences[0]
+            );
         }
-        let Self { sequences, operations, failed, .. } = self;
-        println!("conformance: {pair}: {sequences} sequences, {operations} operations, {failed} differences, {} known", known.count());
+        let Self {
+            sequences,
+            operations,
+            failed,
+            ..
+        } = self;
+        println!(
+            "conformance: {pair}: {sequences} sequences, {operations} operations, {failed} differences, {} known",
+            known.count()
+        );
     }
 
     /// Whether there is nothing to tell but what is known.

@@ -42,26 +42,50 @@ pub async fn run<P: Pair>(pair: &P, numbers: &[usize], places: usize, known: &Kn
     report.into_inner()
 }
 
-async fn work<P: Pair>(pair: &P, numbers: &[usize], next: &AtomicUsize, report: &Mutex<Report>, place: usize, known: &KnownList) {
+async fn work<P: Pair>(
+    pair: &P,
+    numbers: &[usize],
+    next: &AtomicUsize,
+    report: &Mutex<Report>,
+    place: usize,
+    known: &KnownList,
+) {
     while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
         let case = pair.case(*number);
         let mut differences = unknown(pair, &case, place, known).await;
         if !differences.is_empty() {
             // The real side has a life of its own; what is a rule shows again.
-            let once = std::mem::replace(&mut differences, unknown(pair, &case, place, known).await);
+            let once =
+                std::mem::replace(&mut differences, unknown(pair, &case, place, known).await);
             if differences.is_empty() {
-                report.lock().await.unsteady.push(Failure { number: *number, case: case.to_string(), differences: once });
+                report.lock().await.unsteady.push(Failure {
+                    number: *number,
+                    case: case.to_string(),
+                    differences: once,
+                });
             }
         }
-        let fresh = report.lock().await.take(P::size(&case), &differences, ENOUGH);
+        let fresh = report
+            .lock()
+            .await
+            .take(P::size(&case), &differences, ENOUGH);
         if fresh {
             let (case, differences) = shrunk(pair, &case, differences, place, known).await;
-            report.lock().await.failures.push(Failure { number: *number, case: case.to_string(), differences });
+            report.lock().await.failures.push(Failure {
+                number: *number,
+                case: case.to_string(),
+                differences,
+            });
         }
     }
 }
 
-async fn unknown<P: Pair>(pair: &P, case: &P::Case, place: usize, known: &KnownList) -> Vec<Difference> {
+async fn unknown<P: Pair>(
+    pair: &P,
+    case: &P::Case,
+    place: usize,
+    known: &KnownList,
+) -> Vec<Difference> {
     let mut differences = pair.run(case, place).await;
     differences.retain(|difference| !known.has(difference));
     // What comes after the first one is mostly its consequence.
@@ -70,7 +94,8 @@ async fn unknown<P: Pair>(pair: &P, case: &P::Case, place: usize, known: &KnownL
     differences
 }
 
-/// The shortest case that still shows the same difference: what cannot be left out is what it takes.
+/// The shortest case that still shows the same difference: what cannot be left out is what it
+/// takes.
 async fn shrunk<P: Pair>(
     pair: &P,
     case: &P::Case,
@@ -86,7 +111,10 @@ async fn shrunk<P: Pair>(
                 return best;
             }
             let differences = unknown(pair, &candidate, place, known).await;
-            if differences.iter().any(|difference| same(difference, &best.1)) {
+            if differences
+                .iter()
+                .any(|difference| same(difference, &best.1))
+            {
                 best = (candidate, differences);
                 continue 'smaller;
             }
@@ -96,5 +124,7 @@ async fn shrunk<P: Pair>(
 }
 
 fn same(one: &Difference, others: &[Difference]) -> bool {
-    others.iter().any(|other| one.operation == other.operation && one.path == other.path)
+    others
+        .iter()
+        .any(|other| one.operation == other.operation && one.path == other.path)
 }

@@ -12,7 +12,11 @@ const NODE: &str = "node";
 
 /// Plays it to its end, which takes some milliseconds. The thread must not be one of a runtime.
 pub fn play(sequence: &Sequence) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let server = ApiServer::new(Clock::default());
         let options = (PROFILES[sequence.profile].options)(ProviderOptions::default());

@@ -1,4 +1,5 @@
-//! When what will happen, as the fake's pure machine tells: good enough to place operations, and quick.
+//! When what will happen, as the fake's pure machine tells: good enough to place operations, and
+//! quick.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,7 +35,15 @@ pub fn changes(sequence: &Sequence, until: Duration) -> Vec<Change> {
     let options = (PROFILES[sequence.profile].options)(ProviderOptions::default());
     let (pod, now) = (sequence.body("pod", "node"), Timestamp::UNIX_EPOCH);
     let node = VirtualKubelet::new(options, &pod, now);
-    let mut plan = Plan { node, images: Images::new(ImageOptions::default()), pod, now, start: None, seen: None, changes: Vec::new() };
+    let mut plan = Plan {
+        node,
+        images: Images::new(ImageOptions::default()),
+        pod,
+        now,
+        start: None,
+        seen: None,
+        changes: Vec::new(),
+    };
     while plan.start.is_none() && plan.step() {}
     let start = plan.start.expect("a pod that runs");
     for (at, operation) in &sequence.operations {
@@ -54,13 +63,16 @@ impl Plan {
     }
 
     fn step(&mut self) -> bool {
-        let Some(wake) = self.node.wake() else { return false };
+        let Some(wake) = self.node.wake() else {
+            return false;
+        };
         self.now = wake.max(self.now);
         for action in self.node.advance(&mut self.images, self.now) {
             match action {
                 Action::PutStatus(whole) => {
                     if whole["status"]["reason"] == "ProviderFailed" {
-                        // Each try writes the whole pod as it was when it began: who changes it meanwhile may lose the change.
+                        // Each try writes the whole pod as it was when it began: who changes it
+                        // meanwhile may lose the change.
                         self.change(BTreeSet::new());
                     }
                     self.pod["status"] = whole["status"].clone();
@@ -76,8 +88,12 @@ impl Plan {
 
     fn act(&mut self, operation: &Operation) {
         match operation {
-            Operation::Image(index, image) => self.pod["spec"]["containers"][index]["image"] = (*image).into(),
-            Operation::Label(value) => self.pod["metadata"]["labels"]["a"] = value.to_string().into(),
+            Operation::Image(index, image) => {
+                self.pod["spec"]["containers"][index]["image"] = (*image).into()
+            }
+            Operation::Label(value) => {
+                self.pod["metadata"]["labels"]["a"] = value.to_string().into()
+            }
             Operation::Phase(phase) => self.pod["status"]["phase"] = (*phase).into(),
             Operation::Delete(grace) => {
                 self.pod["metadata"]["deletionTimestamp"] = self.now.to_string().into();
@@ -96,13 +112,21 @@ impl Plan {
         let before = self.seen.replace(now.clone());
         if before.as_ref() != Some(&now) {
             let old = |name: &str| before.as_ref().and_then(|seen| seen.container(name));
-            let changed = now.containers.iter().filter(|one| old(&one.name) != Some(*one));
+            let changed = now
+                .containers
+                .iter()
+                .filter(|one| old(&one.name) != Some(*one));
             self.change(changed.map(|one| one.name.clone()).collect());
         }
     }
 
     fn change(&mut self, containers: BTreeSet<String>) {
-        let since = self.start.map_or(Duration::ZERO, |start| Duration::try_from(self.now.duration_since(start)).unwrap());
-        self.changes.push(Change { at: since, containers });
+        let since = self.start.map_or(Duration::ZERO, |start| {
+            Duration::try_from(self.now.duration_since(start)).unwrap()
+        });
+        self.changes.push(Change {
+            at: since,
+            containers,
+        });
     }
 }

@@ -1,4 +1,5 @@
-//! Lets a sequence happen at an API server, the real or the embedded one, in real or in virtual time, and tells what was seen.
+//! Lets a sequence happen at an API server, the real or the embedded one, in real or in virtual
+//! time, and tells what was seen.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,13 +47,28 @@ struct Player {
 }
 
 /// Plays it with a pod of this name on this node.
-pub async fn play(client: Client, namespace: &str, name: &str, node: &str, sequence: &Sequence) -> Outcome {
-    let pods: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
+pub async fn play(
+    client: Client,
+    namespace: &str,
+    name: &str,
+    node: &str,
+    sequence: &Sequence,
+) -> Outcome {
+    let pods: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<Pod>(&()));
     let (sender, mut watch) = mpsc::unbounded_channel();
     let task = tokio::spawn(follow(pods.clone(), name.to_owned(), sender));
     // The first thing that is told is that there is no such pod.
-    timeout(PATIENCE, watch.recv()).await.expect("a watch").expect("a watch");
-    let mut player = Player { pods, name: name.to_owned(), watch, shown: Vec::new() };
+    timeout(PATIENCE, watch.recv())
+        .await
+        .expect("a watch")
+        .expect("a watch");
+    let mut player = Player {
+        pods,
+        name: name.to_owned(),
+        watch,
+        shown: Vec::new(),
+    };
     player.create(sequence.body(name, node)).await;
     let start = player.start().await;
     let (mut late, mut answers) = (Duration::ZERO, Vec::new());
@@ -70,7 +86,10 @@ pub async fn play(client: Client, namespace: &str, name: &str, node: &str, seque
     let mut seen = player.seen(sequence.words.len());
     seen["answers"] = answers.into();
     seen["events"] = events(client, namespace, name).await;
-    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    let now = DeleteParams {
+        grace_period_seconds: Some(0),
+        ..DeleteParams::default()
+    };
     let _ = player.pods.delete(name, &now).await;
     Outcome { seen, late }
 }
@@ -97,14 +116,22 @@ async fn follow(pods: Api<DynamicObject>, name: String, sender: mpsc::UnboundedS
 impl Player {
     async fn create(&self, body: Value) {
         let body: DynamicObject = serde_json::from_value(body).unwrap();
-        self.pods.create(&PostParams::default(), &body).await.unwrap();
+        self.pods
+            .create(&PostParams::default(), &body)
+            .await
+            .unwrap();
     }
 
     /// When all containers are seen running.
     async fn start(&mut self) -> Instant {
         loop {
-            let (at, pod) = timeout(PATIENCE, self.watch.recv()).await.expect("a pod that runs").expect("a watch");
-            let runs = pod.as_ref().is_some_and(|pod| pod["status"]["phase"] == "Running");
+            let (at, pod) = timeout(PATIENCE, self.watch.recv())
+                .await
+                .expect("a pod that runs")
+                .expect("a watch");
+            let runs = pod
+                .as_ref()
+                .is_some_and(|pod| pod["status"]["phase"] == "Running");
             self.shown.push((at, pod));
             if runs {
                 return at;
@@ -122,11 +149,14 @@ impl Player {
         self.shown.last().is_some_and(|(_, pod)| pod.is_none())
     }
 
-    /// A busy library takes its time to delete a pod: how long is not compared, but that it does is.
+    /// A busy library takes its time to delete a pod: how long is not compared, but that it does
+    /// is.
     async fn gone(&mut self) {
         let end = Instant::now() + DELETION;
         while !self.is_gone() {
-            let Ok(Some(shown)) = timeout_at(end, self.watch.recv()).await else { return };
+            let Ok(Some(shown)) = timeout_at(end, self.watch.recv()).await else {
+                return;
+            };
             self.shown.push(shown);
         }
     }
@@ -142,14 +172,23 @@ impl Player {
             }
             Operation::Label(value) => {
                 let patch = json!({"metadata": {"labels": {"a": value.to_string()}}});
-                self.pods.patch(&self.name, &usual, &Patch::Merge(patch)).await.map(drop)
+                self.pods
+                    .patch(&self.name, &usual, &Patch::Merge(patch))
+                    .await
+                    .map(drop)
             }
             Operation::Phase(phase) => {
                 let patch = json!({"status": {"phase": phase}});
-                self.pods.patch_status(&self.name, &usual, &Patch::Merge(patch)).await.map(drop)
+                self.pods
+                    .patch_status(&self.name, &usual, &Patch::Merge(patch))
+                    .await
+                    .map(drop)
             }
             Operation::Delete(grace) => {
-                let delete = DeleteParams { grace_period_seconds: Some(*grace), ..DeleteParams::default() };
+                let delete = DeleteParams {
+                    grace_period_seconds: Some(*grace),
+                    ..DeleteParams::default()
+                };
                 self.pods.delete(&self.name, &delete).await.map(drop)
             }
         };
@@ -169,7 +208,8 @@ impl Player {
         self.pods().for_each(|pod| trace.push(pod));
         let last = trace.last().expect("a pod was seen");
         let names: Vec<String> = (0..containers).map(container_name).collect();
-        let each = |what: &dyn Fn(&str) -> Value| names.iter().map(|name| what(name)).collect::<Value>();
+        let each =
+            |what: &dyn Fn(&str) -> Value| names.iter().map(|name| what(name)).collect::<Value>();
         let all: Vec<&Value> = self.pods().collect();
         json!({
             "phases": trace.phases(),
@@ -183,9 +223,14 @@ impl Player {
     }
 }
 
-/// What comes before a container runs is not always shown: the library tells only the newest status.
+/// What comes before a container runs is not always shown: the library tells only the newest
+/// status.
 fn shown_states(trace: &Trace, name: &str) -> Value {
-    trace.states(name).into_iter().filter(|state| !state.starts_with("waiting")).collect()
+    trace
+        .states(name)
+        .into_iter()
+        .filter(|state| !state.starts_with("waiting"))
+        .collect()
 }
 
 fn final_state(seen: &Seen) -> Value {
@@ -200,9 +245,17 @@ fn final_state(seen: &Seen) -> Value {
 /// What was seen in this field of a container's status, each value once.
 fn values(pods: &[&Value], container: &str, field: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for status in pods.iter().flat_map(|pod| pod["status"]["containerStatuses"].as_array().into_iter().flatten()) {
+    for status in pods.iter().flat_map(|pod| {
+        pod["status"]["containerStatuses"]
+            .as_array()
+            .into_iter()
+            .flatten()
+    }) {
         let value = status[field].as_str().unwrap_or_default();
-        if status["name"] == container && status["state"]["waiting"].is_null() && !found.iter().any(|known| known == value) {
+        if status["name"] == container
+            && status["state"]["waiting"].is_null()
+            && !found.iter().any(|known| known == value)
+        {
             found.push(value.to_owned());
         }
     }
@@ -211,10 +264,16 @@ fn values(pods: &[&Value], container: &str, field: &str) -> Vec<String> {
 
 /// An imageID without its digest, which each side makes up for itself.
 fn repository(image_id: String) -> Value {
-    image_id.split_once('@').map_or(image_id.clone(), |(repository, _)| format!("{repository}@...")).into()
+    image_id
+        .split_once('@')
+        .map_or(image_id.clone(), |(repository, _)| {
+            format!("{repository}@...")
+        })
+        .into()
 }
 
-/// The reasons of what the library says about the pod, with their counts; how often it fails depends on how fast it is.
+/// The reasons of what the library says about the pod, with their counts; how often it fails
+/// depends on how fast it is.
 async fn events(client: Client, namespace: &str, pod: &str) -> Value {
     let events: Api<PodEvent> = Api::namespaced(client, namespace);
     let about = ListParams::default().fields(&format!("involvedObject.name={pod}"));
@@ -227,6 +286,12 @@ async fn events(client: Client, namespace: &str, pod: &str) -> Value {
     }
     counts
         .into_iter()
-        .map(|(reason, count)| if reason.ends_with("Failed") { (reason, "some".into()) } else { (reason, Value::from(count)) })
+        .map(|(reason, count)| {
+            if reason.ends_with("Failed") {
+                (reason, "some".into())
+            } else {
+                (reason, Value::from(count))
+            }
+        })
         .collect()
 }

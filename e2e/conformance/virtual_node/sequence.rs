@@ -46,7 +46,8 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Operations are placed where the fake has nothing else to do, so that no order depends on who is faster.
+    /// Operations are placed where the fake has nothing else to do, so that no order depends on who
+    /// is faster.
     pub fn new(random: &mut Random, profile: usize) -> Self {
         loop {
             let mut made = Self::pod(random, profile);
@@ -62,7 +63,9 @@ impl Sequence {
             }
             let changes = made.look();
             let earliest = made.last() + SETTLE;
-            if let Some(end) = grid(earliest, made.last() + AFTER).find(|end| is_clear(*end, &changes)) {
+            if let Some(end) =
+                grid(earliest, made.last() + AFTER).find(|end| is_clear(*end, &changes))
+            {
                 made.end = end;
                 return made;
             }
@@ -73,7 +76,13 @@ impl Sequence {
         let count = random.weighted(&[(2, 1), (4, 2), (2, 3)]);
         let words = (0..count).map(|_| words(random)).collect();
         let policy = random.weighted(&[(3, "Never"), (3, "OnFailure"), (2, "Always")]);
-        Self { profile, policy, words, operations: Vec::new(), end: Duration::ZERO }
+        Self {
+            profile,
+            policy,
+            words,
+            operations: Vec::new(),
+            end: Duration::ZERO,
+        }
     }
 
     fn add(&mut self, random: &mut Random) {
@@ -81,7 +90,10 @@ impl Sequence {
         let changes = self.look();
         // The start is a change as well.
         let earliest = self.last() + MARGIN;
-        let free: Vec<_> = grid(earliest, earliest + AFTER).filter(|at| is_clear(*at, &changes)).take(8).collect();
+        let free: Vec<_> = grid(earliest, earliest + AFTER)
+            .filter(|at| is_clear(*at, &changes))
+            .take(8)
+            .collect();
         if free.is_empty() {
             return;
         }
@@ -95,11 +107,17 @@ impl Sequence {
         match random.below(100) {
             0..60 => {
                 let container = random.below(self.words.len());
-                let image = random.weighted(&[(5, "example.com/exit:1"), (2, "example.com/park:1"), (2, "example.com/work:2"), (1, WORK)]);
+                let image = random.weighted(&[
+                    (5, "example.com/exit:1"),
+                    (2, "example.com/park:1"),
+                    (2, "example.com/work:2"),
+                    (1, WORK),
+                ]);
                 Operation::Image(container, image)
             }
             60..75 => Operation::Label(random.below(3)),
-            // Whoever is killed at the end of the grace period may be shown before the pod is gone or not, so nobody is.
+            // Whoever is killed at the end of the grace period may be shown before the pod is gone
+            // or not, so nobody is.
             75..88 if !self.ignores_sigterm() => Operation::Delete(random.pick(&[3, 4])),
             _ => Operation::Phase(random.pick(&["Succeeded", "Failed", "Pending", "Running"])),
         }
@@ -114,7 +132,10 @@ impl Sequence {
     }
 
     fn ignores_sigterm(&self) -> bool {
-        self.words.iter().flatten().any(|word| *word == "term=ignore")
+        self.words
+            .iter()
+            .flatten()
+            .any(|word| *word == "term=ignore")
     }
 
     /// Whether the pod is deleted.
@@ -147,7 +168,11 @@ pub fn container_name(index: usize) -> String {
 
 impl Display for Sequence {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "  {}, restartPolicy {}", PROFILES[self.profile].name, self.policy)?;
+        writeln!(
+            out,
+            "  {}, restartPolicy {}",
+            PROFILES[self.profile].name, self.policy
+        )?;
         for (index, words) in self.words.iter().enumerate() {
             writeln!(out, "  {}: {}", container_name(index), words.join(" "))?;
         }
@@ -159,7 +184,13 @@ impl Display for Sequence {
 }
 
 fn words(random: &mut Random) -> Vec<&'static str> {
-    let run = random.weighted(&[(5, "run=forever"), (2, "run=500ms"), (1, "run=800ms"), (1, "run=1s"), (2, "run=1.5s")]);
+    let run = random.weighted(&[
+        (5, "run=forever"),
+        (2, "run=500ms"),
+        (1, "run=800ms"),
+        (1, "run=1s"),
+        (2, "run=1.5s"),
+    ]);
     let mut words = vec![run];
     if random.percent(35) {
         words.push(random.pick(&["exit=1", "exit=3"]));
@@ -180,15 +211,22 @@ fn grid(from: Duration, to: Duration) -> impl Iterator<Item = Duration> {
 fn is_clear(at: Duration, changes: &[Change]) -> bool {
     let far = |change: Duration| at.abs_diff(change) >= MARGIN;
     // What is seen at zero is what times count from.
-    changes.iter().filter(|change| !change.at.is_zero()).all(|change| far(change.at) && far(change.at.saturating_sub(START)))
+    changes
+        .iter()
+        .filter(|change| !change.at.is_zero())
+        .all(|change| far(change.at) && far(change.at.saturating_sub(START)))
 }
 
 /// Whether the order of two changes could be another one on a busy machine.
 fn is_crowded(changes: &[Change]) -> bool {
     let close = |one: &Change, other: &Change| {
-        let related = one.containers.is_subset(&other.containers) || other.containers.is_subset(&one.containers);
+        let related = one.containers.is_subset(&other.containers)
+            || other.containers.is_subset(&one.containers);
         let apart = one.at.abs_diff(other.at);
         !related && apart > ONE_MOMENT && apart < APART
     };
-    changes.iter().enumerate().any(|(index, one)| changes[index + 1..].iter().any(|other| close(one, other)))
+    changes
+        .iter()
+        .enumerate()
+        .any(|(index, one)| changes[index + 1..].iter().any(|other| close(one, other)))
 }

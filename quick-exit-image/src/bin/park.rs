@@ -1,5 +1,6 @@
-//! Stays until SIGTERM or SIGINT, then exits 143, as a program does that SIGTERM ends. `park --copy-self PATH` instead copies
-//! the program to PATH, so that a container without this image can run it from a volume.
+//! Stays until SIGTERM or SIGINT, then exits 143, as a program does that SIGTERM ends. `park
+//! --copy-self PATH` instead copies the program to PATH, so that a container without this image can
+//! run it from a volume.
 #![no_std]
 #![no_main]
 #![no_builtins]
@@ -10,8 +11,9 @@ use kernel::{Errno, File, Part, STDERR, Signals, Start};
 
 /// The longest path that Linux takes, the zero byte at its end included.
 const PATH_MAX: usize = 4096;
-/// What a program ends with that SIGTERM ends, 128 + 15. With 0 the container that waits here could count as one that has done its work:
-/// where its own image cannot be pulled again, the pod would be Succeeded.
+/// What a program ends with that SIGTERM ends, 128 + 15. With 0 the container that waits here could
+/// count as one that has done its work: where its own image cannot be pulled again, the pod would
+/// be Succeeded.
 const ENDED: u8 = 143;
 /// "File name too long".
 const ENAMETOOLONG: Errno = Errno(36);
@@ -30,7 +32,9 @@ extern "C" fn run(stack: *const usize) -> ! {
 
 fn park() -> ! {
     // All signals, so that none but the two waited for (and SIGKILL) ends the process.
-    let ended = kernel::block(Signals::ALL).and_then(|()| kernel::discard_children()).and_then(|()| kernel::wait_for(Signals::STOP));
+    let ended = kernel::block(Signals::ALL)
+        .and_then(|()| kernel::discard_children())
+        .and_then(|()| kernel::wait_for(Signals::STOP));
     match ended {
         Ok(()) => kernel::exit(ENDED),
         // Better an error that everybody sees than a loop that burns a core.
@@ -74,8 +78,10 @@ fn install(own: File, path: &CStr, random: [u8; 8]) -> Result<(), Errno> {
     let mut buffer = [MaybeUninit::uninit(); PATH_MAX];
     let temporary = temporary_name(&mut buffer, path, random)?;
     let file = File::create_new(temporary)?;
-    let done =
-        copy(own, file).and_then(|()| file.set_mode(0o755)).and_then(|()| file.close()).and_then(|()| kernel::rename(temporary, path));
+    let done = copy(own, file)
+        .and_then(|()| file.set_mode(0o755))
+        .and_then(|()| file.close())
+        .and_then(|()| kernel::rename(temporary, path));
     if done.is_err() {
         kernel::remove(temporary);
     }
@@ -94,7 +100,11 @@ fn copy(from: File, to: File) -> Result<(), Errno> {
 }
 
 /// `path`, a dot, and 16 random letters: two copies at a time never share a name.
-fn temporary_name<'a>(buffer: &'a mut [MaybeUninit<u8>; PATH_MAX], path: &CStr, random: [u8; 8]) -> Result<&'a CStr, Errno> {
+fn temporary_name<'a>(
+    buffer: &'a mut [MaybeUninit<u8>; PATH_MAX],
+    path: &CStr,
+    random: [u8; 8],
+) -> Result<&'a CStr, Errno> {
     let mut length = 0;
     let mut push = |byte| {
         buffer.get_mut(length).ok_or(ENAMETOOLONG)?.write(byte);

@@ -32,19 +32,32 @@ impl Scope {
 }
 
 /// CronJobs first, then Jobs, then pods: owners before what they own.
-pub(super) async fn templates(cluster: ClusterArgs, scope: Scope) -> anyhow::Result<Vec<PodTemplate>> {
+pub(super) async fn templates(
+    cluster: ClusterArgs,
+    scope: Scope,
+) -> anyhow::Result<Vec<PodTemplate>> {
     let client = cluster.client().await?;
     let mut templates = Vec::new();
-    for (resource, fields) in
-        [(ApiResource::erase::<CronJob>(&()), ""), (ApiResource::erase::<Job>(&()), ""), (ApiResource::erase::<Pod>(&()), NOT_ENDED)]
-    {
-        add(&client, &scope, &resource, fields, &mut templates).await.with_context(|| format!("cannot list {}", resource.plural))?;
+    for (resource, fields) in [
+        (ApiResource::erase::<CronJob>(&()), ""),
+        (ApiResource::erase::<Job>(&()), ""),
+        (ApiResource::erase::<Pod>(&()), NOT_ENDED),
+    ] {
+        add(&client, &scope, &resource, fields, &mut templates)
+            .await
+            .with_context(|| format!("cannot list {}", resource.plural))?;
     }
     Ok(templates)
 }
 
 /// Only what counts of each object is kept.
-async fn add(client: &Client, scope: &Scope, resource: &ApiResource, fields: &str, found: &mut Vec<PodTemplate>) -> anyhow::Result<()> {
+async fn add(
+    client: &Client,
+    scope: &Scope,
+    resource: &ApiResource,
+    fields: &str,
+    found: &mut Vec<PodTemplate>,
+) -> anyhow::Result<()> {
     let api: Api<DynamicObject> = match scope {
         Scope::All => Api::all_with(client.clone(), resource),
         Scope::Namespace(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
@@ -52,7 +65,10 @@ async fn add(client: &Client, scope: &Scope, resource: &ApiResource, fields: &st
     };
     let templates = |mut object: DynamicObject| {
         // The items of a list do not say what they are.
-        object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
+        object.types = Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        });
         Some(serde_json::to_value(&object).map(|object| PodTemplate::all(&object)))
     };
     for templates in list(&api, fields, templates).await? {

@@ -1,6 +1,8 @@
 //! One row per sidecar.
 
-use swaplet_core::objects::command::{ContainerFacts, Executes, ExitPaths, Obstacle, Verdict, resolve};
+use swaplet_core::objects::command::{
+    ContainerFacts, Executes, ExitPaths, Obstacle, Verdict, resolve,
+};
 use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::pod::template::PodTemplate;
@@ -33,21 +35,27 @@ pub(super) enum Answer {
     NotAJob,
 }
 
-/// The rows of a pod template. Containers named in `sidecars` count as sidecars whatever their marks.
+/// The rows of a pod template. Containers named in `sidecars` count as sidecars whatever their
+/// marks.
 pub(super) fn of(template: &PodTemplate, sidecars: &[String], image: &dyn ExitPaths) -> Vec<Row> {
     let containers = &template.spec.containers;
     let is_sidecar = |container: &ContainerSpec| template.is_sidecar(container, sidecars);
-    let only_sidecars = !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
+    let only_sidecars =
+        !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
     let mut rows = Vec::new();
     for container in containers {
         let answer = match (is_sidecar(container), &container.mark.problem) {
             (true, _) if is_not_a_job(template, container) => Answer::NotAJob,
             (true, _) if only_sidecars => Answer::OnlySidecars,
-            (true, _) => Answer::Verdict(resolve(&ContainerFacts::of(&template.spec, container), image)),
+            (true, _) => Answer::Verdict(resolve(
+                &ContainerFacts::of(&template.spec, container),
+                image,
+            )),
             // Harmless: it has a meaning only beside another variable that marks.
-            (false, Some(MarkProblem::NotAFlag { variable } | MarkProblem::FromReference { variable }))
-                if *variable == IGNORE_EXIT_CODE =>
-            {
+            (
+                false,
+                Some(MarkProblem::NotAFlag { variable } | MarkProblem::FromReference { variable }),
+            ) if *variable == IGNORE_EXIT_CODE => {
                 continue;
             }
             (false, Some(problem)) => Answer::MarkInvalid(problem.clone()),
@@ -60,13 +68,27 @@ pub(super) fn of(template: &PodTemplate, sidecars: &[String], image: &dyn ExitPa
     rows
 }
 
-/// A manifest of a Pod without a policy gets Always; templates of Jobs have to have one. A container's own policy is its own matter.
+/// A manifest of a Pod without a policy gets Always; templates of Jobs have to have one. A
+/// container's own policy is its own matter.
 fn is_not_a_job(template: &PodTemplate, container: &ContainerSpec) -> bool {
     let always = match &template.spec.restart_policy {
         Some(policy) => *policy == RestartPolicy::Always,
-        None => matches!(&*template.kind, "Pod" | "PodTemplate" | "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "CloneSet"),
+        None => matches!(
+            &*template.kind,
+            "Pod"
+                | "PodTemplate"
+                | "Deployment"
+                | "StatefulSet"
+                | "DaemonSet"
+                | "ReplicaSet"
+                | "CloneSet"
+        ),
     };
-    always && container.restart_policy.as_ref().is_none_or(|policy| *policy == RestartPolicy::Always)
+    always
+        && container
+            .restart_policy
+            .as_ref()
+            .is_none_or(|policy| *policy == RestartPolicy::Always)
 }
 
 fn row(template: &PodTemplate, container: &ContainerSpec, answer: Answer) -> Row {
@@ -86,8 +108,16 @@ fn row(template: &PodTemplate, container: &ContainerSpec, answer: Answer) -> Row
 fn notes(template: &PodTemplate, container: &ContainerSpec, answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
     if let Answer::Verdict(verdict) = answer {
-        notes.extend(ContainerFacts::of(&template.spec, container).notes().iter().map(|note| note.text().to_owned()));
-        if let Verdict::Runnable { executes: Executes::Script(path) } = verdict {
+        notes.extend(
+            ContainerFacts::of(&template.spec, container)
+                .notes()
+                .iter()
+                .map(|note| note.text().to_owned()),
+        );
+        if let Verdict::Runnable {
+            executes: Executes::Script(path),
+        } = verdict
+        {
             notes.push(format!("{path} is taken for a script of sh, bash or anything that env starts; its content was not read"));
         }
         if template.injected {
@@ -104,14 +134,18 @@ fn notes(template: &PodTemplate, container: &ContainerSpec, answer: &Answer) -> 
 fn mark_note(mark: &Mark) -> Option<String> {
     match (&mark.with_image, &mark.problem) {
         (_, Some(problem)) => Some(mark_problem(problem)),
-        (Some(image), None) => Some(format!("names its own exit image {image}, which is taken for one of swaplet with the standard paths")),
+        (Some(image), None) => Some(format!(
+            "names its own exit image {image}, which is taken for one of swaplet with the standard paths"
+        )),
         (None, None) => None,
     }
 }
 
 fn mark_problem(problem: &MarkProblem) -> String {
     match problem {
-        MarkProblem::FromReference { variable } => format!("{variable} comes by valueFrom, which is not read"),
+        MarkProblem::FromReference { variable } => {
+            format!("{variable} comes by valueFrom, which is not read")
+        }
         MarkProblem::NotAFlag { variable } => format!("{variable} is not the text true or false"),
         MarkProblem::EmptyImage => "the exit image that it names is empty".to_owned(),
     }
@@ -120,12 +154,18 @@ fn mark_problem(problem: &MarkProblem) -> String {
 impl Row {
     /// The same row, from this file.
     pub(super) fn from(self, file: &str) -> Self {
-        Self { file: Some(file.to_owned()), ..self }
+        Self {
+            file: Some(file.to_owned()),
+            ..self
+        }
     }
 
     /// Whether nothing is left to do.
     pub(super) fn is_fine(&self) -> bool {
-        matches!(self.answer, Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native | Answer::NotAJob)
+        matches!(
+            self.answer,
+            Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native | Answer::NotAJob
+        )
     }
 
     pub(super) fn could_be_native(&self) -> bool {
@@ -135,7 +175,10 @@ impl Row {
     /// What a row says about a container of this owner.
     pub(super) fn identity(&self, kind: &str, name: &str) -> String {
         let namespace = self.namespace.as_deref().unwrap_or_default();
-        format!("{namespace}/{kind}/{name}/{}: {:?}", self.container, self.answer)
+        format!(
+            "{namespace}/{kind}/{name}/{}: {:?}",
+            self.container, self.answer
+        )
     }
 
     pub(super) fn verdict(&self) -> &'static str {
@@ -152,7 +195,9 @@ impl Row {
 
     pub(super) fn executes(&self) -> Option<String> {
         match &self.answer {
-            Answer::Verdict(Verdict::Runnable { executes } | Verdict::NeedsImage { executes, .. }) => Some(executes.to_string()),
+            Answer::Verdict(
+                Verdict::Runnable { executes } | Verdict::NeedsImage { executes, .. },
+            ) => Some(executes.to_string()),
             Answer::Verdict(Verdict::NotSwappable { path, .. }) => path.clone(),
             _ => None,
         }
@@ -187,10 +232,17 @@ impl Row {
     }
 
     fn push_command(&self) -> String {
-        let namespace = self.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+        let namespace = self
+            .namespace
+            .as_deref()
+            .map(|namespace| format!(" -n {namespace}"))
+            .unwrap_or_default();
         match &self.file {
             Some(file) => format!("swaplet exit-image push REF --for {file}"),
-            None => format!("kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -", self.kind, self.name),
+            None => format!(
+                "kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -",
+                self.kind, self.name
+            ),
         }
     }
 }

@@ -7,14 +7,21 @@ use super::Report;
 use super::rows::Row;
 
 pub(super) fn render(report: &Report, output: Output) -> anyhow::Result<String> {
-    let (namespaces, wide) = (report.rows.iter().any(|row| row.namespace.is_some()), output == Output::Wide);
+    let (namespaces, wide) = (
+        report.rows.iter().any(|row| row.namespace.is_some()),
+        output == Output::Wide,
+    );
     let mut lines = vec![header(namespaces, wide)];
     lines.extend(report.rows.iter().map(|row| cells(row, namespaces, wide)));
     print(output, &lines, &value(report))
 }
 
 fn header(namespaces: bool, wide: bool) -> Vec<String> {
-    let mut header = if namespaces { vec!["NAMESPACE"] } else { Vec::new() };
+    let mut header = if namespaces {
+        vec!["NAMESPACE"]
+    } else {
+        Vec::new()
+    };
     header.extend(["NAME", "CONTAINER", "VERDICT", "EXECUTES"]);
     if wide {
         header.extend(["FILE", "NOTES"]);
@@ -24,11 +31,22 @@ fn header(namespaces: bool, wide: bool) -> Vec<String> {
 }
 
 fn cells(row: &Row, namespaces: bool, wide: bool) -> Vec<String> {
-    let mut cells = if namespaces { vec![dash(row.namespace.as_deref().unwrap_or_default())] } else { Vec::new() };
-    cells.extend([format!("{}/{}", row.kind, row.name), row.container.to_string(), row.verdict().to_owned()]);
+    let mut cells = if namespaces {
+        vec![dash(row.namespace.as_deref().unwrap_or_default())]
+    } else {
+        Vec::new()
+    };
+    cells.extend([
+        format!("{}/{}", row.kind, row.name),
+        row.container.to_string(),
+        row.verdict().to_owned(),
+    ]);
     cells.push(dash(row.executes().unwrap_or_default()));
     if wide {
-        cells.extend([dash(row.file.clone().unwrap_or_default()), dash(row.notes.join("; "))]);
+        cells.extend([
+            dash(row.file.clone().unwrap_or_default()),
+            dash(row.notes.join("; ")),
+        ]);
     }
     cells.push(dash(row.to_do()));
     cells

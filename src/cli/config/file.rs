@@ -24,7 +24,9 @@ pub(super) struct File {
 /// The text of a file, or a byte more of it than may be.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    std::fs::File::open(path)?
+        .take(LONGEST + 1)
+        .read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -34,11 +36,22 @@ impl File {
     pub(super) fn read(path: PathBuf) -> Result<Self, String> {
         let text = text_of(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         if text.len() as u64 > LONGEST {
-            return Err(format!("{}: it is longer than {LONGEST} bytes: is it the file of the flags?", path.display()));
+            return Err(format!(
+                "{}: it is longer than {LONGEST} bytes: is it the file of the flags?",
+                path.display()
+            ));
         }
-        let keys: Option<BTreeMap<Key, Value>> = serde_saphyr::from_str(&text)
-            .map_err(|error| format!("{}: it has to be a YAML mapping of flags to values: {error}", path.display()))?;
-        Ok(Self { path, keys: keys.unwrap_or_default() })
+        let keys: Option<BTreeMap<Key, Value>> =
+            serde_saphyr::from_str(&text).map_err(|error| {
+                format!(
+                    "{}: it has to be a YAML mapping of flags to values: {error}",
+                    path.display()
+                )
+            })?;
+        Ok(Self {
+            path,
+            keys: keys.unwrap_or_default(),
+        })
     }
 
     /// What it is called in messages.
@@ -65,15 +78,21 @@ impl File {
             (ArgAction::SetTrue, Value::Bool(false)) => Ok(Vec::new()),
             (ArgAction::SetTrue, _) => Err(wrong("it is true or false")),
             (ArgAction::Append, Value::Array(entries)) => {
-                let entries = entries.iter().map(|entry| plain(entry).filter(|entry| !entry.contains(',')));
+                let entries = entries
+                    .iter()
+                    .map(|entry| plain(entry).filter(|entry| !entry.contains(',')));
                 let entries: Option<Vec<_>> = entries.map(|entry| Some(said(&entry?))).collect();
-                entries.ok_or_else(|| wrong("each entry of the list is one plain value, without commas"))
+                entries.ok_or_else(|| {
+                    wrong("each entry of the list is one plain value, without commas")
+                })
             }
             (ArgAction::Append, value) => {
                 let value = plain(value).unwrap_or_default();
                 Err(wrong(&format!("it is a list: write `{key}: [{value}]`")))
             }
-            (_, value) => Ok(vec![said(&plain(value).ok_or_else(|| wrong("it takes one value, not a list"))?)]),
+            (_, value) => Ok(vec![said(
+                &plain(value).ok_or_else(|| wrong("it takes one value, not a list"))?,
+            )]),
         }
     }
 }

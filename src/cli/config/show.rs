@@ -35,12 +35,23 @@ pub(super) fn settings<'a>(
     let setting = |flag: &Arg| {
         let (id, key) = (flag.get_id().as_str(), flag.get_long()?.to_owned());
         let source = match (now.value_source(id), file) {
-            (Some(ValueSource::EnvVariable), _) => flag.get_env().unwrap_or_default().to_string_lossy().into_owned(),
-            (Some(ValueSource::CommandLine), Some(file)) if !given.is_some_and(|given| is_said(given.value_source(id))) => file.name(),
+            (Some(ValueSource::EnvVariable), _) => flag
+                .get_env()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            (Some(ValueSource::CommandLine), Some(file))
+                if !given.is_some_and(|given| is_said(given.value_source(id))) =>
+            {
+                file.name()
+            }
             (Some(ValueSource::CommandLine), _) => format!("--{key}"),
             _ => "default".to_owned(),
         };
-        let raw = now.get_raw(id).map(|raw| raw.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>());
+        let raw = now.get_raw(id).map(|raw| {
+            raw.map(|value| value.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+        });
         let value = raw.and_then(|mut raw| match flag.get_action() {
             ArgAction::Append => Some(Value::List(raw)),
             _ => raw.pop().map(Value::One),
@@ -67,7 +78,9 @@ impl fmt::Display for Setting {
             Some(Value::One(value)) => write!(out, "{key}: {} # {source}", quoted(value)),
             Some(Value::List(values)) => {
                 write!(out, "{key}: # {source}")?;
-                values.iter().try_for_each(|value| write!(out, "\n  - {}", quoted(value)))
+                values
+                    .iter()
+                    .try_for_each(|value| write!(out, "\n  - {}", quoted(value)))
             }
         }
     }
@@ -75,6 +88,13 @@ impl fmt::Display for Setting {
 
 /// Numbers and truth values as they are, all else in quotes, which YAML has in common with JSON.
 fn quoted(value: &str) -> String {
-    let is_plain = matches!(value, "true" | "false") || value.parse::<u64>().is_ok_and(|number| number.to_string() == value);
-    if is_plain { value.to_owned() } else { serde_json::Value::from(value).to_string() }
+    let is_plain = matches!(value, "true" | "false")
+        || value
+            .parse::<u64>()
+            .is_ok_and(|number| number.to_string() == value);
+    if is_plain {
+        value.to_owned()
+    } else {
+        serde_json::Value::from(value).to_string()
+    }
 }

@@ -13,7 +13,15 @@ impl Answer<'_> {
         section(&mut text, "Looked at", &aligned(&self.looked_at()));
         section(&mut text, "Sources", &aligned(&self.sources()));
         let decision = &self.explanation.decision;
-        section(&mut text, "Decision", &format!("{}: {}\n", decision.reason, printable(&self.explanation.sentence)));
+        section(
+            &mut text,
+            "Decision",
+            &format!(
+                "{}: {}\n",
+                decision.reason,
+                printable(&self.explanation.sentence)
+            ),
+        );
         section(&mut text, "Next", &lines(&self.explanation.next));
         section(&mut text, "Remarks", &lines(&self.remarks));
         section(&mut text, "Events of swaplet", &self.events());
@@ -37,13 +45,30 @@ impl Answer<'_> {
 
     fn looked_at(&self) -> Vec<Vec<String>> {
         let sources = self.rules();
-        let number = |rule| sources.iter().position(|source| *source == rule).map_or(0, |nth| nth + 1);
+        let number = |rule| {
+            sources
+                .iter()
+                .position(|source| *source == rule)
+                .map_or(0, |nth| nth + 1)
+        };
         let findings = self.explanation.findings.iter();
-        findings.map(|finding| vec![format!("[{}]", number(finding.rule)), finding.subject.clone(), finding.seen.clone()]).collect()
+        findings
+            .map(|finding| {
+                vec![
+                    format!("[{}]", number(finding.rule)),
+                    finding.subject.clone(),
+                    finding.seen.clone(),
+                ]
+            })
+            .collect()
     }
 
     fn sources(&self) -> Vec<Vec<String>> {
-        self.rules().into_iter().enumerate().map(|(nth, rule)| vec![format!("[{}]", nth + 1), rule.to_owned()]).collect()
+        self.rules()
+            .into_iter()
+            .enumerate()
+            .map(|(nth, rule)| vec![format!("[{}]", nth + 1), rule.to_owned()])
+            .collect()
     }
 
     /// The rules of the findings, each once.
@@ -63,10 +88,19 @@ impl Answer<'_> {
             Some([]) => return "none\n".to_owned(),
             Some(said) => said,
         };
-        let mut rows = vec![["AGE", "TYPE", "REASON", "MESSAGE"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["AGE", "TYPE", "REASON", "MESSAGE"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for said in said {
             let kind = if said.warning { "Warning" } else { "Normal" };
-            rows.push(vec![age(said.at, self.now), kind.to_owned(), said.reason.clone(), said.note.clone()]);
+            rows.push(vec![
+                age(said.at, self.now),
+                kind.to_owned(),
+                said.reason.clone(),
+                said.note.clone(),
+            ]);
         }
         aligned(&rows)
     }
@@ -85,5 +119,8 @@ fn section(text: &mut String, title: &str, body: &str) {
 }
 
 fn lines(sentences: &[String]) -> String {
-    sentences.iter().map(|sentence| format!("{}\n", printable(sentence))).collect()
+    sentences
+        .iter()
+        .map(|sentence| format!("{}\n", printable(sentence)))
+        .collect()
 }

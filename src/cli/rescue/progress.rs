@@ -27,7 +27,15 @@ struct Row {
 
 impl Rescue {
     pub(super) fn new(stuck: Vec<Stuck>, news: mpsc::UnboundedReceiver<Progress>) -> Self {
-        let pods = stuck.into_iter().map(|stuck| Row { stuck, reason: None, told: Vec::new(), over: None }).collect();
+        let pods = stuck
+            .into_iter()
+            .map(|stuck| Row {
+                stuck,
+                reason: None,
+                told: Vec::new(),
+                over: None,
+            })
+            .collect();
         Self { pods, news }
     }
 
@@ -67,19 +75,33 @@ impl Rescue {
 
     fn take(&mut self, news: Progress) {
         match news {
-            Progress::Decided { uid, reason } => {
-                self.pods.iter_mut().filter(|row| row.stuck.pod.uid == uid).for_each(|row| row.reason = Some(reason))
-            }
+            Progress::Decided { uid, reason } => self
+                .pods
+                .iter_mut()
+                .filter(|row| row.stuck.pod.uid == uid)
+                .for_each(|row| row.reason = Some(reason)),
             Progress::Told(Notice { target, report }) => {
                 let concerned = self.pods.iter_mut().filter(|row| row.is_about(&target.uid));
                 concerned.for_each(|row| row.told.push(report.clone()));
-                say(&format!("{}/{}: {}: {}", target.namespace, target.name, report.reason, report.note));
+                say(&format!(
+                    "{}/{}: {}: {}",
+                    target.namespace, target.name, report.reason, report.note
+                ));
             }
             Progress::Over { uid, phase } => {
-                let Some(row) = self.pods.iter_mut().find(|row| row.stuck.pod.uid == uid) else { return };
+                let Some(row) = self.pods.iter_mut().find(|row| row.stuck.pod.uid == uid) else {
+                    return;
+                };
                 row.over = Some(phase);
-                let (name, result) = (format!("{}/{}", row.stuck.pod.namespace, row.stuck.pod.name), row.result());
-                say(&format!("{name}: {result}; {} of {} left", self.pods.len() - self.ended(), self.pods.len()));
+                let (name, result) = (
+                    format!("{}/{}", row.stuck.pod.namespace, row.stuck.pod.name),
+                    row.result(),
+                );
+                say(&format!(
+                    "{name}: {result}; {} of {} left",
+                    self.pods.len() - self.ended(),
+                    self.pods.len()
+                ));
             }
         }
     }
@@ -88,7 +110,13 @@ impl Rescue {
         let mut lines = vec![header("RESULT")];
         let mut values = Vec::new();
         for row in &self.pods {
-            lines.push([row.stuck.cells(now), vec![row.result().to_owned(), row.details()]].concat());
+            lines.push(
+                [
+                    row.stuck.cells(now),
+                    vec![row.result().to_owned(), row.details()],
+                ]
+                .concat(),
+            );
             let mut value = row.stuck.value();
             value["ended"] = row.over.is_some().into();
             value["result"] = json!({"reason": row.result(), "details": row.details()});
@@ -100,7 +128,13 @@ impl Rescue {
 
 impl Row {
     fn is_about(&self, uid: &str) -> bool {
-        *self.stuck.pod.uid == *uid || self.stuck.pod.job.as_ref().is_some_and(|job| *job.uid == *uid)
+        *self.stuck.pod.uid == *uid
+            || self
+                .stuck
+                .pod
+                .job
+                .as_ref()
+                .is_some_and(|job| *job.uid == *uid)
     }
 
     fn hopes(&self) -> bool {
@@ -109,12 +143,23 @@ impl Row {
         let is_unknown = self.reason == Some(Reason::JobUnknown) && told(Reason::JobUnknown);
         // What is denied of one way leads on to the next.
         let is_denied = told(Reason::WriteDenied) && self.reason == Some(Reason::WriteBackoff);
-        self.over.is_none() && !is_denied && !is_unknown && !self.reason.is_some_and(Reason::needs_a_hand)
+        self.over.is_none()
+            && !is_denied
+            && !is_unknown
+            && !self.reason.is_some_and(Reason::needs_a_hand)
     }
 
     fn is_well(&self) -> bool {
-        let failed = [Reason::PodFailedAfterSwap, Reason::PodFailedAfterFinish, Reason::PodFailedAfterRecreate];
-        self.over.is_some() && !self.told.iter().any(|report| failed.contains(&report.reason))
+        let failed = [
+            Reason::PodFailedAfterSwap,
+            Reason::PodFailedAfterFinish,
+            Reason::PodFailedAfterRecreate,
+        ];
+        self.over.is_some()
+            && !self
+                .told
+                .iter()
+                .any(|report| failed.contains(&report.reason))
     }
 
     /// The phase of a pod that has ended; the reason for one that has not.
@@ -129,16 +174,27 @@ impl Row {
     }
 
     fn details(&self) -> String {
-        let words = || self.reason.map_or("The controller has not seen the pod.", Reason::sentence).to_owned();
+        let words = || {
+            self.reason
+                .map_or("The controller has not seen the pod.", Reason::sentence)
+                .to_owned()
+        };
         match self.over {
-            Some(_) => self.told.last().map_or_else(|| "It has ended by itself.".to_owned(), |report| report.note.clone()),
-            None => self.last_trouble().map_or_else(words, |report| report.note.clone()),
+            Some(_) => self.told.last().map_or_else(
+                || "It has ended by itself.".to_owned(),
+                |report| report.note.clone(),
+            ),
+            None => self
+                .last_trouble()
+                .map_or_else(words, |report| report.note.clone()),
         }
     }
 
     /// What was told last, if that is what keeps the pod from ending now.
     fn last_trouble(&self) -> Option<&Report> {
-        let is_now = |report: &&Report| Some(report.reason) == self.reason || report.reason == Reason::WriteDenied;
+        let is_now = |report: &&Report| {
+            Some(report.reason) == self.reason || report.reason == Reason::WriteDenied
+        };
         self.told.iter().rev().find(is_now)
     }
 }

@@ -20,24 +20,40 @@ pub(super) struct Stuck {
 impl Stuck {
     /// In the order of kubectl: by namespace and name.
     pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
-        let mut all: Vec<_> = snapshot.pods().filter(|pod| roles::waits_for_sidecars(pod)).map(|pod| Self::of(pod, snapshot)).collect();
+        let mut all: Vec<_> = snapshot
+            .pods()
+            .filter(|pod| roles::waits_for_sidecars(pod))
+            .map(|pod| Self::of(pod, snapshot))
+            .collect();
         all.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
         all
     }
 
     fn of(pod: &Pod, snapshot: &Snapshot) -> Self {
         let said = snapshot.said(pod).is_some_and(|said| !said.is_empty());
-        Self { pod: pod.clone(), explanation: snapshot.explain(pod), said }
+        Self {
+            pod: pod.clone(),
+            explanation: snapshot.explain(pod),
+            said,
+        }
     }
 
     /// Namespace, name, sidecars that have not ended, and for how long the pod has waited for them.
     pub(super) fn cells(&self, now: Timestamp) -> Vec<String> {
         let waits = roles::mains_ended_at(&self.pod).map(|ended| age(ended, now));
-        vec![self.pod.namespace.to_string(), self.pod.name.to_string(), self.sidecars().join(","), dash(waits.unwrap_or_default())]
+        vec![
+            self.pod.namespace.to_string(),
+            self.pod.name.to_string(),
+            self.sidecars().join(","),
+            dash(waits.unwrap_or_default()),
+        ]
     }
 
     fn sidecars(&self) -> Vec<&str> {
-        roles::sidecars(&self.pod).filter(|sidecar| sidecar.end().is_none()).map(|Container { name, .. }| &**name).collect()
+        roles::sidecars(&self.pod)
+            .filter(|sidecar| sidecar.end().is_none())
+            .map(|Container { name, .. }| &**name)
+            .collect()
     }
 
     /// What programs get of it; more is added by the caller.
@@ -54,7 +70,9 @@ impl Stuck {
     }
 
     fn details(&self) -> String {
-        let Explanation { decision, sentence, .. } = &self.explanation;
+        let Explanation {
+            decision, sentence, ..
+        } = &self.explanation;
         match (&decision.action, decision.reports.first()) {
             (Some(action), _) => describe(action),
             (None, Some(report)) => report.note.clone(),
@@ -79,5 +97,7 @@ pub(super) fn listed(stuck: &[Stuck], output: Output, now: Timestamp) -> anyhow:
 
 /// The last two columns are the outcome and its details.
 pub(super) fn header(outcome: &str) -> Vec<String> {
-    ["NAMESPACE", "POD", "SIDECARS", "STUCK", outcome, "DETAILS"].map(str::to_owned).to_vec()
+    ["NAMESPACE", "POD", "SIDECARS", "STUCK", outcome, "DETAILS"]
+        .map(str::to_owned)
+        .to_vec()
 }

@@ -12,7 +12,9 @@ const ANSWER: Duration = Duration::from_secs(30);
 pub(super) async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(ANSWER, asked).await {
         Ok(answer) => answer,
-        Err(_) => Err(kube::Error::Service(format!("no answer in {} s", ANSWER.as_secs()).into())),
+        Err(_) => Err(kube::Error::Service(
+            format!("no answer in {} s", ANSWER.as_secs()).into(),
+        )),
     }
 }
 

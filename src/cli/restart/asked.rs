@@ -1,4 +1,5 @@
-//! Restarts by requests that somebody else carries out: making them, following them, taking them back.
+//! Restarts by requests that somebody else carries out: making them, following them, taking them
+//! back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,7 +32,12 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(requests: Requests, deadline: Duration) -> Self {
-        Self { requests, deadline, made: BTreeSet::new(), unanswered: BTreeSet::new() }
+        Self {
+            requests,
+            deadline,
+            made: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
+        }
     }
 
     /// Lets the API server check the request of a pod, and makes none.
@@ -47,7 +53,10 @@ impl Asked {
         let Some(request) = self.requests.get(member).await? else {
             return Ok(deleted());
         };
-        if let Some(why) = self.overdue(&request, age).filter(|_| !request.is_completed()) {
+        if let Some(why) = self
+            .overdue(&request, age)
+            .filter(|_| !request.is_completed())
+        {
             return self.withdraw(member, why).await;
         }
         let nobody = request.phase == RequestPhase::Unanswered && age >= UNANSWERED;
@@ -60,7 +69,12 @@ impl Asked {
     /// Ends without waiting for a pod.
     pub(super) async fn stop(&self, member: &Member, why: &str) -> Heard {
         let heard = self.withdraw(member, why).await;
-        heard.unwrap_or_else(|error| Heard::Over(Outcome::Left(format!("{why}, and {error:#}: {}", self.look(member)))))
+        heard.unwrap_or_else(|error| {
+            Heard::Over(Outcome::Left(format!(
+                "{why}, and {error:#}: {}",
+                self.look(member)
+            )))
+        })
     }
 
     async fn make(&mut self, member: &Member) -> anyhow::Result<Heard> {
@@ -70,7 +84,9 @@ impl Asked {
                 self.made.insert(member.uid.clone());
                 Ok(Heard::News(format!("{KIND} {name} created")))
             }
-            Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => Ok(Heard::Over(Outcome::Failed(status.message))),
+            Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => {
+                Ok(Heard::Over(Outcome::Failed(status.message)))
+            }
             Err(error) => Err(plain(error)).with_context(|| format!("cannot create {KIND} {name}")),
         }
     }
@@ -79,25 +95,40 @@ impl Asked {
         if request.phase == RequestPhase::Unanswered && age >= NEVER_ANSWERED {
             return Some("nobody has taken its request up");
         }
-        (age >= self.deadline + AFTER_THE_DEADLINE).then_some("its request was not completed in time")
+        (age >= self.deadline + AFTER_THE_DEADLINE)
+            .then_some("its request was not completed in time")
     }
 
     async fn withdraw(&self, member: &Member, why: &str) -> anyhow::Result<Heard> {
         let name = self.requests.name_for(member);
         Ok(match self.requests.withdraw(member).await? {
-            Withdrawn::Yes => Heard::Over(Outcome::NotStarted(format!("{why}; {KIND} {name} was deleted before anybody had begun"))),
+            Withdrawn::Yes => Heard::Over(Outcome::NotStarted(format!(
+                "{why}; {KIND} {name} was deleted before anybody had begun"
+            ))),
             Withdrawn::No(request) if request.is_completed() => Heard::Says(request, Vec::new()),
-            Withdrawn::No(_) => Heard::Over(Outcome::Left(format!("{why}; {KIND} {name} goes on: {}", self.look(member)))),
+            Withdrawn::No(_) => Heard::Over(Outcome::Left(format!(
+                "{why}; {KIND} {name} goes on: {}",
+                self.look(member)
+            ))),
             Withdrawn::Absent if self.made.contains(&member.uid) => deleted(),
-            Withdrawn::Absent => Heard::Over(Outcome::Left(format!("{why}; {KIND} {name} may still be made: {}", self.look(member)))),
+            Withdrawn::Absent => Heard::Over(Outcome::Left(format!(
+                "{why}; {KIND} {name} may still be made: {}",
+                self.look(member)
+            ))),
         })
     }
 
     fn look(&self, member: &Member) -> String {
-        format!("kubectl get crr -n {} {}", self.requests.namespace, self.requests.name_for(member))
+        format!(
+            "kubectl get crr -n {} {}",
+            self.requests.namespace,
+            self.requests.name_for(member)
+        )
     }
 }
 
 fn deleted() -> Heard {
-    Heard::Over(Outcome::Failed("its request was deleted by somebody".to_owned()))
+    Heard::Over(Outcome::Failed(
+        "its request was deleted by somebody".to_owned(),
+    ))
 }

@@ -1,5 +1,6 @@
-//! Restarts without requests, where the cluster knows none: what `swaplet run --restart` decides about a request is decided here, by the
-//! same function, about one that exists in this process only. What is written is the images of the pods, with the user's own rights.
+//! Restarts without requests, where the cluster knows none: what `swaplet run --restart` decides
+//! about a request is decided here, by the same function, about one that exists in this process
+//! only. What is written is the images of the pods, with the user's own rights.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +31,8 @@ use super::way::Heard;
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);
-/// As many steps as are made in a row at most: taking a request up, and for each container writing down, changing and reporting.
+/// As many steps as are made in a row at most: taking a request up, and for each container writing
+/// down, changing and reporting.
 const STEPS: usize = 64;
 
 /// Restarts under way.
@@ -58,7 +60,11 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// How many of its restarts may still have to show, which count against a Job.
     pub(super) fn coming(&self) -> u32 {
-        if self.request.is_completed() { 0 } else { u32::try_from(self.changed.len()).unwrap_or(u32::MAX) }
+        if self.request.is_completed() {
+            0
+        } else {
+            u32::try_from(self.changed.len()).unwrap_or(u32::MAX)
+        }
     }
 }
 
@@ -80,7 +86,11 @@ impl Direct {
     pub(super) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
         let mut restart = self.begin(member)?;
         self.advance(member, &mut restart, true).await?;
-        let refused = restart.request.states.iter().find(|_| restart.request.is_completed());
+        let refused = restart
+            .request
+            .states
+            .iter()
+            .find(|_| restart.request.is_completed());
         match refused {
             Some(state) => bail!("{}: {}", state.name, state.message),
             None => Ok(()),
@@ -95,8 +105,12 @@ impl Direct {
         };
         let changed = restart.changed.len();
         let advanced = self.advance(member, &mut restart, false).await;
-        let news: Vec<_> =
-            restart.changed.iter().skip(changed).map(|(name, from, to)| format!("image of {name}: {from} -> {to}")).collect();
+        let news: Vec<_> = restart
+            .changed
+            .iter()
+            .skip(changed)
+            .map(|(name, from, to)| format!("image of {name}: {from} -> {to}"))
+            .collect();
         let request = Box::new(restart.request.clone());
         self.under_way.insert(member.uid.clone(), restart);
         Ok(match advanced? {
@@ -107,11 +121,18 @@ impl Direct {
 
     /// Ends without waiting for a pod.
     pub(super) fn stop(&self, member: &Member, why: &str) -> Outcome {
-        let changed = self.under_way.get(&member.uid).map(|restart| restart.changed.as_slice()).unwrap_or_default();
+        let changed = self
+            .under_way
+            .get(&member.uid)
+            .map(|restart| restart.changed.as_slice())
+            .unwrap_or_default();
         if changed.is_empty() {
             return Outcome::NotStarted(format!("{why}; nothing was changed"));
         }
-        let backs: Vec<_> = changed.iter().map(|(name, from, _)| format!("{name}={from}")).collect();
+        let backs: Vec<_> = changed
+            .iter()
+            .map(|(name, from, _)| format!("{name}={from}"))
+            .collect();
         let (namespace, pod) = (&self.namespace, &member.name);
         Outcome::Left(format!(
             "{why}; the images are changed, and the node restarts the containers by itself; should it not be able to, undo it: kubectl set image -n {namespace} pod/{pod} {}",
@@ -120,20 +141,44 @@ impl Direct {
     }
 
     fn begin(&self, member: &Member) -> anyhow::Result<UnderWay> {
-        let mut body = body(&format!("restart of {}", member.name), &self.namespace, member, &self.strategy);
+        let mut body = body(
+            &format!("restart of {}", member.name),
+            &self.namespace,
+            member,
+            &self.strategy,
+        );
         body["metadata"]["uid"] = member.uid.as_str().into();
         let wire: RestartRequestWire = serde_json::from_value(body)?;
-        let request = wire.read().with_context(|| format!("pod {} has no uid", member.name))?;
-        let request = RestartRequest { created_at: Some(time_of_day()), pod_uid: Some(member.uid.as_str().into()), ..request };
-        Ok(UnderWay { request, memory: Memory::default(), pod: None, changed: Vec::new() })
+        let request = wire
+            .read()
+            .with_context(|| format!("pod {} has no uid", member.name))?;
+        let request = RestartRequest {
+            created_at: Some(time_of_day()),
+            pod_uid: Some(member.uid.as_str().into()),
+            ..request
+        };
+        Ok(UnderWay {
+            request,
+            memory: Memory::default(),
+            pod: None,
+            changed: Vec::new(),
+        })
     }
 
-    /// One step after another, until the next has to wait. The words of an API server that forbids a step.
-    async fn advance(&mut self, member: &Member, restart: &mut UnderWay, dry_run: bool) -> anyhow::Result<Option<String>> {
+    /// One step after another, until the next has to wait. The words of an API server that forbids
+    /// a step.
+    async fn advance(
+        &mut self,
+        member: &Member,
+        restart: &mut UnderWay,
+        dry_run: bool,
+    ) -> anyhow::Result<Option<String>> {
         for _ in 0..STEPS {
             let pod = self.pod(&member.name).await?;
             restart.pod = pod.as_ref().map(|pod| pod.pod.clone());
-            let Some(action) = self.decide(restart, pod.as_ref()).await? else { return Ok(None) };
+            let Some(action) = self.decide(restart, pod.as_ref()).await? else {
+                return Ok(None);
+            };
             match (&action, &pod) {
                 (Action::Swap(..), _) if dry_run => return Ok(None),
                 (Action::Swap(..), Some(pod)) => {
@@ -150,11 +195,18 @@ impl Direct {
 
     async fn pod(&self, name: &str) -> anyhow::Result<Option<RestartPod>> {
         let api: Api<RestartPodWire> = Api::namespaced(self.client.clone(), &self.namespace);
-        let found = answer(api.get_opt(name)).await.map_err(plain).with_context(|| format!("cannot get pod {name}"))?;
+        let found = answer(api.get_opt(name))
+            .await
+            .map_err(plain)
+            .with_context(|| format!("cannot get pod {name}"))?;
         Ok(found.and_then(RestartPodWire::read))
     }
 
-    async fn decide(&mut self, restart: &mut UnderWay, pod: Option<&RestartPod>) -> anyhow::Result<Option<Action>> {
+    async fn decide(
+        &mut self,
+        restart: &mut UnderWay,
+        pod: Option<&RestartPod>,
+    ) -> anyhow::Result<Option<Action>> {
         let now = self.clock.now();
         let (mut node, mut kubelet, mut room) = (None, None, Room::default());
         if let Some(pod) = pod {
@@ -165,7 +217,8 @@ impl Direct {
         }
         let sight = pod.map_or(Sight::Absent, Sight::There);
         let answer = |restarts| room.answer(sight, restarts);
-        // No installation, so no exit images of it. And no park image: if this process were killed, nobody would put the image back.
+        // No installation, so no exit images of it. And no park image: if this process were killed,
+        // nobody would put the image back.
         let exit_images = ExitImages::new(None, Vec::new());
         let around = Around {
             exit_images: &exit_images,
@@ -181,17 +234,22 @@ impl Direct {
         Ok(decide(&restart.request, sight, &restart.memory, &around).action)
     }
 
-    /// The class of a node and the version of its kubelet; by its name alone where the user may not look at it.
+    /// The class of a node and the version of its kubelet; by its name alone where the user may not
+    /// look at it.
     async fn node(&mut self, name: &str) -> (NodeClass, Option<KubeletVersion>) {
         if let Some(known) = self.nodes.get(name) {
             return *known;
         }
         let nodes = Api::<NodeWire>::all(self.client.clone());
         let found = match list(&nodes, &format!("metadata.name={name}"), NodeWire::read).await {
-            Ok(found) => found.first().map(|node| (Recognised::of(node, &self.table).class, node.kubelet)),
+            Ok(found) => found
+                .first()
+                .map(|node| (Recognised::of(node, &self.table).class, node.kubelet)),
             Err(error) => {
                 let error = words(&error);
-                tell(&format!("node {name} cannot be looked at, so nobody knows what it does with a changed image: {error}"));
+                tell(&format!(
+                    "node {name} cannot be looked at, so nobody knows what it does with a changed image: {error}"
+                ));
                 None
             }
         };
@@ -200,18 +258,36 @@ impl Direct {
         known
     }
 
-    async fn swap(&self, restart: &mut UnderWay, pod: &RestartPod, action: Action) -> anyhow::Result<Option<String>> {
+    async fn swap(
+        &self,
+        restart: &mut UnderWay,
+        pod: &RestartPod,
+        action: Action,
+    ) -> anyhow::Result<Option<String>> {
         let (request, today) = (restart.request.clone(), time_of_day());
         let (target, seen) = (Some(Target::of(&pod.pod)), pod.pod.version.clone());
-        let write = RestartWrite { request, pod: target, seen, action, done: Vec::new(), today, is_for_orphan: false };
+        let write = RestartWrite {
+            request,
+            pod: target,
+            seen,
+            action,
+            done: Vec::new(),
+            today,
+            is_for_orphan: false,
+        };
         let outcome = self.writer.restart(&write).await;
-        if matches!(outcome, Ok(_) | Err(Written::Applied(_) | Written::Failed { .. })) {
+        if matches!(
+            outcome,
+            Ok(_) | Err(Written::Applied(_) | Written::Failed { .. })
+        ) {
             restart.note_changes(&write.action);
         }
         match outcome {
             Ok(_) | Err(Written::Conflict | Written::Gone | Written::Applied(_)) => Ok(None),
             Err(Written::Denied(words)) => Ok(Some(words)),
-            Err(Written::Failed { error, .. }) => bail!("cannot change the images of pod {}: {error}", pod.pod.name),
+            Err(Written::Failed { error, .. }) => {
+                bail!("cannot change the images of pod {}: {error}", pod.pod.name)
+            }
         }
     }
 }
@@ -220,7 +296,11 @@ impl UnderWay {
     fn note_changes(&mut self, action: &Action) {
         let Action::Swap(change) = action else { return };
         for swap in &change.swaps {
-            self.changed.push((swap.container.to_string(), swap.from.to_string(), swap.to.to_string()));
+            self.changed.push((
+                swap.container.to_string(),
+                swap.from.to_string(),
+                swap.to.to_string(),
+            ));
         }
     }
 
@@ -229,20 +309,35 @@ impl UnderWay {
         let request = &mut self.request;
         match action {
             Action::Accept(acceptance) => {
-                let Acceptance { pod_uid, journal, grace_seconds, .. } = acceptance;
+                let Acceptance {
+                    pod_uid,
+                    journal,
+                    grace_seconds,
+                    ..
+                } = acceptance;
                 request.pod_uid = Some(pod_uid.clone());
                 request.journal = Some(journal.clone());
                 request.strategy.grace_seconds = request.strategy.grace_seconds.or(*grace_seconds);
             }
             Action::WriteDown(journal) => request.journal = Some(journal.clone()),
-            Action::Report(Status { phase, message, states }) => {
+            Action::Report(Status {
+                phase,
+                message,
+                states,
+            }) => {
                 request.phase = *phase;
                 request.message = message.clone();
                 request.states = states.clone();
                 request.completed_at = (*phase == RequestPhase::Completed).then(time_of_day);
             }
-            // Without a request nothing could repair the readiness of the pod, so it is not asked for.
-            Action::Swap(..) | Action::Release | Action::Delete | Action::Finalize(_) | Action::NoteUnready | Action::SetReadiness(_) => {}
+            // Without a request nothing could repair the readiness of the pod, so it is not asked
+            // for.
+            Action::Swap(..)
+            | Action::Release
+            | Action::Delete
+            | Action::Finalize(_)
+            | Action::NoteUnready
+            | Action::SetReadiness(_) => {}
         }
     }
 }

@@ -35,13 +35,17 @@ struct Spec {
 }
 
 impl Group {
-    /// Looks at the pods now. Those that have finished or are being deleted are nobody's any more: a workload replaces them.
+    /// Looks at the pods now. Those that have finished or are being deleted are nobody's any more:
+    /// a workload replaces them.
     pub(super) async fn look(&self) -> anyhow::Result<Seen> {
         match &self.target {
             Target::Pods(names) => self.named(names).await,
             Target::Selector(selector) => {
                 let pods = self.list(ListParams::default().labels(selector)).await?;
-                Ok(Seen { desired: pods.len(), pods })
+                Ok(Seen {
+                    desired: pods.len(),
+                    pods,
+                })
             }
             Target::Workload(kind, name) => self.of_workload(*kind, name).await,
         }
@@ -50,10 +54,16 @@ impl Group {
     async fn named(&self, names: &[String]) -> anyhow::Result<Seen> {
         let mut pods = Vec::new();
         for name in names {
-            let found = answer(self.api::<Pod>().get_opt(name)).await.map_err(plain).with_context(|| format!("cannot get pod {name}"))?;
+            let found = answer(self.api::<Pod>().get_opt(name))
+                .await
+                .map_err(plain)
+                .with_context(|| format!("cannot get pod {name}"))?;
             pods.extend(found.filter(is_live));
         }
-        Ok(Seen { desired: pods.len(), pods })
+        Ok(Seen {
+            desired: pods.len(),
+            pods,
+        })
     }
 
     async fn of_workload(&self, kind: Workload, name: &str) -> anyhow::Result<Seen> {
@@ -73,24 +83,48 @@ impl Group {
             Workload::DaemonSet => {
                 self.workload(kind, name, |set: DaemonSet| {
                     let uids = set.uid();
-                    let desired = set.status.map_or(0, |status| status.desired_number_scheduled);
-                    set.spec.map(|spec| Spec { uids: uids.into_iter().collect(), selector: spec.selector, desired })
+                    let desired = set
+                        .status
+                        .map_or(0, |status| status.desired_number_scheduled);
+                    set.spec.map(|spec| Spec {
+                        uids: uids.into_iter().collect(),
+                        selector: spec.selector,
+                        desired,
+                    })
                 })
                 .await?
             }
         };
-        let mut pods = self.list(ListParams::default().labels_from(&Selector::try_from(spec.selector)?)).await?;
+        let mut pods = self
+            .list(ListParams::default().labels_from(&Selector::try_from(spec.selector)?))
+            .await?;
         pods.retain(|pod| is_controlled_by(pod, &spec.uids));
-        Ok(Seen { pods, desired: usize::try_from(spec.desired).unwrap_or_default() })
+        Ok(Seen {
+            pods,
+            desired: usize::try_from(spec.desired).unwrap_or_default(),
+        })
     }
 
-    async fn workload<K>(&self, kind: Workload, name: &str, read: impl Fn(K) -> Option<Spec>) -> anyhow::Result<Spec>
+    async fn workload<K>(
+        &self,
+        kind: Workload,
+        name: &str,
+        read: impl Fn(K) -> Option<Spec>,
+    ) -> anyhow::Result<Spec>
     where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
     {
         let kind = kind.kind();
-        let found = answer(self.api::<K>().get_opt(name)).await.map_err(plain).with_context(|| format!("cannot get {kind} {name}"))?;
-        let Some(found) = found else { bail!("there is no {kind} {name} in namespace {}", self.namespace) };
+        let found = answer(self.api::<K>().get_opt(name))
+            .await
+            .map_err(plain)
+            .with_context(|| format!("cannot get {kind} {name}"))?;
+        let Some(found) = found else {
+            bail!("there is no {kind} {name} in namespace {}", self.namespace)
+        };
         read(found).with_context(|| format!("{kind} {name} has no spec"))
     }
 
@@ -106,15 +140,24 @@ impl Group {
                 })
             })
             .await?;
-        let parameters = ListParams::default().labels_from(&Selector::try_from(spec.selector.clone())?);
+        let parameters =
+            ListParams::default().labels_from(&Selector::try_from(spec.selector.clone())?);
         let uid = |set: ReplicaSet| set.uid().filter(|_| is_controlled_by(&set, &spec.uids));
-        let found = list_with(&self.api(), parameters, uid).await.map_err(plain).context("cannot list ReplicaSets")?;
+        let found = list_with(&self.api(), parameters, uid)
+            .await
+            .map_err(plain)
+            .context("cannot list ReplicaSets")?;
         let uids = found.into_iter().collect();
         Ok(Spec { uids, ..spec })
     }
 
     async fn list(&self, parameters: ListParams) -> anyhow::Result<Vec<Pod>> {
-        list_with(&self.api::<Pod>(), parameters, |pod| Some(pod).filter(is_live)).await.map_err(plain).context("cannot list pods")
+        list_with(&self.api::<Pod>(), parameters, |pod| {
+            Some(pod).filter(is_live)
+        })
+        .await
+        .map_err(plain)
+        .context("cannot list pods")
     }
 
     pub(super) fn api<K>(&self) -> Api<K>
@@ -126,10 +169,16 @@ impl Group {
 }
 
 fn is_controlled_by<K: Resource>(object: &K, uids: &BTreeSet<String>) -> bool {
-    object.owner_references().iter().any(|owner| owner.controller == Some(true) && uids.contains(&owner.uid))
+    object
+        .owner_references()
+        .iter()
+        .any(|owner| owner.controller == Some(true) && uids.contains(&owner.uid))
 }
 
 fn is_live(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -18,7 +18,8 @@ pub(super) struct Member {
     pub(super) node: String,
     pub(super) containers: Vec<Seen>,
     pub(super) state: State,
-    /// What the request says of itself: what went wrong with it as a whole, or what of it could not be honoured.
+    /// What the request says of itself: what went wrong with it as a whole, or what of it could not
+    /// be honoured.
     pub(super) remark: String,
     /// The pod as it was seen last.
     pub(super) pod: Pod,
@@ -79,7 +80,10 @@ impl fmt::Display for Outcome {
         match self {
             Self::Succeeded(took) => write!(f, "restarted in {} s", took.as_secs()),
             Self::Failed(why) => write!(f, "failed: {why}"),
-            Self::Gone => write!(f, "it is gone; a pod that takes its place has new containers"),
+            Self::Gone => write!(
+                f,
+                "it is gone; a pod that takes its place has new containers"
+            ),
             Self::NotStarted(why) => write!(f, "not restarted: {why}"),
             Self::Left(why) => write!(f, "not known: {why}"),
         }
@@ -88,12 +92,20 @@ impl fmt::Display for Outcome {
 
 impl Member {
     pub(super) fn new(pod: Pod, containers: &[String]) -> Self {
-        let containers = containers.iter().map(|name| Seen { name: name.clone(), ..Seen::default() }).collect();
+        let containers = containers
+            .iter()
+            .map(|name| Seen {
+                name: name.clone(),
+                ..Seen::default()
+            })
+            .collect();
         let spec = pod.spec.as_ref();
         let mut member = Self {
             name: pod.name_any(),
             uid: pod.uid().unwrap_or_default(),
-            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            node: spec
+                .and_then(|spec| spec.node_name.clone())
+                .unwrap_or_default(),
             containers,
             state: State::Waiting,
             remark: String::new(),
@@ -121,11 +133,20 @@ impl Member {
         let mut news = Vec::new();
         for seen in &mut self.containers {
             let status = status(&pod, &seen.name);
-            let (started, ready) = (status.and_then(started_at), status.is_some_and(|status| status.ready));
+            let (started, ready) = (
+                status.and_then(started_at),
+                status.is_some_and(|status| status.ready),
+            );
             if waiting {
                 seen.before = started;
             } else if started.is_some() && started != seen.started && started != seen.before {
-                news.push(format!("pod/{} {}: started {} (before: {})", self.name, seen.name, time(started), time(seen.before)));
+                news.push(format!(
+                    "pod/{} {}: started {} (before: {})",
+                    self.name,
+                    seen.name,
+                    time(started),
+                    time(seen.before)
+                ));
             }
             seen.started = started;
             if ready && !seen.ready && seen.is_another() {
@@ -147,8 +168,17 @@ impl Member {
         for seen in &mut self.containers {
             let state = request.state(&seen.name);
             if state.phase != seen.phase {
-                let why = if state.message.is_empty() { String::new() } else { format!(": {}", state.message) };
-                news.push(format!("pod/{} {}: {}{why}", self.name, seen.name, state.phase.as_str()));
+                let why = if state.message.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", state.message)
+                };
+                news.push(format!(
+                    "pod/{} {}: {}{why}",
+                    self.name,
+                    seen.name,
+                    state.phase.as_str()
+                ));
             }
             seen.phase = state.phase;
             seen.message = state.message.into();
@@ -159,9 +189,15 @@ impl Member {
     /// What its request comes to, which is completed.
     pub(super) fn judge(&self, took: Duration) -> Outcome {
         let failed = |seen: &&Seen| seen.phase != StatePhase::Succeeded;
-        let Some(first) = self.containers.iter().find(failed) else { return Outcome::Succeeded(took) };
-        let said = [&first.message, &self.remark].into_iter().find(|text| !text.is_empty());
-        let why = said.cloned().unwrap_or_else(|| format!("it ended {}", first.phase.as_str()));
+        let Some(first) = self.containers.iter().find(failed) else {
+            return Outcome::Succeeded(took);
+        };
+        let said = [&first.message, &self.remark]
+            .into_iter()
+            .find(|text| !text.is_empty());
+        let why = said
+            .cloned()
+            .unwrap_or_else(|| format!("it ended {}", first.phase.as_str()));
         Outcome::Failed(format!("{}: {why}", first.name))
     }
 }
@@ -175,13 +211,25 @@ impl Seen {
 
 /// The status of a container.
 pub(super) fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
-    pod.status.as_ref()?.container_statuses.iter().flatten().find(|status| status.name == container)
+    pod.status
+        .as_ref()?
+        .container_statuses
+        .iter()
+        .flatten()
+        .find(|status| status.name == container)
 }
 
 /// Some virtual nodes report no ID.
 pub(super) fn was_started(status: &ContainerStatus) -> bool {
-    let has_id = status.container_id.as_ref().is_some_and(|id| !id.is_empty());
-    has_id || status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+    let has_id = status
+        .container_id
+        .as_ref()
+        .is_some_and(|id| !id.is_empty());
+    has_id
+        || status
+            .state
+            .as_ref()
+            .is_some_and(|state| state.running.is_some() || state.terminated.is_some())
 }
 
 fn started_at(status: &ContainerStatus) -> Option<Timestamp> {
@@ -191,5 +239,8 @@ fn started_at(status: &ContainerStatus) -> Option<Timestamp> {
 
 /// A time as kubectl shows it.
 pub(super) fn time(at: Option<Timestamp>) -> String {
-    at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    at.map_or_else(
+        || "-".to_owned(),
+        |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    )
 }

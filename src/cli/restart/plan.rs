@@ -20,8 +20,15 @@ impl Plan {
     ///
     /// # Errors
     /// Every pod that the request would be refused for, and what to do.
-    pub(super) fn of(target: &Target, containers: &[String], seen: Seen) -> Result<Self, Vec<String>> {
-        let mut plan = Self { members: Vec::new(), left_out: Vec::new() };
+    pub(super) fn of(
+        target: &Target,
+        containers: &[String],
+        seen: Seen,
+    ) -> Result<Self, Vec<String>> {
+        let mut plan = Self {
+            members: Vec::new(),
+            left_out: Vec::new(),
+        };
         let mut problems = missing(target, &seen.pods);
         for pod in seen.pods {
             match chosen(&pod, containers).map(|chosen| (not_started(&pod, &chosen), chosen)) {
@@ -35,41 +42,75 @@ impl Plan {
             problems.append(&mut plan.left_out);
             problems.push("there is no pod to restart".to_owned());
         }
-        plan.members.sort_by_key(|member| place(&member.name, target.has_ordinals()));
-        if problems.is_empty() { Ok(plan) } else { Err(problems) }
+        plan.members
+            .sort_by_key(|member| place(&member.name, target.has_ordinals()));
+        if problems.is_empty() {
+            Ok(plan)
+        } else {
+            Err(problems)
+        }
     }
 }
 
 fn missing(target: &Target, pods: &[Pod]) -> Vec<String> {
-    let Target::Pods(names) = target else { return Vec::new() };
-    let missing = names.iter().filter(|name| !pods.iter().any(|pod| pod.name_any() == **name));
-    missing.map(|name| format!("there is no pod {name}, or it has finished or is being deleted")).collect()
+    let Target::Pods(names) = target else {
+        return Vec::new();
+    };
+    let missing = names
+        .iter()
+        .filter(|name| !pods.iter().any(|pod| pod.name_any() == **name));
+    missing
+        .map(|name| format!("there is no pod {name}, or it has finished or is being deleted"))
+        .collect()
 }
 
 /// The containers to restart; without a choice the only one.
 fn chosen(pod: &Pod, containers: &[String]) -> Result<Vec<String>, String> {
     let spec = || pod.spec.iter();
-    let all: Vec<String> = spec().flat_map(|spec| &spec.containers).map(|container| container.name.clone()).collect();
+    let all: Vec<String> = spec()
+        .flat_map(|spec| &spec.containers)
+        .map(|container| container.name.clone())
+        .collect();
     let name = pod.name_any();
     if containers.is_empty() {
         return match all.as_slice() {
             [only] => Ok(vec![only.clone()]),
-            _ => Err(format!("pod {name} has several containers: choose with -c from {}", all.join(", "))),
+            _ => Err(format!(
+                "pod {name} has several containers: choose with -c from {}",
+                all.join(", ")
+            )),
         };
     }
-    let Some(unknown) = containers.iter().find(|container| !all.contains(container)) else { return Ok(containers.to_vec()) };
-    if spec().flat_map(|spec| spec.init_containers.iter().flatten()).any(|init| init.name == *unknown) {
-        return Err(format!("pod {name}: {unknown} is an init container; only containers can be restarted"));
+    let Some(unknown) = containers.iter().find(|container| !all.contains(container)) else {
+        return Ok(containers.to_vec());
+    };
+    if spec()
+        .flat_map(|spec| spec.init_containers.iter().flatten())
+        .any(|init| init.name == *unknown)
+    {
+        return Err(format!(
+            "pod {name}: {unknown} is an init container; only containers can be restarted"
+        ));
     }
-    Err(format!("pod {name} has no container {unknown}; it has {}", all.join(", ")))
+    Err(format!(
+        "pod {name} has no container {unknown}; it has {}",
+        all.join(", ")
+    ))
 }
 
 /// A container that was never started has nothing to restart.
 fn not_started(pod: &Pod, containers: &[String]) -> Option<String> {
     let name = pod.name_any();
-    if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+    if pod
+        .spec
+        .as_ref()
+        .is_none_or(|spec| spec.node_name.is_none())
+    {
         return Some(format!("pod {name} is on no node yet"));
     }
     let never = |container: &&String| !status(pod, container).is_some_and(was_started);
-    Some(format!("pod {name}: {} has not been started yet", containers.iter().find(never)?))
+    Some(format!(
+        "pod {name}: {} has not been started yet",
+        containers.iter().find(never)?
+    ))
 }

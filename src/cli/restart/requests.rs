@@ -1,17 +1,21 @@
-//! Restarts by requests: each pod gets a `ContainerRecreateRequest`, which `swaplet run` or OpenKruise carries out.
+//! Restarts by requests: each pod gets a `ContainerRecreateRequest`, which `swaplet run` or
+//! OpenKruise carries out.
 
 use anyhow::{Context, bail};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
-use swaplet_core::restart::request::{RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name};
+use swaplet_core::restart::request::{
+    RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name,
+};
 
 use super::answer::{answer, plain};
 use super::member::Member;
 use super::strategy::StrategyArgs;
 
-/// A request goes with its pod, and this long after it was completed: an hour is enough to look at what has become of it.
+/// A request goes with its pod, and this long after it was completed: an hour is enough to look at
+/// what has become of it.
 const TTL_SECONDS: u32 = 3600;
 
 /// The requests of a namespace.
@@ -35,23 +39,52 @@ pub(super) enum Withdrawn {
 
 impl Requests {
     /// Of a run that begins now.
-    pub(super) fn new(client: Client, namespace: &str, strategy: StrategyArgs, today: jiff::Timestamp) -> Self {
+    pub(super) fn new(
+        client: Client,
+        namespace: &str,
+        strategy: StrategyArgs,
+        today: jiff::Timestamp,
+    ) -> Self {
         let run = format!("{} {}", today.as_nanosecond(), std::process::id());
-        Self { client, namespace: namespace.to_owned(), run, strategy }
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            run,
+            strategy,
+        }
     }
 
-    /// The name of a pod's request: the same one whenever it is asked for, so that a second try makes no second request.
+    /// The name of a pod's request: the same one whenever it is asked for, so that a second try
+    /// makes no second request.
     pub(super) fn name_for(&self, member: &Member) -> String {
-        request_name(&member.name, "restart", &format!("{} {}", self.run, member.uid))
+        request_name(
+            &member.name,
+            "restart",
+            &format!("{} {}", self.run, member.uid),
+        )
     }
 
     /// Makes the request of a pod; one that is there already was made by an earlier try.
     pub(super) async fn create(&self, member: &Member, dry_run: bool) -> kube::Result<()> {
-        let object: DynamicObject = serde_json::from_value(body(&self.name_for(member), &self.namespace, member, &self.strategy))
-            .map_err(kube::Error::SerdeError)?;
+        let object: DynamicObject = serde_json::from_value(body(
+            &self.name_for(member),
+            &self.namespace,
+            member,
+            &self.strategy,
+        ))
+        .map_err(kube::Error::SerdeError)?;
         let resource = ApiResource::erase::<RestartRequestWire>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
-        match answer(api.create(&PostParams { dry_run, ..PostParams::default() }, &object)).await {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        match answer(api.create(
+            &PostParams {
+                dry_run,
+                ..PostParams::default()
+            },
+            &object,
+        ))
+        .await
+        {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
             other => other.map(drop),
         }
@@ -60,25 +93,43 @@ impl Requests {
     /// The request of a pod as it is now.
     pub(super) async fn get(&self, member: &Member) -> anyhow::Result<Option<RestartRequest>> {
         let name = self.name_for(member);
-        let found = answer(self.api().get_opt(&name)).await.map_err(plain).with_context(|| format!("cannot get {KIND} {name}"))?;
+        let found = answer(self.api().get_opt(&name))
+            .await
+            .map_err(plain)
+            .with_context(|| format!("cannot get {KIND} {name}"))?;
         Ok(found.and_then(RestartRequestWire::read))
     }
 
     /// Deletes the request of a pod, unless somebody works on it.
     pub(super) async fn withdraw(&self, member: &Member) -> anyhow::Result<Withdrawn> {
         let name = self.name_for(member);
-        // Each round that fails saw the request change, and it changes a few times at most before somebody works on it.
+        // Each round that fails saw the request change, and it changes a few times at most before
+        // somebody works on it.
         for _ in 0..5 {
-            let Some(request) = self.get(member).await? else { return Ok(Withdrawn::Absent) };
-            if matches!(request.phase, RequestPhase::Recreating | RequestPhase::Completed) {
+            let Some(request) = self.get(member).await? else {
+                return Ok(Withdrawn::Absent);
+            };
+            if matches!(
+                request.phase,
+                RequestPhase::Recreating | RequestPhase::Completed
+            ) {
                 return Ok(Withdrawn::No(Box::new(request)));
             }
-            let as_seen = Preconditions { uid: Some(request.uid.into()), resource_version: Some(request.version.into()) };
-            let parameters = DeleteParams { preconditions: Some(as_seen), ..DeleteParams::default() };
+            let as_seen = Preconditions {
+                uid: Some(request.uid.into()),
+                resource_version: Some(request.version.into()),
+            };
+            let parameters = DeleteParams {
+                preconditions: Some(as_seen),
+                ..DeleteParams::default()
+            };
             match answer(self.api().delete(&name, &parameters)).await {
                 Ok(_) => return Ok(Withdrawn::Yes),
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-                Err(error) => return Err(plain(error)).with_context(|| format!("cannot delete {KIND} {name}")),
+                Err(error) => {
+                    return Err(plain(error))
+                        .with_context(|| format!("cannot delete {KIND} {name}"));
+                }
             }
         }
         bail!("{KIND} {name} changes too fast to be deleted")
@@ -91,8 +142,20 @@ impl Requests {
 
 /// A request for a pod of the plan.
 pub(super) fn body(name: &str, namespace: &str, member: &Member, strategy: &StrategyArgs) -> Value {
-    let pod = RequestedPod { namespace, name: &member.name, uid: &member.uid, node: &member.node };
-    let mut request = new_request(name, pod, member.containers.iter().map(|container| container.name.as_str()));
+    let pod = RequestedPod {
+        namespace,
+        name: &member.name,
+        uid: &member.uid,
+        node: &member.node,
+    };
+    let mut request = new_request(
+        name,
+        pod,
+        member
+            .containers
+            .iter()
+            .map(|container| container.name.as_str()),
+    );
     request["spec"]["ttlSecondsAfterFinished"] = TTL_SECONDS.into();
     strategy.write_into(&mut request["spec"]);
     request

@@ -10,7 +10,11 @@ use crate::cli::table::{Output, dash, render};
 /// The final table, or the same for programs.
 pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String> {
     let mut lines = vec![header(output == Output::Wide)];
-    let rows = || members.iter().flat_map(|member| member.containers.iter().map(move |seen| (member, seen)));
+    let rows = || {
+        members
+            .iter()
+            .flat_map(|member| member.containers.iter().map(move |seen| (member, seen)))
+    };
     lines.extend(rows().map(|(member, seen)| line(member, seen, output == Output::Wide)));
     let programs: Vec<_> = rows()
         .map(|(member, seen)| {
@@ -25,14 +29,34 @@ pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String>
 }
 
 /// What would be done; `held` says of members by their position for what they would wait.
-pub(super) fn show_plan(members: &[Member], held: &BTreeMap<usize, String>, output: Output) -> anyhow::Result<String> {
-    let header = ["POD", "CONTAINERS", "NODE", "TURN"].map(str::to_owned).to_vec();
-    let containers = |member: &Member| member.containers.iter().map(|seen| seen.name.clone()).collect::<Vec<_>>();
-    let turn = |index| held.get(&index).map_or_else(|| "now".to_owned(), |hold| format!("later: {hold}"));
+pub(super) fn show_plan(
+    members: &[Member],
+    held: &BTreeMap<usize, String>,
+    output: Output,
+) -> anyhow::Result<String> {
+    let header = ["POD", "CONTAINERS", "NODE", "TURN"]
+        .map(str::to_owned)
+        .to_vec();
+    let containers = |member: &Member| {
+        member
+            .containers
+            .iter()
+            .map(|seen| seen.name.clone())
+            .collect::<Vec<_>>()
+    };
+    let turn = |index| {
+        held.get(&index)
+            .map_or_else(|| "now".to_owned(), |hold| format!("later: {hold}"))
+    };
     let rows = members.iter().enumerate();
-    let lines = rows
-        .clone()
-        .map(|(index, member)| vec![member.name.clone(), containers(member).join(","), dash(member.node.as_str()), turn(index)]);
+    let lines = rows.clone().map(|(index, member)| {
+        vec![
+            member.name.clone(),
+            containers(member).join(","),
+            dash(member.node.as_str()),
+            turn(index),
+        ]
+    });
     let lines: Vec<_> = std::iter::once(header).chain(lines).collect();
     let programs: Vec<_> = rows
         .map(|(index, member)| {
@@ -53,7 +77,12 @@ fn header(wide: bool) -> Vec<String> {
 
 fn line(member: &Member, seen: &Seen, wide: bool) -> Vec<String> {
     let ready = if seen.ready { "yes" } else { "no" };
-    let mut cells = vec![member.name.clone(), seen.name.clone(), word(member).to_owned(), ready.to_owned()];
+    let mut cells = vec![
+        member.name.clone(),
+        seen.name.clone(),
+        word(member).to_owned(),
+        ready.to_owned(),
+    ];
     cells.extend([time(seen.before), time(seen.started)]);
     if wide {
         cells.push(dash(member.node.as_str()));
@@ -83,7 +112,12 @@ fn message(member: &Member, seen: &Seen) -> String {
 /// How many pods came to what, in a line.
 pub(super) fn summary(members: &[Member]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    members.iter().for_each(|member| *counts.entry(word(member)).or_default() += 1);
-    let counts: Vec<_> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    members
+        .iter()
+        .for_each(|member| *counts.entry(word(member)).or_default() += 1);
+    let counts: Vec<_> = counts
+        .iter()
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
     format!("pods: {}", counts.join(", "))
 }

@@ -7,7 +7,9 @@ use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use swaplet_controller::frame::clock::Clock;
-use swaplet_controller::restart::on_config::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left, is_ready};
+use swaplet_controller::restart::on_config::disruption_budgets::{
+    BudgetsUnknown, DisruptionBudgets, Left, is_ready,
+};
 use swaplet_core::restart::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
 use tokio::time::sleep;
 
@@ -45,7 +47,13 @@ pub(super) struct Roll {
 
 impl Roll {
     pub(super) fn new(settings: Settings, members: Vec<Member>) -> Self {
-        Self { settings, clock: Clock::start(), members, told: String::new(), trouble: None }
+        Self {
+            settings,
+            clock: Clock::start(),
+            members,
+            told: String::new(),
+            trouble: None,
+        }
     }
 
     /// Restarts all, and tells what happens. Whether it was interrupted.
@@ -56,10 +64,21 @@ impl Roll {
         tokio::pin!(stopped);
         loop {
             match self.round().await {
-                Err(error) if self.members.iter().all(|member| member.stage() == Stage::Waiting) => return Err(error),
+                Err(error)
+                    if self
+                        .members
+                        .iter()
+                        .all(|member| member.stage() == Stage::Waiting) =>
+                {
+                    return Err(error);
+                }
                 round => self.note(round).await,
             }
-            if self.members.iter().all(|member| member.stage() == Stage::Over) {
+            if self
+                .members
+                .iter()
+                .all(|member| member.stage() == Stage::Over)
+            {
                 return Ok(false);
             }
             // A round is never cut short: whether a request has been made would not be known.
@@ -80,7 +99,11 @@ impl Roll {
             tried.with_context(|| format!("pod {} would not be restarted", member.name))?;
         }
         let step = self.choose(&self.settings.group.look().await?).await?;
-        let held: BTreeMap<usize, String> = step.held.into_iter().map(|(index, hold)| (index, hold.to_string())).collect();
+        let held: BTreeMap<usize, String> = step
+            .held
+            .into_iter()
+            .map(|(index, hold)| (index, hold.to_string()))
+            .collect();
         results::show_plan(&self.members, &held, output)
     }
 
@@ -146,9 +169,17 @@ impl Roll {
     }
 
     async fn choose(&self, seen: &Seen) -> anyhow::Result<Step> {
-        let stage = |stage| self.members.iter().filter(move |member| member.stage() == stage);
-        let restarting: BTreeSet<String> = stage(Stage::Restarting).map(|member| member.uid.clone()).collect();
-        let waiting: Vec<_> = stage(Stage::Waiting).map(|member| member.pod.labels()).collect();
+        let stage = |stage| {
+            self.members
+                .iter()
+                .filter(move |member| member.stage() == stage)
+        };
+        let restarting: BTreeSet<String> = stage(Stage::Restarting)
+            .map(|member| member.uid.clone())
+            .collect();
+        let waiting: Vec<_> = stage(Stage::Waiting)
+            .map(|member| member.pod.labels())
+            .collect();
         let left = match &self.settings.budgets {
             Some(budgets) => budgets.look(&waiting, &restarting).await.map_err(unknown)?,
             None => Left::default(),
@@ -164,29 +195,58 @@ impl Roll {
             ready: member.is_ready(),
             budgets: left.covering(member.pod.labels()),
         });
-        let known: BTreeSet<&str> = self.members.iter().map(|member| member.uid.as_str()).collect();
-        let others = seen.pods.iter().filter(|pod| !known.contains(pod.uid().unwrap_or_default().as_str()));
+        let known: BTreeSet<&str> = self
+            .members
+            .iter()
+            .map(|member| member.uid.as_str())
+            .collect();
+        let others = seen
+            .pods
+            .iter()
+            .filter(|pod| !known.contains(pod.uid().unwrap_or_default().as_str()));
         let others = others.map(|pod| rollout::Member {
             name: pod.name_any().into(),
             stage: Stage::Over,
             ready: is_ready(pod),
             budgets: Vec::new(),
         });
-        let max_unavailable = self.settings.limit.of(seen.desired, self.settings.group.target.rounding());
-        Situation { members: ours.chain(others).collect(), desired: seen.desired, max_unavailable, budgets: left.budgets }
+        let max_unavailable = self
+            .settings
+            .limit
+            .of(seen.desired, self.settings.group.target.rounding());
+        Situation {
+            members: ours.chain(others).collect(),
+            desired: seen.desired,
+            max_unavailable,
+            budgets: left.budgets,
+        }
     }
 
     fn see(&mut self, seen: &Seen) {
-        let by_uid: BTreeMap<_, _> = seen.pods.iter().filter_map(|pod| Some((pod.uid()?, pod))).collect();
+        let by_uid: BTreeMap<_, _> = seen
+            .pods
+            .iter()
+            .filter_map(|pod| Some((pod.uid()?, pod)))
+            .collect();
         for index in 0..self.members.len() {
             let member = &mut self.members[index];
             match by_uid.get(&member.uid) {
-                Some(pod) => member.see(Pod::clone(pod)).iter().for_each(|line| tell(line)),
+                Some(pod) => member
+                    .see(Pod::clone(pod))
+                    .iter()
+                    .for_each(|line| tell(line)),
                 None => {
                     member.pod = Pod::default();
                     if member.state == State::Waiting {
                         let named = self.settings.group.target.is_named();
-                        self.over(index, if named { Outcome::Failed("it is gone".to_owned()) } else { Outcome::Gone });
+                        self.over(
+                            index,
+                            if named {
+                                Outcome::Failed("it is gone".to_owned())
+                            } else {
+                                Outcome::Gone
+                            },
+                        );
                     }
                 }
             }
@@ -208,7 +268,8 @@ impl Roll {
             Heard::Over(outcome) => self.over(index, outcome),
             Heard::Says(request, news) => {
                 member.hear(&request).iter().for_each(|line| tell(line));
-                news.iter().for_each(|news| tell(&format!("pod/{}: {news}", member.name)));
+                news.iter()
+                    .for_each(|news| tell(&format!("pod/{}: {news}", member.name)));
                 return request.is_completed();
             }
         }
@@ -228,21 +289,34 @@ impl Roll {
 
     /// Those that have not been begun with stay as they are.
     fn leave_out(&mut self, why: &str) {
-        let waiting = self.members.iter_mut().filter(|member| member.state == State::Waiting);
+        let waiting = self
+            .members
+            .iter_mut()
+            .filter(|member| member.state == State::Waiting);
         waiting.for_each(|member| member.state = State::Over(Outcome::NotStarted(why.to_owned())));
     }
 
     /// Tells for what pods wait; that others are restarted first needs no words.
     fn tell_holds(&mut self, step: &Step) {
-        let reasons: BTreeMap<String, usize> =
-            step.held.iter().filter(|(_, hold)| !matches!(hold, Hold::AtOnce(_))).fold(BTreeMap::new(), |mut reasons, (_, hold)| {
+        let reasons: BTreeMap<String, usize> = step
+            .held
+            .iter()
+            .filter(|(_, hold)| !matches!(hold, Hold::AtOnce(_)))
+            .fold(BTreeMap::new(), |mut reasons, (_, hold)| {
                 *reasons.entry(hold.to_string()).or_default() += 1;
                 reasons
             });
         let told = reasons.keys().cloned().collect::<Vec<_>>().join("; ");
         if told != self.told {
             for (reason, pods) in &reasons {
-                tell(&format!("{}: {reason}", if *pods == 1 { "1 pod waits".to_owned() } else { format!("{pods} pods wait") }));
+                tell(&format!(
+                    "{}: {reason}",
+                    if *pods == 1 {
+                        "1 pod waits".to_owned()
+                    } else {
+                        format!("{pods} pods wait")
+                    }
+                ));
             }
             self.told = told;
         }
@@ -269,7 +343,8 @@ impl Roll {
         }
     }
 
-    /// Ends without waiting for the pods: what can be taken back is, and of the others is told where they are.
+    /// Ends without waiting for the pods: what can be taken back is, and of the others is told
+    /// where they are.
     async fn stop(&mut self, why: &str) {
         self.leave_out(why);
         for index in 0..self.members.len() {
@@ -285,9 +360,9 @@ impl Roll {
 
 fn unknown(error: BudgetsUnknown) -> anyhow::Error {
     match error {
-        BudgetsUnknown::Budgets(words) => {
-            anyhow::Error::msg(words).context("cannot list PodDisruptionBudgets (--ignore-disruption-budgets goes on without them)")
-        }
+        BudgetsUnknown::Budgets(words) => anyhow::Error::msg(words).context(
+            "cannot list PodDisruptionBudgets (--ignore-disruption-budgets goes on without them)",
+        ),
         error => error.into(),
     }
 }

@@ -21,24 +21,44 @@ pub(super) struct Room(Ledger);
 
 impl Room {
     /// Counts the restarts of the pod's Job, those under way included.
-    pub(super) async fn of<'a>(client: &Client, pod: &Pod, under_way: impl Iterator<Item = &'a UnderWay>) -> anyhow::Result<Self> {
+    pub(super) async fn of<'a>(
+        client: &Client,
+        pod: &Pod,
+        under_way: impl Iterator<Item = &'a UnderWay>,
+    ) -> anyhow::Result<Self> {
         let mut ledger = Ledger::default();
         // Under other policies nobody counts restarts (`pkg/controller/job/job_controller.go`).
-        let Some(job) = pod.job.as_ref().filter(|_| pod.restart_policy == RestartPolicy::OnFailure) else { return Ok(Self(ledger)) };
+        let Some(job) = pod
+            .job
+            .as_ref()
+            .filter(|_| pod.restart_policy == RestartPolicy::OnFailure)
+        else {
+            return Ok(Self(ledger));
+        };
         let jobs: Api<JobWire> = Api::namespaced(client.clone(), &pod.namespace);
         let found = answer(jobs.get_opt(&job.name))
             .await
             .map_err(plain)
             .with_context(|| format!("cannot get Job {}, which counts restarts", job.name))?;
         ledger.job_list_starts();
-        found.and_then(|found| found.read()).iter().for_each(|found| ledger.job(found));
+        found
+            .and_then(|found| found.read())
+            .iter()
+            .for_each(|found| ledger.job(found));
         ledger.job_list_ends();
         ledger.pod_list_starts();
         let pods: Api<PodWire> = Api::namespaced(client.clone(), &pod.namespace);
         let of_job = |other: &Pod| other.job.as_ref().is_some_and(|other| other.uid == job.uid);
-        let found = list(&pods, "spec.restartPolicy=OnFailure", |other| other.read().filter(of_job)).await;
-        let found = found.map_err(plain).context("cannot list the pods of a Job")?;
-        found.iter().for_each(|other| ledger.observe(other, Swapped::default(), LIST));
+        let found = list(&pods, "spec.restartPolicy=OnFailure", |other| {
+            other.read().filter(of_job)
+        })
+        .await;
+        let found = found
+            .map_err(plain)
+            .context("cannot list the pods of a Job")?;
+        found
+            .iter()
+            .for_each(|other| ledger.observe(other, Swapped::default(), LIST));
         ledger.pod_list_ends(LIST);
         for other in under_way {
             if let Some(pod) = other.pod.as_ref().filter(|_| other.coming() > 0) {

@@ -38,9 +38,15 @@ impl Workload {
     /// The words that kubectl takes for it.
     fn read(word: &str) -> Option<Self> {
         match word {
-            "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => Some(Self::Deployment),
-            "sts" | "statefulset" | "statefulsets" | "statefulset.apps" | "statefulsets.apps" => Some(Self::StatefulSet),
-            "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => Some(Self::DaemonSet),
+            "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
+                Some(Self::Deployment)
+            }
+            "sts" | "statefulset" | "statefulsets" | "statefulset.apps" | "statefulsets.apps" => {
+                Some(Self::StatefulSet)
+            }
+            "ds" | "daemonset" | "daemonsets" | "daemonset.apps" | "daemonsets.apps" => {
+                Some(Self::DaemonSet)
+            }
             _ => None,
         }
     }
@@ -52,11 +58,19 @@ impl Target {
     /// # Errors
     /// What is wrong with it, and how it is written.
     pub(super) fn read(names: &[String], selector: Option<&str>) -> Result<Self, String> {
-        let mut named = names.iter().map(|name| one(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut named = names
+            .iter()
+            .map(|name| one(name))
+            .collect::<Result<Vec<_>, _>>()?;
         match (named.len(), selector) {
-            (0, Some(selector)) if selector.trim().is_empty() => Err("-l is empty: it would restart every pod of the namespace".to_owned()),
+            (0, Some(selector)) if selector.trim().is_empty() => {
+                Err("-l is empty: it would restart every pod of the namespace".to_owned())
+            }
             (0, Some(selector)) => Ok(Self::Selector(selector.to_owned())),
-            (0, None) => Err("say what to restart: a pod, deploy/NAME, sts/NAME, ds/NAME, or -l SELECTOR".to_owned()),
+            (0, None) => Err(
+                "say what to restart: a pod, deploy/NAME, sts/NAME, ds/NAME, or -l SELECTOR"
+                    .to_owned(),
+            ),
             (_, Some(_)) => Err("name something or select it with -l, not both".to_owned()),
             (1, None) => Ok(match named.remove(0) {
                 Named::Pod(name) => Self::Pods(vec![name]),
@@ -70,7 +84,9 @@ impl Target {
     pub(super) const fn rounding(&self) -> Rounding {
         match self {
             Self::Workload(Workload::StatefulSet | Workload::DaemonSet, _) => Rounding::Up,
-            Self::Workload(Workload::Deployment, _) | Self::Pods(_) | Self::Selector(_) => Rounding::Down,
+            Self::Workload(Workload::Deployment, _) | Self::Pods(_) | Self::Selector(_) => {
+                Rounding::Down
+            }
         }
     }
 
@@ -86,14 +102,18 @@ impl Target {
 }
 
 fn one(text: &str) -> Result<Named, String> {
-    let Some((kind, name)) = text.split_once('/') else { return Ok(Named::Pod(text.to_owned())) };
+    let Some((kind, name)) = text.split_once('/') else {
+        return Ok(Named::Pod(text.to_owned()));
+    };
     if name.is_empty() || name.contains('/') {
         return Err(format!("\"{text}\" is not of the form KIND/NAME"));
     }
     match (kind, Workload::read(kind)) {
         ("po" | "pod" | "pods", _) => Ok(Named::Pod(name.to_owned())),
         (_, Some(workload)) => Ok(Named::Workload(workload, name.to_owned())),
-        _ => Err(format!("\"{text}\": containers of a {kind} cannot be restarted; name a pod, deploy/NAME, sts/NAME or ds/NAME")),
+        _ => Err(format!(
+            "\"{text}\": containers of a {kind} cannot be restarted; name a pod, deploy/NAME, sts/NAME or ds/NAME"
+        )),
     }
 }
 
@@ -104,7 +124,12 @@ fn pods(named: Vec<Named>) -> Result<Vec<String>, String> {
         match one {
             Named::Pod(name) if pods.contains(&name) => {}
             Named::Pod(name) => pods.push(name),
-            Named::Workload(kind, name) => return Err(format!("one workload at a time: {}/{name} stands beside others", kind.kind())),
+            Named::Workload(kind, name) => {
+                return Err(format!(
+                    "one workload at a time: {}/{name} stands beside others",
+                    kind.kind()
+                ));
+            }
         }
     }
     Ok(pods)
@@ -115,18 +140,40 @@ mod tests {
     use super::*;
 
     fn read(names: &[&str], selector: Option<&str>) -> Result<Target, String> {
-        Target::read(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), selector)
+        Target::read(
+            &names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>(),
+            selector,
+        )
     }
 
     #[test]
     fn targets_are_written_as_for_kubectl() {
-        let pods = |names: &[&str]| Ok(Target::Pods(names.iter().map(|name| (*name).to_owned()).collect()));
+        let pods = |names: &[&str]| {
+            Ok(Target::Pods(
+                names.iter().map(|name| (*name).to_owned()).collect(),
+            ))
+        };
         assert_eq!(read(&["web"], None), pods(&["web"]));
         assert_eq!(read(&["pod/web", "po/b", "web"], None), pods(&["web", "b"]));
-        assert_eq!(read(&["deployment.apps/web"], None), Ok(Target::Workload(Workload::Deployment, "web".to_owned())));
-        assert_eq!(read(&["sts/db"], None), Ok(Target::Workload(Workload::StatefulSet, "db".to_owned())));
-        assert_eq!(read(&["daemonsets/log"], None), Ok(Target::Workload(Workload::DaemonSet, "log".to_owned())));
-        assert_eq!(read(&[], Some("app=web")), Ok(Target::Selector("app=web".to_owned())));
+        assert_eq!(
+            read(&["deployment.apps/web"], None),
+            Ok(Target::Workload(Workload::Deployment, "web".to_owned()))
+        );
+        assert_eq!(
+            read(&["sts/db"], None),
+            Ok(Target::Workload(Workload::StatefulSet, "db".to_owned()))
+        );
+        assert_eq!(
+            read(&["daemonsets/log"], None),
+            Ok(Target::Workload(Workload::DaemonSet, "log".to_owned()))
+        );
+        assert_eq!(
+            read(&[], Some("app=web")),
+            Ok(Target::Selector("app=web".to_owned()))
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What `swaplet warm` shows on a terminal while it goes on: a bar for each node that is under way, and one for all.
+//! What `swaplet warm` shows on a terminal while it goes on: a bar for each node that is under way,
+//! and one for all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,29 +20,45 @@ impl Bars {
     /// For so many images on each node.
     pub fn new(images: usize, target: ProgressDrawTarget) -> Self {
         let lines = MultiProgress::with_draw_target(target);
-        let all = lines.add(ProgressBar::no_length().with_style(style("{elapsed} [{bar:30}] {pos}/{len}")));
+        let all = lines
+            .add(ProgressBar::no_length().with_style(style("{elapsed} [{bar:30}] {pos}/{len}")));
         all.enable_steady_tick(TICK);
-        Self { lines, all, nodes: BTreeMap::new(), images: images.try_into().unwrap_or(u64::MAX) }
+        Self {
+            lines,
+            all,
+            nodes: BTreeMap::new(),
+            images: images.try_into().unwrap_or(u64::MAX),
+        }
     }
 
     /// How many nodes there are.
     pub fn see_nodes(&self, nodes: usize) {
-        self.all.set_length(self.images.saturating_mul(nodes.try_into().unwrap_or(u64::MAX)));
+        self.all.set_length(
+            self.images
+                .saturating_mul(nodes.try_into().unwrap_or(u64::MAX)),
+        );
     }
 
     /// A node is to pull an image.
     pub fn begun(&mut self, node: &str, image: &str) {
         let new = || {
-            let bar = ProgressBar::new(self.images).with_style(style("{prefix} [{bar:20}] {pos}/{len} {msg}")).with_prefix(node.to_owned());
+            let bar = ProgressBar::new(self.images)
+                .with_style(style("{prefix} [{bar:20}] {pos}/{len} {msg}"))
+                .with_prefix(node.to_owned());
             self.lines.insert_before(&self.all, bar)
         };
-        self.nodes.entry(node.into()).or_insert_with(new).set_message(image.to_owned());
+        self.nodes
+            .entry(node.into())
+            .or_insert_with(new)
+            .set_message(image.to_owned());
     }
 
     /// An image of a node has become final.
     pub fn ended(&mut self, node: &str) {
         self.all.inc(1);
-        let Some(bar) = self.nodes.get(node) else { return };
+        let Some(bar) = self.nodes.get(node) else {
+            return;
+        };
         bar.inc(1);
         if bar.position() == self.images {
             bar.finish_and_clear();
@@ -65,7 +82,8 @@ impl Drop for Bars {
 
 /// What cannot be read as a template is shown as the library shows it by itself.
 fn style(template: &str) -> ProgressStyle {
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     style.progress_chars("=> ")
 }
 
@@ -80,7 +98,10 @@ mod tests {
     #[test]
     fn each_node_that_is_under_way_has_a_bar_and_nothing_stays_of_it() {
         let terminal = InMemoryTerm::new(10, 80);
-        let mut bars = Bars::new(2, ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255));
+        let mut bars = Bars::new(
+            2,
+            ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255),
+        );
         bars.see_nodes(3);
         bars.begun("node-1", "app:1");
         bars.begun("node-2", "app:1");
@@ -90,7 +111,14 @@ mod tests {
         let shown = terminal.contents();
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[0], "[1/6] node-1: app:1 pulled in 1.0 s", "{shown}");
-        assert_eq!(lines[1..3], ["node-1 [==========>         ] 1/2 proxy:1", "node-2 [                    ] 0/2 app:1"], "{shown}");
+        assert_eq!(
+            lines[1..3],
+            [
+                "node-1 [==========>         ] 1/2 proxy:1",
+                "node-2 [                    ] 0/2 app:1"
+            ],
+            "{shown}"
+        );
         assert_eq!(lines.len(), 4, "{shown}");
         let is_shown = |_| {
             sleep(TICK);
@@ -99,8 +127,15 @@ mod tests {
         assert!((0..300).any(is_shown), "{}", terminal.contents());
         bars.ended("node-1");
         bars.line("[2/6] node-1: proxy:1 was there");
-        assert!(!terminal.contents().contains("node-1 ["), "{}", terminal.contents());
+        assert!(
+            !terminal.contents().contains("node-1 ["),
+            "{}",
+            terminal.contents()
+        );
         drop(bars);
-        assert_eq!(terminal.contents(), "[1/6] node-1: app:1 pulled in 1.0 s\n[2/6] node-1: proxy:1 was there");
+        assert_eq!(
+            terminal.contents(),
+            "[1/6] node-1: app:1 pulled in 1.0 s\n[2/6] node-1: proxy:1 was there"
+        );
     }
 }

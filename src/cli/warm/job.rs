@@ -26,12 +26,23 @@ const TTL_SECONDS: u32 = 86_400;
 ///
 /// # Errors
 /// The selector cannot be read, nobody here knows such jobs, or the API server has refused it.
-pub(super) async fn create(client: Client, namespace: &str, name: &str, images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<String> {
+pub(super) async fn create(
+    client: Client,
+    namespace: &str,
+    name: &str,
+    images: &[Box<str>],
+    args: &WarmArgs,
+) -> anyhow::Result<String> {
     let resource = KIND.resource();
     let body: DynamicObject = serde_json::from_value(json!({
         "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec(images, args)?,
     }))?;
-    if !Discovery::new(client.clone()).resources().await.map_err(anyhow::Error::msg)?.serve(KIND.plural()) {
+    if !Discovery::new(client.clone())
+        .resources()
+        .await
+        .map_err(anyhow::Error::msg)?
+        .serve(KIND.plural())
+    {
         anyhow::bail!(
             "the API server has no ImageListPullJobs: apply deploy/crds/imagelistpulljobs.yaml and let `swaplet run --warm` run, or leave \
              --wait=false away"
@@ -41,7 +52,12 @@ pub(super) async fn create(client: Client, namespace: &str, name: &str, images: 
     let created = timeout(ANSWER, jobs.create(&PostParams::default(), &body)).await;
     created
         .context("no answer in time; see whether it is there: kubectl get imagelistpulljobs")?
-        .map_err(|error| anyhow::anyhow!("cannot make an ImageListPullJob in {namespace}: {}", words(&error)))?;
+        .map_err(|error| {
+            anyhow::anyhow!(
+                "cannot make an ImageListPullJob in {namespace}: {}",
+                words(&error)
+            )
+        })?;
     Ok(format!(
         "imagelistpulljob.apps.kruise.io/{name} created\n\
          `swaplet run --warm` or OpenKruise carries it out. How far it is: kubectl get imagelistpulljob {name} -n {namespace}\n"
@@ -63,10 +79,13 @@ fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
         spec["pullSecrets"] = json!(args.pull_secrets);
     }
     match (args.nodes.is_empty(), args.selector.is_empty()) {
-        (false, false) => anyhow::bail!("a job takes either -l or --node: give one of them, or leave --wait=false away"),
+        (false, false) => anyhow::bail!(
+            "a job takes either -l or --node: give one of them, or leave --wait=false away"
+        ),
         (false, true) => spec["selector"] = json!({"names": args.nodes}),
         (true, false) => {
-            let selector = label_selector::parse(&args.selector).map_err(|problem| anyhow::anyhow!("-l {:?}: {problem}", args.selector))?;
+            let selector = label_selector::parse(&args.selector)
+                .map_err(|problem| anyhow::anyhow!("-l {:?}: {problem}", args.selector))?;
             spec["selector"] = json!(LabelSelector::from(selector));
         }
         (true, true) => {}

@@ -1,4 +1,5 @@
-//! What `swaplet warm` prints: a line for each image on a node while it goes on, and a table at the end.
+//! What `swaplet warm` prints: a line for each image on a node while it goes on, and a table at the
+//! end.
 
 use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
@@ -22,18 +23,29 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(images: usize) -> Self {
-        let bars = stderr().is_terminal().then(|| Bars::new(images, ProgressDrawTarget::stderr()));
-        Self { images, done: 0, all: 0, bars }
+        let bars = stderr()
+            .is_terminal()
+            .then(|| Bars::new(images, ProgressDrawTarget::stderr()));
+        Self {
+            images,
+            done: 0,
+            all: 0,
+            bars,
+        }
     }
 
     pub fn show(&mut self, news: &News) {
         for line in self.lines(news) {
             let line = printable(&line);
-            self.bars.as_ref().map_or_else(|| eprintln!("{line}"), |bars| bars.line(&line));
+            self.bars
+                .as_ref()
+                .map_or_else(|| eprintln!("{line}"), |bars| bars.line(&line));
         }
         match (&mut self.bars, news) {
             (Some(bars), News::Nodes { warmable, .. }) => bars.see_nodes(*warmable),
-            (Some(bars), News::Begun { node, images }) => bars.begun(&printable(node), &printable(&images.join(", "))),
+            (Some(bars), News::Begun { node, images }) => {
+                bars.begun(&printable(node), &printable(&images.join(", ")))
+            }
             (Some(bars), News::Ended(ended)) => bars.ended(&printable(&ended.node)),
             (_, News::OtherShape { .. } | News::Trouble(_)) | (None, _) => {}
         }
@@ -43,8 +55,14 @@ impl Progress {
         match news {
             News::Nodes { warmable, skipped } => {
                 self.all = warmable * self.images;
-                let first = format!("warming {} image(s) on {warmable} node(s); {} node(s) skipped", self.images, skipped.len());
-                let skipped = skipped.iter().map(|(node, why)| format!("{node}: skipped: {why}"));
+                let first = format!(
+                    "warming {} image(s) on {warmable} node(s); {} node(s) skipped",
+                    self.images,
+                    skipped.len()
+                );
+                let skipped = skipped
+                    .iter()
+                    .map(|(node, why)| format!("{node}: skipped: {why}"));
                 std::iter::once(first).chain(skipped).collect()
             }
             News::Ended(ended) => {
@@ -52,13 +70,22 @@ impl Progress {
                 vec![format!("[{}/{}] {}", self.done, self.all, sentence(ended))]
             }
             News::Begun { .. } => Vec::new(),
-            News::OtherShape { node, why } => vec![format!("{node}: its images are pulled by pods of another shape, for {why}")],
+            News::OtherShape { node, why } => vec![format!(
+                "{node}: its images are pulled by pods of another shape, for {why}"
+            )],
             News::Trouble(trouble) => vec![format!("warning: {trouble}; trying again")],
         }
     }
 }
 
-fn sentence(Ended { node, image, end, pulled }: &Ended) -> String {
+fn sentence(
+    Ended {
+        node,
+        image,
+        end,
+        pulled,
+    }: &Ended,
+) -> String {
     match end {
         End::Succeeded => format!("{node}: {image} {}", how(pulled.as_ref())),
         End::Failed(why) => format!("{node}: {image} FAILED: {why}"),
@@ -67,8 +94,14 @@ fn sentence(Ended { node, image, end, pulled }: &Ended) -> String {
 
 pub fn how(pulled: Option<&Pulled>) -> String {
     match pulled {
-        Some(Pulled { took: Some(took), bytes, .. }) => {
-            let size = bytes.map(|bytes| format!(", {}", size(bytes))).unwrap_or_default();
+        Some(Pulled {
+            took: Some(took),
+            bytes,
+            ..
+        }) => {
+            let size = bytes
+                .map(|bytes| format!(", {}", size(bytes)))
+                .unwrap_or_default();
             format!("pulled in {}{size}", seconds(*took))
         }
         Some(Pulled { took: None, .. }) => "was there".to_owned(),
@@ -115,14 +148,29 @@ impl Results {
                     Some(End::Failed(why)) => ("Failed", why.to_string()),
                     None => ("NotKnown", "interrupted".to_owned()),
                 };
-                Row { image: progress.image.clone(), node: node.into(), result, why, pulled: progress.pulled.clone() }
+                Row {
+                    image: progress.image.clone(),
+                    node: node.into(),
+                    result,
+                    why,
+                    pulled: progress.pulled.clone(),
+                }
             }));
         }
         for (node, why) in warming.skipped() {
-            let skipped = |image: &str| Row { image: image.into(), node: node.clone(), result: "Skipped", why: why.clone(), pulled: None };
+            let skipped = |image: &str| Row {
+                image: image.into(),
+                node: node.clone(),
+                result: "Skipped",
+                why: why.clone(),
+                pulled: None,
+            };
             rows.extend(warming.images().iter().map(|image| skipped(image)));
         }
-        Self { images: warming.images().to_vec(), rows }
+        Self {
+            images: warming.images().to_vec(),
+            rows,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -141,35 +189,74 @@ impl Results {
     pub fn complaint(&self) -> Option<String> {
         let failed = self.count("Failed");
         if failed > 0 {
-            return Some(format!("{failed} of {} images on nodes are not warm", self.len() - self.count("Skipped")));
+            return Some(format!(
+                "{failed} of {} images on nodes are not warm",
+                self.len() - self.count("Skipped")
+            ));
         }
         (self.count("Succeeded") == 0).then(|| "nothing is warm: every node was skipped".to_owned())
     }
 
     /// How fast it was, as far as the kubelets have said; `None` where nothing was pulled.
     pub fn rate(&self) -> Option<String> {
-        let pulls = || self.rows.iter().filter_map(|row| row.pulled.as_ref()).filter_map(|pulled| pulled.took.zip(pulled.bytes));
+        let pulls = || {
+            self.rows
+                .iter()
+                .filter_map(|row| row.pulled.as_ref())
+                .filter_map(|pulled| pulled.took.zip(pulled.bytes))
+        };
         let took: Duration = pulls().map(|(took, _)| took).sum();
         let bytes: u64 = pulls().map(|(_, bytes)| bytes).sum();
-        let millis = u64::try_from(took.as_millis()).ok().filter(|millis| *millis > 0)?;
+        let millis = u64::try_from(took.as_millis())
+            .ok()
+            .filter(|millis| *millis > 0)?;
         let rate = size(bytes.saturating_mul(1000) / millis);
-        Some(format!("{} pull(s): {} in {} of pulling, {rate}/s for each node", pulls().count(), size(bytes), seconds(took)))
+        Some(format!(
+            "{} pull(s): {} in {} of pulling, {rate}/s for each node",
+            pulls().count(),
+            size(bytes),
+            seconds(took)
+        ))
     }
 
     pub fn show(&self, output: Output) -> anyhow::Result<String> {
-        let lines = if output == Output::Wide { self.by_node() } else { self.by_image() };
-        render(output, &lines, &json!({"results": self.rows.iter().map(Row::value).collect::<Vec<_>>()}))
+        let lines = if output == Output::Wide {
+            self.by_node()
+        } else {
+            self.by_image()
+        };
+        render(
+            output,
+            &lines,
+            &json!({"results": self.rows.iter().map(Row::value).collect::<Vec<_>>()}),
+        )
     }
 
     fn by_image(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![header(&["IMAGE", "NODES", "WARM", "FAILED", "SKIPPED", "SLOWEST", "SIZE", "FIRST FAILURE"])];
+        let mut lines = vec![header(&[
+            "IMAGE",
+            "NODES",
+            "WARM",
+            "FAILED",
+            "SKIPPED",
+            "SLOWEST",
+            "SIZE",
+            "FIRST FAILURE",
+        ])];
         for image in &self.images {
             let rows = || self.rows.iter().filter(|row| row.image == *image);
-            let count = |result: &str| rows().filter(|row| row.result == result).count().to_string();
+            let count = |result: &str| {
+                rows()
+                    .filter(|row| row.result == result)
+                    .count()
+                    .to_string()
+            };
             let pulls = || rows().filter_map(|row| row.pulled.as_ref());
             let slowest = pulls().filter_map(|pulled| pulled.took).max().map(seconds);
             let bytes = pulls().filter_map(|pulled| pulled.bytes).max().map(size);
-            let failure = rows().find(|row| row.result == "Failed").map(|row| format!("{}: {}", row.node, row.why));
+            let failure = rows()
+                .find(|row| row.result == "Failed")
+                .map(|row| format!("{}: {}", row.node, row.why));
             lines.push(vec![
                 image.to_string(),
                 rows().count().to_string(),
@@ -185,7 +272,9 @@ impl Results {
     }
 
     fn by_node(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![header(&["NODE", "IMAGE", "RESULT", "PULLED", "SIZE", "WHY"])];
+        let mut lines = vec![header(&[
+            "NODE", "IMAGE", "RESULT", "PULLED", "SIZE", "WHY",
+        ])];
         lines.extend(self.rows.iter().map(Row::cells));
         lines
     }
@@ -198,13 +287,32 @@ pub fn header(cells: &[&str]) -> Vec<String> {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let pulled = match (&self.pulled, self.result) {
-            (Some(Pulled { took: Some(took), .. }), _) => seconds(*took),
+            (
+                Some(Pulled {
+                    took: Some(took), ..
+                }),
+                _,
+            ) => seconds(*took),
             (Some(_), _) => "was there".to_owned(),
             (None, _) => String::new(),
         };
-        let bytes = self.pulled.as_ref().and_then(|pulled| pulled.bytes).map(size);
-        let texts = [self.node.to_string(), self.image.to_string(), self.result.to_owned(), pulled, bytes.unwrap_or_default()];
-        texts.into_iter().chain([self.why.clone()]).map(dash).collect()
+        let bytes = self
+            .pulled
+            .as_ref()
+            .and_then(|pulled| pulled.bytes)
+            .map(size);
+        let texts = [
+            self.node.to_string(),
+            self.image.to_string(),
+            self.result.to_owned(),
+            pulled,
+            bytes.unwrap_or_default(),
+        ];
+        texts
+            .into_iter()
+            .chain([self.why.clone()])
+            .map(dash)
+            .collect()
     }
 
     fn value(&self) -> Value {
@@ -223,18 +331,40 @@ mod tests {
     use super::*;
 
     fn row(pull: Option<(u64, Option<u64>)>) -> Row {
-        let pulled = pull.map(|(millis, bytes)| Pulled { image: "a".into(), took: Some(Duration::from_millis(millis)), bytes });
-        Row { image: "a".into(), node: "n".into(), result: "Succeeded", why: String::new(), pulled }
+        let pulled = pull.map(|(millis, bytes)| Pulled {
+            image: "a".into(),
+            took: Some(Duration::from_millis(millis)),
+            bytes,
+        });
+        Row {
+            image: "a".into(),
+            node: "n".into(),
+            result: "Succeeded",
+            why: String::new(),
+            pulled,
+        }
     }
 
     fn rate(pulls: &[Option<(u64, Option<u64>)>]) -> Option<String> {
-        Results { images: vec!["a".into()], rows: pulls.iter().copied().map(row).collect() }.rate()
+        Results {
+            images: vec!["a".into()],
+            rows: pulls.iter().copied().map(row).collect(),
+        }
+        .rate()
     }
 
     #[test]
     fn the_rate_is_that_of_pulls_whose_time_and_size_are_known() {
-        let some = rate(&[Some((500, Some(30_000_000))), Some((1500, Some(10_000_000))), Some((9000, None)), None]);
-        assert_eq!(some.unwrap(), "2 pull(s): 40.0 MB in 2.0 s of pulling, 20.0 MB/s for each node");
+        let some = rate(&[
+            Some((500, Some(30_000_000))),
+            Some((1500, Some(10_000_000))),
+            Some((9000, None)),
+            None,
+        ]);
+        assert_eq!(
+            some.unwrap(),
+            "2 pull(s): 40.0 MB in 2.0 s of pulling, 20.0 MB/s for each node"
+        );
         assert_eq!((rate(&[None]), rate(&[Some((0, Some(1)))])), (None, None));
     }
 }

@@ -49,11 +49,18 @@ Exit codes: 0 what is known was printed, 1 nodes, pods or events cannot be read,
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatusArgs {
-    /// Only these images, also where nothing is known of them [default: all that warmer pods have had]
+    /// Only these images, also where nothing is known of them [default: all that warmer pods have
+    /// had]
     #[arg(value_name = "IMAGE", value_parser = ImageReference::parse)]
     images: Vec<ImageReference>,
     /// Only nodes with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true
+    )]
     selector: String,
     /// Only this node; may be given several times [default: all nodes]
     #[arg(long = "node", value_name = "NODE")]
@@ -77,7 +84,9 @@ impl StatusArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let table = self.table.table()?;
         let client = self.cluster.client().await?;
-        let namespace = self.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let namespace = self
+            .namespace
+            .unwrap_or_else(|| client.default_namespace().to_owned());
         let question = Question {
             images: super::each_once(&self.images),
             namespace: (!self.all_namespaces).then_some(namespace),
@@ -85,26 +94,61 @@ impl StatusArgs {
             names: self.nodes.into_iter().collect(),
             table,
         };
-        let asked = slowly("reading nodes, warmer pods and Events", ask(&client, &question)).await;
-        let Answer { known, remarks } = asked.map_err(|error| anyhow::anyhow!(words(&error))).context("cannot list nodes")?;
+        let asked = slowly(
+            "reading nodes, warmer pods and Events",
+            ask(&client, &question),
+        )
+        .await;
+        let Answer { known, remarks } = asked
+            .map_err(|error| anyhow::anyhow!(words(&error)))
+            .context("cannot list nodes")?;
         print(&show(&known, self.output, time_of_day())?)?;
-        remarks.iter().for_each(|remark| eprintln!("error: {remark}"));
-        Ok(if remarks.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) })
+        remarks
+            .iter()
+            .for_each(|remark| eprintln!("error: {remark}"));
+        Ok(if remarks.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(super::FAILED)
+        })
     }
 }
 
 fn show(known: &[Known], output: Output, now: Timestamp) -> anyhow::Result<String> {
     let mut lines = vec![header(&["NODE", "IMAGE", "KNOWN", "AGE", "HOW"])];
     lines.extend(known.iter().map(|known| cells(known, now)));
-    render(output, &lines, &json!({"images": known.iter().map(value).collect::<Vec<_>>()}))
+    render(
+        output,
+        &lines,
+        &json!({"images": known.iter().map(value).collect::<Vec<_>>()}),
+    )
 }
 
-fn cells(Known { node, image, knowledge }: &Known, now: Timestamp) -> Vec<String> {
+fn cells(
+    Known {
+        node,
+        image,
+        knowledge,
+    }: &Known,
+    now: Timestamp,
+) -> Vec<String> {
     let age = at(knowledge).map(|at| age(at, now)).unwrap_or_default();
-    vec![node.to_string(), dash(image.as_deref().unwrap_or_default()), word(knowledge).to_owned(), dash(age), proof(knowledge)]
+    vec![
+        node.to_string(),
+        dash(image.as_deref().unwrap_or_default()),
+        word(knowledge).to_owned(),
+        dash(age),
+        proof(knowledge),
+    ]
 }
 
-fn value(Known { node, image, knowledge }: &Known) -> Value {
+fn value(
+    Known {
+        node,
+        image,
+        knowledge,
+    }: &Known,
+) -> Value {
     let pulled = match knowledge {
         Knowledge::Announced(announced) => Some(&announced.pulled),
         _ => None,
@@ -133,9 +177,13 @@ fn proof(knowledge: &Knowledge) -> String {
     match knowledge {
         Knowledge::Proved { pod, .. } => format!("a container of pod {pod} has it"),
         Knowledge::Failed { pod, why } => format!("pod {pod} waits for it: {why}"),
-        Knowledge::Announced(Announced { pod, pulled, .. }) => format!("the kubelet said of pod {pod}: {}", how(Some(pulled))),
+        Knowledge::Announced(Announced { pod, pulled, .. }) => {
+            format!("the kubelet said of pod {pod}: {}", how(Some(pulled)))
+        }
         Knowledge::Pulling { pod } => format!("pod {pod} waits for it"),
-        Knowledge::Claimed { listed } => format!("no proof; it is among the {listed} images that the node lists"),
+        Knowledge::Claimed { listed } => {
+            format!("no proof; it is among the {listed} images that the node lists")
+        }
         Knowledge::Skipped(why) => why.clone(),
         Knowledge::Nothing { listed } => format!("no proof; the node lists {listed} images"),
     }
@@ -151,7 +199,9 @@ const fn at(knowledge: &Knowledge) -> Option<Timestamp> {
 
 fn pod(knowledge: &Knowledge) -> Option<&str> {
     match knowledge {
-        Knowledge::Proved { pod, .. } | Knowledge::Failed { pod, .. } | Knowledge::Pulling { pod } => Some(pod),
+        Knowledge::Proved { pod, .. }
+        | Knowledge::Failed { pod, .. }
+        | Knowledge::Pulling { pod } => Some(pod),
         Knowledge::Announced(announced) => Some(&announced.pod),
         Knowledge::Claimed { .. } | Knowledge::Skipped(_) | Knowledge::Nothing { .. } => None,
     }
@@ -170,22 +220,63 @@ mod tests {
     }
 
     fn known() -> Vec<Known> {
-        let pulled = Pulled { image: "r.example/b:1".into(), took: Some(Duration::from_millis(1500)), bytes: Some(48_200_000) };
-        let announced = Announced { node: "n".into(), pod: "p-2".into(), uid: "u".into(), at: at(0), pulled };
-        let row = |node: &str, image: Option<&str>, knowledge| Known { node: node.into(), image: image.map(Into::into), knowledge };
+        let pulled = Pulled {
+            image: "r.example/b:1".into(),
+            took: Some(Duration::from_millis(1500)),
+            bytes: Some(48_200_000),
+        };
+        let announced = Announced {
+            node: "n".into(),
+            pod: "p-2".into(),
+            uid: "u".into(),
+            at: at(0),
+            pulled,
+        };
+        let row = |node: &str, image: Option<&str>, knowledge| Known {
+            node: node.into(),
+            image: image.map(Into::into),
+            knowledge,
+        };
         vec![
-            row("n", Some("r.example/a:1"), Knowledge::Proved { pod: "p-1".into(), since: at(240) }),
+            row(
+                "n",
+                Some("r.example/a:1"),
+                Knowledge::Proved {
+                    pod: "p-1".into(),
+                    since: at(240),
+                },
+            ),
             row("n", Some("r.example/b:1"), Knowledge::Announced(announced)),
-            row("n", Some("r.example/c:1"), Knowledge::Failed { pod: "p-1".into(), why: "ErrImagePull: not found".into() }),
-            row("n", Some("r.example/d:1"), Knowledge::Claimed { listed: 50 }),
-            row("n", Some("r.example/e:1"), Knowledge::Nothing { listed: 50 }),
+            row(
+                "n",
+                Some("r.example/c:1"),
+                Knowledge::Failed {
+                    pod: "p-1".into(),
+                    why: "ErrImagePull: not found".into(),
+                },
+            ),
+            row(
+                "n",
+                Some("r.example/d:1"),
+                Knowledge::Claimed { listed: 50 },
+            ),
+            row(
+                "n",
+                Some("r.example/e:1"),
+                Knowledge::Nothing { listed: 50 },
+            ),
             row("v", None, Knowledge::Skipped("keeps no images".to_owned())),
         ]
     }
 
     #[test]
     fn the_table_says_what_is_known_and_how() {
-        let text = show(&known(), Output::Table, Timestamp::from_second(300).unwrap()).unwrap();
+        let text = show(
+            &known(),
+            Output::Table,
+            Timestamp::from_second(300).unwrap(),
+        )
+        .unwrap();
         let expected = [
             "NODE   IMAGE           KNOWN       AGE   HOW",
             "n      r.example/a:1   Proved      60s   a container of pod p-1 has it",
@@ -200,9 +291,17 @@ mod tests {
 
     #[test]
     fn programs_get_numbers_and_times() {
-        let json: Value = serde_json::from_str(&show(&known(), Output::Json, Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+        let json: Value =
+            serde_json::from_str(&show(&known(), Output::Json, Timestamp::UNIX_EPOCH).unwrap())
+                .unwrap();
         let told = &json["images"][1];
-        assert_eq!((&told["pullSeconds"], &told["bytes"], &told["pod"]), (&json!(1.5), &json!(48_200_000), &json!("p-2")));
-        assert_eq!((&told["since"], &json["images"][5]["image"]), (&json!("1970-01-01T00:00:00Z"), &Value::Null));
+        assert_eq!(
+            (&told["pullSeconds"], &told["bytes"], &told["pod"]),
+            (&json!(1.5), &json!(48_200_000), &json!("p-2"))
+        );
+        assert_eq!(
+            (&told["since"], &json["images"][5]["image"]),
+            (&json!("1970-01-01T00:00:00Z"), &Value::Null)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What may be asked of providers per second, beside the limit of all writes; and the pods that wait for it.
+//! What may be asked of providers per second, beside the limit of all writes; and the pods that
+//! wait for it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,10 +22,15 @@ struct Provider {
 }
 
 impl Budgets {
-    /// Counts an update of a provider. Where there is no budget left for it now, it is not to be made: the pod waits its turn.
+    /// Counts an update of a provider. Where there is no budget left for it now, it is not to be
+    /// made: the pod waits its turn.
     pub fn take(&mut self, provider: &str, rate: Rate, pod: (&str, &str), now: Duration) -> bool {
         let known = self.providers.entry(provider.into());
-        let provider = known.or_insert_with(|| Provider { rate, bucket: Bucket::default(), waiting: FairQueue::default() });
+        let provider = known.or_insert_with(|| Provider {
+            rate,
+            bucket: Bucket::default(),
+            waiting: FairQueue::default(),
+        });
         let allowed = provider.bucket.next(provider.rate) <= now;
         if allowed {
             provider.bucket.take(provider.rate, now);
@@ -36,20 +42,29 @@ impl Budgets {
 
     /// A pod that waited for a budget that is there now.
     pub fn pop(&mut self, now: Duration) -> Option<Box<str>> {
-        let free = self.providers.values_mut().find(|provider| !provider.waiting.is_empty() && provider.bucket.next(provider.rate) <= now);
+        let free = self.providers.values_mut().find(|provider| {
+            !provider.waiting.is_empty() && provider.bucket.next(provider.rate) <= now
+        });
         free?.waiting.pop()
     }
 
     /// When there is budget for a pod that waits.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
-        self.providers.values().filter(|provider| !provider.waiting.is_empty()).map(|provider| provider.bucket.next(provider.rate)).min()
+        self.providers
+            .values()
+            .filter(|provider| !provider.waiting.is_empty())
+            .map(|provider| provider.bucket.next(provider.rate))
+            .min()
     }
 
     /// How many pods wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.providers.values().map(|provider| provider.waiting.len()).sum()
+        self.providers
+            .values()
+            .map(|provider| provider.waiting.len())
+            .sum()
     }
 }
 
@@ -72,7 +87,10 @@ mod tests {
         }
         assert_eq!(written, ["big-0", "big-1", "big-2", "big-3"]);
         assert!(budgets.take("other", FOUR, ("big", "x"), Duration::ZERO));
-        assert_eq!((budgets.waiting(), budgets.next()), (4, Some(Duration::from_millis(250))));
+        assert_eq!(
+            (budgets.waiting(), budgets.next()),
+            (4, Some(Duration::from_millis(250)))
+        );
         assert_eq!(budgets.pop(Duration::from_millis(249)), None);
         let mut order = Vec::new();
         for nth in 1..=4 {

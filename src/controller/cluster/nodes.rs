@@ -1,5 +1,5 @@
-//! All nodes, as far as decisions about their pods need them: what they are taken for, what was proved on them, and whose swap is the
-//! probe of an unknown one. No I/O and no clock.
+//! All nodes, as far as decisions about their pods need them: what they are taken for, what was
+//! proved on them, and whose swap is the probe of an unknown one. No I/O and no clock.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,8 +16,8 @@ use swaplet_core::terminate::circumstances::NodeFacts;
 
 use super::verdict_store::{AllKept, node_of};
 
-/// How long a pod whose main containers are done waits for its node to be seen. Longer than a list of nodes takes; and a watch that misses a node
-/// for longer must not keep pods from ending.
+/// How long a pod whose main containers are done waits for its node to be seen. Longer than a list
+/// of nodes takes; and a watch that misses a node for longer must not keep pods from ending.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// The nodes.
@@ -74,8 +74,22 @@ impl Nodes {
     /// No node has been seen yet.
     #[must_use]
     pub fn new(table: NodeTable) -> Self {
-        let (seen, verdicts, probes, under_never) = (HashMap::new(), NodeVerdicts::default(), HashMap::new(), HashMap::new());
-        Self { table, seen, hidden: false, list: 0, news: false, verdicts, probes, under_never }
+        let (seen, verdicts, probes, under_never) = (
+            HashMap::new(),
+            NodeVerdicts::default(),
+            HashMap::new(),
+            HashMap::new(),
+        );
+        Self {
+            table,
+            seen,
+            hidden: false,
+            list: 0,
+            news: false,
+            verdicts,
+            probes,
+            under_never,
+        }
     }
 
     /// What was proved on all nodes.
@@ -108,7 +122,8 @@ impl Nodes {
         change
     }
 
-    /// The list is complete: nodes that it did not name are gone. Answers whether pods are to be looked at.
+    /// The list is complete: nodes that it did not name are gone. Answers whether pods are to be
+    /// looked at.
     pub fn list_ends(&mut self) -> bool {
         let (list, before) = (self.list, self.seen.len());
         self.seen.retain(|_, seen| seen.list == list);
@@ -119,10 +134,20 @@ impl Nodes {
     /// A node was added or has changed.
     pub fn apply(&mut self, node: &Node) -> Change {
         let recognised = Recognised::of(node, &self.table);
-        let labelled_virtual = node.labels.get("type").is_some_and(|kind| &**kind == "virtual-kubelet");
-        let (list, known) = (self.list, self.seen.get_mut(&node.name).filter(|seen| seen.uid == node.uid));
+        let labelled_virtual = node
+            .labels
+            .get("type")
+            .is_some_and(|kind| &**kind == "virtual-kubelet");
+        let (list, known) = (
+            self.list,
+            self.seen
+                .get_mut(&node.name)
+                .filter(|seen| seen.uid == node.uid),
+        );
         let changed = match known {
-            Some(seen) if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual => {
+            Some(seen)
+                if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual =>
+            {
                 (seen.list, seen.kubelet) = (list, node.kubelet);
                 return Change::default();
             }
@@ -134,8 +159,20 @@ impl Nodes {
             self.verdicts.forget(&node.name);
         }
         let problem = recognised.problem.clone();
-        self.seen.insert(node.name.clone(), Seen { uid: node.uid.clone(), recognised, labelled_virtual, kubelet: node.kubelet, list });
-        Change { matters: true, problem }
+        self.seen.insert(
+            node.name.clone(),
+            Seen {
+                uid: node.uid.clone(),
+                recognised,
+                labelled_virtual,
+                kubelet: node.kubelet,
+                list,
+            },
+        );
+        Change {
+            matters: true,
+            problem,
+        }
     }
 
     /// A node is gone.
@@ -149,29 +186,47 @@ impl Nodes {
         !std::mem::replace(&mut self.hidden, true)
     }
 
-    /// The class of a pod's node, and what else is known of it. `done_at` is when the pod's main containers were seen done.
+    /// The class of a pod's node, and what else is known of it. `done_at` is when the pod's main
+    /// containers were seen done.
     #[must_use]
-    pub fn about(&self, pod: &Pod, done_at: Option<Duration>, now: Duration) -> (NodeClass, NodeFacts) {
+    pub fn about(
+        &self,
+        pod: &Pod,
+        done_at: Option<Duration>,
+        now: Duration,
+    ) -> (NodeClass, NodeFacts) {
         if pod.node.is_empty() {
             // Its containers cannot have run anywhere, so nothing will be written.
-            return (NodeClass::Kubelet, NodeFacts { may_be_kubelet: true, ..NodeFacts::default() });
+            return (
+                NodeClass::Kubelet,
+                NodeFacts {
+                    may_be_kubelet: true,
+                    ..NodeFacts::default()
+                },
+            );
         }
         let recognised = self.recognised(pod);
         let id = self.id(&pod.node);
         let class = self.verdicts.class(id, &recognised, now);
-        let unseen_until = done_at.map(|at| at + SEEN_WITHIN).filter(|until| self.is_unseen(pod) && *until > now);
+        let unseen_until = done_at
+            .map(|at| at + SEEN_WITHIN)
+            .filter(|until| self.is_unseen(pod) && *until > now);
         let facts = NodeFacts {
             unseen_until,
             probed_until: self.probed_until(pod, class, now),
             under_never: self.under_never(pod, class, now),
             class_until: self.verdicts.on(id, now).map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
-            labelled_virtual: self.seen.get(&pod.node).is_some_and(|seen| seen.labelled_virtual),
+            labelled_virtual: self
+                .seen
+                .get(&pod.node)
+                .is_some_and(|seen| seen.labelled_virtual),
         };
         (class, facts)
     }
 
-    /// What told the class of a pod's node: what was proved there comes first, because it outranks the rest.
+    /// What told the class of a pod's node: what was proved there comes first, because it outranks
+    /// the rest.
     #[must_use]
     pub fn why(&self, pod: &Pod, now: Duration) -> String {
         if pod.node.is_empty() {
@@ -179,7 +234,10 @@ impl Nodes {
         }
         let recognised = self.recognised(pod);
         match self.verdicts.on(self.id(&pod.node), now) {
-            Some(verdict) => format!("proved by pod {}: {}; {}", verdict.pod, verdict.proved, recognised.why),
+            Some(verdict) => format!(
+                "proved by pod {}: {}; {}",
+                verdict.pod, verdict.proved, recognised.why
+            ),
             None => recognised.why.to_string(),
         }
     }
@@ -187,10 +245,13 @@ impl Nodes {
     /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     #[must_use]
     pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {
-        self.seen.get(&pod.node).is_some_and(|seen| seen.recognised.ends_eci_sidecars())
+        self.seen
+            .get(&pod.node)
+            .is_some_and(|seen| seen.recognised.ends_eci_sidecars())
     }
 
-    /// Whether the vendor of the pod's node carries out requests to restart with OpenKruise's label for virtual nodes.
+    /// Whether the vendor of the pod's node carries out requests to restart with OpenKruise's label
+    /// for virtual nodes.
     #[must_use]
     pub fn vendor_restarts(&self, pod: &Pod) -> bool {
         self.recognised(pod).vendor_restarts()
@@ -202,7 +263,8 @@ impl Nodes {
         self.seen.get(&pod.node)?.kubelet
     }
 
-    /// The provider of a pod's node and how often it may be asked for updates, where that is limited.
+    /// The provider of a pod's node and how often it may be asked for updates, where that is
+    /// limited.
     #[must_use]
     pub fn budget(&self, pod: &Pod) -> Option<(Box<str>, Rate)> {
         let row = self.recognised(pod).row.clone()?;
@@ -217,32 +279,56 @@ impl Nodes {
         let recognised = self.recognised(pod).into_owned();
         let uid = self.id(&pod.node).uid.to_owned();
         let name = format!("{}/{}", pod.namespace, pod.name);
-        let node = NodeId { name: &pod.node, uid: &uid };
+        let node = NodeId {
+            name: &pod.node,
+            uid: &uid,
+        };
         let news = self.verdicts.learn(node, &recognised, proved, &name, now);
         if proved.is_under_never() {
             self.trial_ends(pod);
         }
-        news.then(|| Learned { node: pod.node.clone(), proved, pod: name, taken_for: recognised.class })
+        news.then(|| Learned {
+            node: pod.node.clone(),
+            proved,
+            pod: name,
+            taken_for: recognised.class,
+        })
     }
 
     /// The swap of this pod is the probe of its node, if that is unknown.
     pub fn probe_starts(&mut self, pod: &Pod, until: Duration, now: Duration) {
-        let class = self.verdicts.class(self.id(&pod.node), &self.recognised(pod), now);
+        let class = self
+            .verdicts
+            .class(self.id(&pod.node), &self.recognised(pod), now);
         if class == NodeClass::Unknown && !pod.node.is_empty() {
-            self.probes.insert(pod.node.clone(), Probe { pod: pod.uid.clone(), until });
+            self.probes.insert(
+                pod.node.clone(),
+                Probe {
+                    pod: pod.uid.clone(),
+                    until,
+                },
+            );
         }
         self.trial_goes_on(pod, until, now);
     }
 
-    /// A swap of this pod is under way, whoever has begun it: while that may fail a pod under `Never`, no other one of the provider is put
-    /// at risk.
+    /// A swap of this pod is under way, whoever has begun it: while that may fail a pod under
+    /// `Never`, no other one of the provider is put at risk.
     pub fn trial_goes_on(&mut self, pod: &Pod, until: Duration, now: Duration) {
         if pod.restart_policy != RestartPolicy::Never || pod.phase.is_terminal() {
             return;
         }
-        let class = self.verdicts.class(self.id(&pod.node), &self.recognised(pod), now);
+        let class = self
+            .verdicts
+            .class(self.id(&pod.node), &self.recognised(pod), now);
         if self.under_never(pod, class, now) == UnderNever::Try {
-            self.under_never.insert(provider(&self.recognised(pod)), Probe { pod: pod.uid.clone(), until });
+            self.under_never.insert(
+                provider(&self.recognised(pod)),
+                Probe {
+                    pod: pod.uid.clone(),
+                    until,
+                },
+            );
         }
     }
 
@@ -251,9 +337,13 @@ impl Nodes {
         self.under_never.retain(|_, trial| trial.pod != pod.uid);
     }
 
-    /// The probe by this pod, if it was one, is over. Answers whether others may have waited for it.
+    /// The probe by this pod, if it was one, is over. Answers whether others may have waited for
+    /// it.
     pub fn probe_ends(&mut self, pod: &Pod) -> bool {
-        let is_probe = self.probes.get(&pod.node).is_some_and(|probe| probe.pod == pod.uid);
+        let is_probe = self
+            .probes
+            .get(&pod.node)
+            .is_some_and(|probe| probe.pod == pod.uid);
         is_probe && self.probes.remove(&pod.node).is_some()
     }
 
@@ -264,15 +354,20 @@ impl Nodes {
         let recognised = self.recognised(pod);
         let trial = self.under_never.get(&provider(&recognised));
         let is_tried = trial.is_some_and(|trial| trial.pod != pod.uid && trial.until > now);
-        self.verdicts.under_never(self.id(&pod.node), &recognised, is_tried, now)
+        self.verdicts
+            .under_never(self.id(&pod.node), &recognised, is_tried, now)
     }
 
     fn probed_until(&self, pod: &Pod, class: NodeClass, now: Duration) -> Option<Duration> {
-        let probe = self.probes.get(&pod.node).filter(|probe| class == NodeClass::Unknown && probe.pod != pod.uid)?;
+        let probe = self
+            .probes
+            .get(&pod.node)
+            .filter(|probe| class == NodeClass::Unknown && probe.pod != pod.uid)?;
         (probe.until > now).then_some(probe.until)
     }
 
-    /// Whether it is known which node the pod is on: what a pod proves is kept for the node with this uid, not for its name.
+    /// Whether it is known which node the pod is on: what a pod proves is kept for the node with
+    /// this uid, not for its name.
     #[must_use]
     pub fn knows_node_of(&self, pod: &Pod) -> bool {
         !self.is_unseen(pod)
@@ -290,6 +385,9 @@ impl Nodes {
     }
 
     fn id<'a>(&'a self, name: &'a str) -> NodeId<'a> {
-        NodeId { name, uid: self.seen.get(name).map_or("", |seen| &seen.uid) }
+        NodeId {
+            name,
+            uid: self.seen.get(name).map_or("", |seen| &seen.uid),
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! What is known of OpenKruise on the cluster: where its daemon runs, what has become of the requests to it, and whether its
-//! SidecarTerminator is on. [`Known`] is state only; [`observe`] looks at the cluster.
+//! What is known of OpenKruise on the cluster: where its daemon runs, what has become of the
+//! requests to it, and whether its SidecarTerminator is on. [`Known`] is state only; [`observe`]
+//! looks at the cluster.
 
 mod beside;
 mod followed;
@@ -90,7 +91,8 @@ impl Known {
         }
     }
 
-    /// Has it looked for again before anything is written: somebody has to know where its daemon runs, whatever else matters.
+    /// Has it looked for again before anything is written: somebody has to know where its daemon
+    /// runs, whatever else matters.
     pub const fn require_sight(&mut self) {
         self.seen = false;
     }
@@ -101,10 +103,17 @@ impl Known {
         self.daemons.on(node) != Daemon::None
     }
 
-    /// As [`has_daemon`](Self::has_daemon), once somebody has looked; where no node is named, whether it is on any.
+    /// As [`has_daemon`](Self::has_daemon), once somebody has looked; where no node is named,
+    /// whether it is on any.
     #[must_use]
     pub fn has_daemon_if_seen(&self, node: &str) -> Option<bool> {
-        self.seen.then(|| if node.is_empty() { !self.daemons.are_none() } else { self.has_daemon(node) })
+        self.seen.then(|| {
+            if node.is_empty() {
+                !self.daemons.are_none()
+            } else {
+                self.has_daemon(node)
+            }
+        })
     }
 
     /// What decisions about a pod have to know.
@@ -123,17 +132,25 @@ impl Known {
     /// A kubelet beside which the daemon is Ready is of another class.
     #[must_use]
     pub fn class(&self, pod: &Pod, class: NodeClass) -> NodeClass {
-        if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready { NodeClass::Daemon } else { class }
+        if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready {
+            NodeClass::Daemon
+        } else {
+            class
+        }
     }
 
     /// A pod was seen: how its sidecars ended is remembered. Whether others may wait for that.
     pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) -> bool {
-        self.may_ask && self.past_exits.learn(pod, self.requests.get(&pod.uid), exit_images)
+        self.may_ask
+            && self
+                .past_exits
+                .learn(pod, self.requests.get(&pod.uid), exit_images)
     }
 
     /// A request for these containers of a pod is about to be made.
     pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Duration) {
-        self.past_exits.try_starts(pod, containers, now.saturating_add(patience(pod)));
+        self.past_exits
+            .try_starts(pod, containers, now.saturating_add(patience(pod)));
     }
 
     /// The pod is forgotten, or its request was not made.
@@ -154,8 +171,14 @@ impl Known {
                 self.terminator = terminator;
                 Concerns::Everybody
             }
-            News::Daemon(pod) => self.daemons.apply(pod).map_or(Concerns::Nobody, Concerns::Node),
-            News::DaemonGone(name) => self.daemons.remove(&name).map_or(Concerns::Nobody, Concerns::Node),
+            News::Daemon(pod) => self
+                .daemons
+                .apply(pod)
+                .map_or(Concerns::Nobody, Concerns::Node),
+            News::DaemonGone(name) => self
+                .daemons
+                .remove(&name)
+                .map_or(Concerns::Nobody, Concerns::Node),
             News::Request(request) => {
                 let uid = request.pod_uid.clone();
                 self.requests.insert(uid.clone(), request);

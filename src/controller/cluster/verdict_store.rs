@@ -1,5 +1,6 @@
-//! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one entry per node. It is no pod's, so
-//! the one writer of pods has no part in it. Losing it costs one probe per node.
+//! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one
+//! entry per node. It is no pod's, so the one writer of pods has no part in it. Losing it costs one
+//! probe per node.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use swaplet_core::cluster::node_verdicts::{MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS};
+use swaplet_core::cluster::node_verdicts::{
+    MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS,
+};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -30,7 +33,8 @@ use crate::frame::writer::FIELD_MANAGER;
 pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
 /// The pause between two writes: whatever is proved meanwhile goes into one.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
-/// Before the name of a node in the key of what is known there of pods under `Never`; no name has the character at its end.
+/// Before the name of a node in the key of what is known there of pods under `Never`; no name has
+/// the character at its end.
 const UNDER_NEVER: &str = "under-never_";
 /// The longest key that the API server takes.
 const KEY: usize = 253;
@@ -66,7 +70,8 @@ pub struct Kept {
 pub type AllKept = BTreeMap<String, Kept>;
 
 impl Kept {
-    /// `now` and `today` are the same moment, as time since the start of the process and by the clock on the wall.
+    /// `now` and `today` are the same moment, as time since the start of the process and by the
+    /// clock on the wall.
     #[must_use]
     pub fn of(verdict: &NodeVerdict, now: Duration, today: Timestamp) -> Self {
         let until = shift(today, verdict.until, now);
@@ -81,12 +86,15 @@ impl Kept {
         }
     }
 
-    /// The verdict, in the time of this process; `None` where it has long expired or makes no sense. It never counts longer than a
-    /// verdict can, whatever clocks and hands have made of it.
+    /// The verdict, in the time of this process; `None` where it has long expired or makes no
+    /// sense. It never counts longer than a verdict can, whatever clocks and hands have made of it.
     #[must_use]
     pub fn restore(&self, now: Duration, today: Timestamp) -> Option<NodeVerdict> {
-        let seconds =
-            |from: Timestamp, to: Timestamp| Duration::from_secs(u64::try_from(from.duration_until(to).as_secs()).unwrap_or_default());
+        let seconds = |from: Timestamp, to: Timestamp| {
+            Duration::from_secs(
+                u64::try_from(from.duration_until(to).as_secs()).unwrap_or_default(),
+            )
+        };
         if seconds(self.until, today) >= VERDICT_LASTS {
             return None;
         }
@@ -115,30 +123,46 @@ pub fn under_never<'a>(kept: &'a AllKept, node: &str) -> Option<&'a Kept> {
     kept.get(&format!("{UNDER_NEVER}{node}"))
 }
 
-/// Where the verdict on a node is kept; nowhere where its name leaves no room for what has to stand before it.
+/// Where the verdict on a node is kept; nowhere where its name leaves no room for what has to stand
+/// before it.
 fn key(node: &str, proved: Proved) -> Option<String> {
-    let key = if proved.is_under_never() { format!("{UNDER_NEVER}{node}") } else { node.to_owned() };
+    let key = if proved.is_under_never() {
+        format!("{UNDER_NEVER}{node}")
+    } else {
+        node.to_owned()
+    };
     (key.len() <= KEY).then_some(key)
 }
 
 /// `time + plus - minus`, to the second; a time that no calendar has stays what it was.
 fn shift(time: Timestamp, plus: Duration, minus: Duration) -> Timestamp {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let shifted = time.as_second().saturating_add(seconds(plus)).saturating_sub(seconds(minus));
+    let shifted = time
+        .as_second()
+        .saturating_add(seconds(plus))
+        .saturating_sub(seconds(minus));
     Timestamp::from_second(shifted).unwrap_or(time)
 }
 
 /// Everything in the form in which it is kept.
 #[must_use]
 pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> AllKept {
-    verdicts.all().filter_map(|(node, verdict)| Some((key(node, verdict.proved)?, Kept::of(verdict, now, today)))).collect()
+    verdicts
+        .all()
+        .filter_map(|(node, verdict)| {
+            Some((key(node, verdict.proved)?, Kept::of(verdict, now, today)))
+        })
+        .collect()
 }
 
-/// Reads the ConfigMap. An entry that cannot be read is as good as none: the node will prove it again.
+/// Reads the ConfigMap. An entry that cannot be read is as good as none: the node will prove it
+/// again.
 #[must_use]
 pub fn read(map: &ConfigMap) -> AllKept {
     let entries = map.data.iter().flatten();
-    entries.filter_map(|(node, text)| Some((node.clone(), serde_json::from_str(text).ok()?))).collect()
+    entries
+        .filter_map(|(node, text)| Some((node.clone(), serde_json::from_str(text).ok()?)))
+        .collect()
 }
 
 /// What any controller has kept: in this namespace, or in all.
@@ -147,10 +171,17 @@ pub fn read(map: &ConfigMap) -> AllKept {
 /// The ConfigMap cannot be read, or ConfigMaps cannot be listed.
 pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<AllKept> {
     let Some(namespace) = namespace else {
-        let kept = list(&Api::all(client.clone()), &format!("metadata.name={CONFIG_MAP}"), |map| Some(read(&map))).await?;
+        let kept = list(
+            &Api::all(client.clone()),
+            &format!("metadata.name={CONFIG_MAP}"),
+            |map| Some(read(&map)),
+        )
+        .await?;
         return Ok(kept.into_iter().flatten().collect());
     };
-    let map = Api::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await?;
+    let map = Api::namespaced(client.clone(), namespace)
+        .get_opt(CONFIG_MAP)
+        .await?;
     Ok(map.as_ref().map(read).unwrap_or_default())
 }
 
@@ -167,7 +198,12 @@ pub struct VerdictStore {
 impl VerdictStore {
     /// Starts keeping verdicts in this namespace, and gives what an earlier life has left there.
     pub async fn start(client: Client, namespace: &str, health: Health) -> (Self, AllKept) {
-        let mut keeper = Keeper { maps: Api::namespaced(client, namespace), namespace: namespace.to_owned(), version: None, health };
+        let mut keeper = Keeper {
+            maps: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            version: None,
+            health,
+        };
         let kept = match keeper.load().await {
             Ok(kept) => kept,
             Err(error) => {
@@ -234,7 +270,8 @@ impl Keeper {
         }
     }
 
-    /// Where somebody else has written meanwhile (another replica), what both know is written: per node the newer.
+    /// Where somebody else has written meanwhile (another replica), what both know is written: per
+    /// node the newer.
     async fn write(&mut self, mut latest: AllKept) {
         for _ in 0..TRIES {
             match self.try_write(&latest).await {
@@ -256,20 +293,39 @@ impl Keeper {
         let data = data(latest);
         let request = async {
             match &self.version {
-                None => self.maps.create(&PostParams::default(), &self.map(data)).await,
+                None => {
+                    self.maps
+                        .create(&PostParams::default(), &self.map(data))
+                        .await
+                }
                 Some(version) => {
-                    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-                    self.maps.patch(CONFIG_MAP, &params, &Patch::Json::<()>(guarded(version, &data))).await
+                    let params = PatchParams {
+                        field_manager: Some(FIELD_MANAGER.to_owned()),
+                        ..PatchParams::default()
+                    };
+                    self.maps
+                        .patch(
+                            CONFIG_MAP,
+                            &params,
+                            &Patch::Json::<()>(guarded(version, &data)),
+                        )
+                        .await
                 }
             }
         };
-        let written = timeout(DEADLINE, request).await.map_err(|_| Failure::Other("no answer in time".to_owned()))??;
+        let written = timeout(DEADLINE, request)
+            .await
+            .map_err(|_| Failure::Other("no answer in time".to_owned()))??;
         Ok(written.metadata.resource_version)
     }
 
     async fn load(&mut self) -> Result<AllKept, String> {
-        let answer = timeout(DEADLINE, self.maps.get_opt(CONFIG_MAP)).await.map_err(|_| "no answer in time".to_owned())?;
-        let map = answer.map_err(|error| error.to_string())?.unwrap_or_default();
+        let answer = timeout(DEADLINE, self.maps.get_opt(CONFIG_MAP))
+            .await
+            .map_err(|_| "no answer in time".to_owned())?;
+        let map = answer
+            .map_err(|error| error.to_string())?
+            .unwrap_or_default();
         let kept = read(&map);
         self.version = map.metadata.resource_version;
         Ok(kept)
@@ -288,7 +344,10 @@ impl Keeper {
     }
 
     fn map(&self, data: BTreeMap<String, String>) -> ConfigMap {
-        let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned())]);
+        let labels = BTreeMap::from([(
+            "app.kubernetes.io/managed-by".to_owned(),
+            FIELD_MANAGER.to_owned(),
+        )]);
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(CONFIG_MAP.to_owned()),
@@ -316,15 +375,29 @@ fn merge(ours: &mut AllKept, theirs: AllKept) {
 /// The newest, if there are too many for one ConfigMap; first what a pod has paid for.
 fn data(kept: &AllKept) -> BTreeMap<String, String> {
     let mut entries: Vec<_> = kept.iter().collect();
-    entries.sort_by_key(|(_, kept)| (*kept.proved != *Proved::FailsUnderNever.as_str(), std::cmp::Reverse(kept.proved_at)));
+    entries.sort_by_key(|(_, kept)| {
+        (
+            *kept.proved != *Proved::FailsUnderNever.as_str(),
+            std::cmp::Reverse(kept.proved_at),
+        )
+    });
     entries.truncate(MOST_VERDICTS);
-    entries.into_iter().filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?))).collect()
+    entries
+        .into_iter()
+        .filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?)))
+        .collect()
 }
 
 /// Replaces all entries, if nobody has written since.
 fn guarded(version: &str, data: &BTreeMap<String, String>) -> JsonPatch {
     JsonPatch(vec![
-        PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(["metadata", "resourceVersion"]), value: version.into() }),
-        PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(["data"]), value: json!(data) }),
+        PatchOperation::Test(TestOperation {
+            path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
+            value: version.into(),
+        }),
+        PatchOperation::Add(AddOperation {
+            path: PointerBuf::from_tokens(["data"]),
+            value: json!(data),
+        }),
     ])
 }

@@ -16,7 +16,9 @@ impl Clock {
     /// A clock that starts now.
     #[must_use]
     pub fn start() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 
     /// Time since the start.
@@ -32,9 +34,13 @@ impl Clock {
     }
 }
 
-/// The time of day, for timestamps that are written only: no decision compares clocks of two machines.
+/// The time of day, for timestamps that are written only: no decision compares clocks of two
+/// machines.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the place that the other places ask")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the place that the other places ask"
+)]
 pub fn time_of_day() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

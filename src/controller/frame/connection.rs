@@ -1,7 +1,7 @@
 //! The client of the API server.
 //!
-//! Built from the parts of kube's own client, for two things that it does not do: it forgets idle connections soon, and it passes on how
-//! long a busy server wants not to be asked.
+//! Built from the parts of kube's own client, for two things that it does not do: it forgets idle
+//! connections soon, and it passes on how long a busy server wants not to be asked.
 
 pub mod discovery;
 pub mod namespaces;
@@ -26,9 +26,10 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 /// A cluster that does not answer a connection in this time is not reachable.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection is kept that nobody uses. Where a network drops connections without a word, each idle one that is tried would
-/// cost the time for an answer, and a watch that is opened anew would try one after the other: so none is kept that could have died while a
-/// watch was silent. hyper's own 90 s let a dead network hide events for minutes.
+/// How long a connection is kept that nobody uses. Where a network drops connections without a
+/// word, each idle one that is tried would cost the time for an answer, and a watch that is opened
+/// anew would try one after the other: so none is kept that could have died while a watch was
+/// silent. hyper's own 90 s let a dead network hide events for minutes.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Why there is no client.
@@ -53,8 +54,8 @@ pub enum ConnectionError {
     Config(#[from] kube::Error),
 }
 
-/// A client over TCP that never retries by itself: a write is tried again only after a new decision, and kube's own layer for retries would
-/// send the old one up to 15 times.
+/// A client over TCP that never retries by itself: a write is tried again only after a new
+/// decision, and kube's own layer for retries would send the old one up to 15 times.
 ///
 /// # Errors
 /// [`ConnectionError`]
@@ -79,12 +80,19 @@ where
         return Err(ConnectionError::Proxy(proxy));
     }
     let authorities = config.root_cert_file.clone();
-    let connector = config.rustls_https_connector_with_connector(connector).map_err(|error| match &authorities {
-        Some(file) => ConnectionError::Authorities { file: file.clone(), error },
-        None => ConnectionError::Config(error),
-    })?;
-    let http: HttpClient<_, Body> =
-        HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector);
+    let connector = config
+        .rustls_https_connector_with_connector(connector)
+        .map_err(|error| match &authorities {
+            Some(file) => ConnectionError::Authorities {
+                file: file.clone(),
+                error,
+            },
+            None => ConnectionError::Config(error),
+        })?;
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -95,8 +103,8 @@ where
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// hyper says of a failure to connect that it is one, and why only behind that. A certificate that nobody known has signed is told with the
-/// place where the authorities come from.
+/// hyper says of a failure to connect that it is one, and why only behind that. A certificate that
+/// nobody known has signed is told with the place where the authorities come from.
 fn in_full(error: &dyn Error, authorities: Option<&Path>) -> String {
     let mut words = error.to_string();
     for cause in successors(error.source(), |&cause| cause.source()) {
@@ -106,16 +114,24 @@ fn in_full(error: &dyn Error, authorities: Option<&Path>) -> String {
         }
     }
     if words.contains("invalid peer certificate: UnknownIssuer") {
-        let file = authorities.map_or_else(|| "certificate-authority of the kubeconfig".into(), Path::to_string_lossy);
-        words = format!("{words}: the certificate of the API server is not signed by a CA of {file}");
+        let file = authorities.map_or_else(
+            || "certificate-authority of the kubeconfig".into(),
+            Path::to_string_lossy,
+        );
+        words =
+            format!("{words}: the certificate of the API server is not signed by a CA of {file}");
     }
     words
 }
 
-/// kube reads of a refusal only the body, and an API server that is overloaded says only in a header when to come back (Kubernetes:
-/// `tooManyRequests` in `filters/maxinflight.go`): this gives such an answer the body of one that says it there.
+/// kube reads of a refusal only the body, and an API server that is overloaded says only in a
+/// header when to come back (Kubernetes: `tooManyRequests` in `filters/maxinflight.go`): this gives
+/// such an answer the body of one that says it there.
 fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, Full<Bytes>>> {
-    let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+    let seconds = response
+        .headers()
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
     let (StatusCode::TOO_MANY_REQUESTS, Some(seconds)) = (response.status(), seconds) else {
         return response.map(Either::Left);
     };
@@ -124,7 +140,9 @@ fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, 
         "message": "the server has too many requests and asks to come back later", "details": {"retryAfterSeconds": seconds},
     });
     let mut response = response.map(|_| Either::Right(Full::from(status.to_string())));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
     response
 }

@@ -1,4 +1,5 @@
-//! Panics, each with the object that met it: [`swaplet_core::isolated`], and how tests have a defect.
+//! Panics, each with the object that met it: [`swaplet_core::isolated`], and how tests have a
+//! defect.
 
 pub(crate) mod defects;
 
@@ -33,15 +34,22 @@ pub(crate) fn isolated<T>(object: &str, work: impl FnOnce() -> T) -> Result<T, S
 ///
 /// # Errors
 /// What the panic says.
-pub(crate) async fn isolated_task<T>(object: &str, work: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) async fn isolated_task<T>(
+    object: &str,
+    work: impl Future<Output = T>,
+) -> Result<T, String> {
     let work = async {
         break_if_asked(object);
         work.await
     };
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| words(&*panic))
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .map_err(|panic| words(&*panic))
 }
 
-/// Nothing; in tests of this crate it panics where one asks for it. It is called for each object within what isolates it.
+/// Nothing; in tests of this crate it panics where one asks for it. It is called for each object
+/// within what isolates it.
 #[cfg(not(test))]
 pub(crate) const fn break_if_asked(_: &str) {}
 
@@ -57,7 +65,8 @@ mod broken {
         static BROKEN: RefCell<Option<&'static str>> = const { RefCell::new(None) };
     }
 
-    /// From now on what is done on this thread for the object of this name panics; `None`: the defect is mended.
+    /// From now on what is done on this thread for the object of this name panics; `None`: the
+    /// defect is mended.
     pub(crate) fn break_for(object: Option<&'static str>) {
         BROKEN.set(object);
     }

@@ -1,4 +1,5 @@
-//! Keeps a Lease in the background, so that one of several processes works: reads and writes what [`Election`] says.
+//! Keeps a Lease in the background, so that one of several processes works: reads and writes what
+//! [`Election`] says.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -35,16 +36,21 @@ impl Leadership {
         Self(None)
     }
 
-    /// Whether it is ours now. A process that was stopped and goes on after minutes learns here that it is not.
+    /// Whether it is ours now. A process that was stopped and goes on after minutes learns here
+    /// that it is not.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.0.as_ref().is_none_or(|until| until.borrow().is_some_and(|until| Instant::now() < until))
+        self.0
+            .as_ref()
+            .is_none_or(|until| until.borrow().is_some_and(|until| Instant::now() < until))
     }
 
     /// Completes once it is ours; `false` where nobody keeps the Lease any more.
     pub async fn won(&mut self) -> bool {
         while !self.holds() {
-            let Some(until) = &mut self.0 else { return true };
+            let Some(until) = &mut self.0 else {
+                return true;
+            };
             if until.changed().await.is_err() {
                 return false;
             }
@@ -55,7 +61,9 @@ impl Leadership {
     /// Completes once it is not ours any more.
     pub async fn lost(&mut self) {
         while self.holds() {
-            let Some(changes) = &mut self.0 else { return std::future::pending().await };
+            let Some(changes) = &mut self.0 else {
+                return std::future::pending().await;
+            };
             let until = changes.borrow_and_update().unwrap_or_else(Instant::now);
             tokio::select! {
                 () = sleep_until(until) => {}
@@ -75,14 +83,19 @@ pub struct LeaseKeeper {
 }
 
 impl LeaseKeeper {
-    /// Starts to compete for the Lease [`LEASE`] of this namespace. The client should be one of its own, so that no write of pods stands
-    /// in the way of a renewal. `instance` is what others are told.
+    /// Starts to compete for the Lease [`LEASE`] of this namespace. The client should be one of its
+    /// own, so that no write of pods stands in the way of a renewal. `instance` is what others are
+    /// told.
     #[must_use]
     pub fn start(client: Client, namespace: &str, instance: &str, health: Health) -> Self {
         let (until, receiver) = watch::channel(None);
         let stop = Arc::new(Notify::new());
-        // Another one for each life: a name that comes back must not take up the lease of the life before.
-        let me = format!("{instance}_{:016x}", RandomState::new().build_hasher().finish());
+        // Another one for each life: a name that comes back must not take up the lease of the life
+        // before.
+        let me = format!(
+            "{instance}_{:016x}",
+            RandomState::new().build_hasher().finish()
+        );
         let keeper = Keeper {
             leases: Api::namespaced(client, namespace),
             place: format!("{namespace}/{LEASE}"),
@@ -96,7 +109,11 @@ impl LeaseKeeper {
         };
         let mut task = JoinSet::new();
         task.spawn(keeper.keep(Arc::clone(&stop)));
-        Self { leadership: Leadership(Some(receiver)), stop, task }
+        Self {
+            leadership: Leadership(Some(receiver)),
+            stop,
+            task,
+        }
     }
 
     /// What the writer asks.
@@ -146,7 +163,10 @@ impl Keeper {
                 }
                 Step::Read => self.read().await,
                 Step::Create => self.create().await,
-                Step::Take { version, transitions } => self.take(&version, transitions).await,
+                Step::Take {
+                    version,
+                    transitions,
+                } => self.take(&version, transitions).await,
             };
             self.learn(answer, sent);
         }
@@ -164,22 +184,34 @@ impl Keeper {
             }
         }
         if self.told.take().is_some() {
-            tracing::info!(lease = self.place, "the Lease can be read and written again");
+            tracing::info!(
+                lease = self.place,
+                "the Lease can be read and written again"
+            );
         }
         self.publish(now);
     }
 
     fn publish(&self, now: Duration) {
         let until = self.election.leads_until().filter(|until| *until > now);
-        self.until.send_replace(until.map(|until| self.clock.instant(until)));
-        self.health.lease(if until.is_some() { None } else { Some(self.election.holder().unwrap_or("nobody yet").to_owned()) });
+        self.until
+            .send_replace(until.map(|until| self.clock.instant(until)));
+        self.health.lease(if until.is_some() {
+            None
+        } else {
+            Some(self.election.holder().unwrap_or("nobody yet").to_owned())
+        });
     }
 
     /// Told once, not with each try.
     fn trouble(&mut self, error: String) {
         self.health.lease_trouble(&error);
         if self.told.as_ref() != Some(&error) {
-            tracing::warn!(lease = self.place, error, "cannot read or write the Lease; nothing is done without it; trying again");
+            tracing::warn!(
+                lease = self.place,
+                error,
+                "cannot read or write the Lease; nothing is done without it; trying again"
+            );
             self.told = Some(error);
         }
     }
@@ -202,8 +234,17 @@ impl Keeper {
             renew_time: Some(now),
             ..LeaseSpec::default()
         };
-        let lease = LeaseObject { metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() }, spec: Some(spec) };
-        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let lease = LeaseObject {
+            metadata: ObjectMeta {
+                name: Some(LEASE.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(spec),
+        };
+        let parameters = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
         written(timeout(REQUEST, self.leases.create(&parameters, &lease)).await)
     }
 
@@ -224,7 +265,10 @@ impl Keeper {
     /// The resourceVersion is the precondition: 409 where somebody else has written meanwhile.
     async fn patch(&self, version: &str, spec: &serde_json::Value) -> Answer {
         let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": spec}));
-        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let parameters = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
         written(timeout(REQUEST, self.leases.patch(LEASE, &parameters, &patch)).await)
     }
 
@@ -244,12 +288,24 @@ impl Keeper {
 
 fn read(lease: &LeaseObject) -> Lease {
     let spec = lease.spec.as_ref();
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = spec
+        .and_then(|spec| spec.lease_duration_seconds)
+        .and_then(|seconds| u64::try_from(seconds).ok());
     Lease {
-        version: lease.metadata.resource_version.as_deref().unwrap_or_default().into(),
-        holder: spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default().into(),
+        version: lease
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+            .into(),
+        holder: spec
+            .and_then(|spec| spec.holder_identity.as_deref())
+            .unwrap_or_default()
+            .into(),
         lasts: seconds.map(Duration::from_secs),
-        transitions: spec.and_then(|spec| spec.lease_transitions).unwrap_or_default(),
+        transitions: spec
+            .and_then(|spec| spec.lease_transitions)
+            .unwrap_or_default(),
     }
 }
 

@@ -11,11 +11,17 @@ use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
 use self::pages::{PageSize, page};
 
-/// Everything that the field selector selects, page by page: only what `read` makes of each object is kept.
+/// Everything that the field selector selects, page by page: only what `read` makes of each object
+/// is kept.
 ///
 /// # Errors
-/// What the API server answers to any page, or that it does not answer in time ([`kube::Error::Service`]).
-pub async fn list<K, T>(api: &Api<K>, fields: &str, read: impl Fn(K) -> Option<T>) -> kube::Result<Vec<T>>
+/// What the API server answers to any page, or that it does not answer in time
+/// ([`kube::Error::Service`]).
+pub async fn list<K, T>(
+    api: &Api<K>,
+    fields: &str,
+    read: impl Fn(K) -> Option<T>,
+) -> kube::Result<Vec<T>>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -26,14 +32,20 @@ where
 ///
 /// # Errors
 /// As [`list`].
-pub async fn list_with<K, T>(api: &Api<K>, selectors: ListParams, read: impl Fn(K) -> Option<T>) -> kube::Result<Vec<T>>
+pub async fn list_with<K, T>(
+    api: &Api<K>,
+    selectors: ListParams,
+    read: impl Fn(K) -> Option<T>,
+) -> kube::Result<Vec<T>>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     let (mut parameters, mut size) = (selectors, PageSize::default());
     let mut found = Vec::new();
     loop {
-        let page = page(api, &parameters, &mut size).await.map_err(|late| kube::Error::Service(late.into()))??;
+        let page = page(api, &parameters, &mut size)
+            .await
+            .map_err(|late| kube::Error::Service(late.into()))??;
         found.extend(page.items.into_iter().filter_map(&read));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => parameters.continue_token = Some(token),
@@ -42,7 +54,8 @@ where
     }
 }
 
-/// What an error says, cut for it may repeat what a tenant has written, and without the clutter of a whole answer of the API server.
+/// What an error says, cut for it may repeat what a tenant has written, and without the clutter of
+/// a whole answer of the API server.
 #[must_use]
 pub fn words(error: &kube::Error) -> String {
     let words = match error {

@@ -1,4 +1,5 @@
-//! What is counted and measured. Every label has a closed set of values: none is the name of an object.
+//! What is counted and measured. Every label has a closed set of values: none is the name of an
+//! object.
 
 mod ages;
 
@@ -21,12 +22,20 @@ use tokio::time::Instant;
 use self::ages::{Ages, Oldest};
 use super::watch::age::WatchAges;
 
-/// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars that take hours to be ended.
-const DELAYS: [f64; 14] = [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0];
+/// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars
+/// that take hours to be ended.
+const DELAYS: [f64; 14] = [
+    0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0,
+];
 /// Of one request: from a good round trip to the longest `--write-timeout`.
-const ROUND_TRIPS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 120.0];
-/// Of one pull of an image: from a few layers that are mostly there to images of models, on a slow line.
-const PULLS: [f64; 11] = [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0];
+const ROUND_TRIPS: [f64; 11] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 120.0,
+];
+/// Of one pull of an image: from a few layers that are mostly there to images of models, on a slow
+/// line.
+const PULLS: [f64; 11] = [
+    0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0,
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
@@ -101,7 +110,11 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
         let registry = registry.sub_registry_with_prefix("swaplet");
-        registry.register("build", "The version of swaplet", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "build",
+            "The version of swaplet",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         metrics.register_state(registry);
         metrics.register_work(registry);
         metrics.begin_at_zero();
@@ -133,40 +146,111 @@ impl Metrics {
     /// What is there now.
     fn register_state(&self, registry: &mut Registry) {
         let mut register = |name, help, gauge: &Gauge| registry.register(name, help, gauge.clone());
-        register("leads", "Whether this process leads, or is alone", &self.leads);
+        register(
+            "leads",
+            "Whether this process leads, or is alone",
+            &self.leads,
+        );
         register("waiting", "Pods that wait for a write", &self.waiting);
-        register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", &self.waiting_for_headroom);
-        register("requests", "ContainerRecreateRequests that are kept, because something is to be done for them", &self.requests);
-        register("pull_jobs", "Jobs that pull images and are not completed", &self.pull_jobs);
-        register("writes_in_flight", "Requests that write and have not been answered", &self.writes_in_flight);
-        registry.register("pods", "Pods that are kept, by the latest decision about them", self.pods.clone());
-        registry.register_collector(Box::new(Ages { watches: self.watch_ages.clone(), oldest: self.oldest.clone() }));
+        register(
+            "waiting_for_headroom",
+            "Pods that wait until a swap does not fail their Job any more",
+            &self.waiting_for_headroom,
+        );
+        register(
+            "requests",
+            "ContainerRecreateRequests that are kept, because something is to be done for them",
+            &self.requests,
+        );
+        register(
+            "pull_jobs",
+            "Jobs that pull images and are not completed",
+            &self.pull_jobs,
+        );
+        register(
+            "writes_in_flight",
+            "Requests that write and have not been answered",
+            &self.writes_in_flight,
+        );
+        registry.register(
+            "pods",
+            "Pods that are kept, by the latest decision about them",
+            self.pods.clone(),
+        );
+        registry.register_collector(Box::new(Ages {
+            watches: self.watch_ages.clone(),
+            oldest: self.oldest.clone(),
+        }));
     }
 
     /// What was done.
     fn register_work(&self, registry: &mut Registry) {
-        registry.register("decisions", "Changes of the decision about a pod, by reason", self.decisions.clone());
+        registry.register(
+            "decisions",
+            "Changes of the decision about a pod, by reason",
+            self.decisions.clone(),
+        );
         let verdicts = self.verdicts.clone();
-        registry.register("node_verdicts", "What pods have proved about how their node treats a changed image", verdicts);
-        registry.register("writes", "Requests that write, by resource and outcome", self.writes.clone());
-        registry.register("watch_troubles", "Failures to list or watch, by resource", self.watch_troubles.clone());
-        let (durations, written, ended) = (self.write_durations.clone(), self.until_written.clone(), self.until_ended.clone());
-        registry.register_with_unit("write_duration", "How long requests that write take", Unit::Seconds, durations);
+        registry.register(
+            "node_verdicts",
+            "What pods have proved about how their node treats a changed image",
+            verdicts,
+        );
+        registry.register(
+            "writes",
+            "Requests that write, by resource and outcome",
+            self.writes.clone(),
+        );
+        registry.register(
+            "watch_troubles",
+            "Failures to list or watch, by resource",
+            self.watch_troubles.clone(),
+        );
+        let (durations, written, ended) = (
+            self.write_durations.clone(),
+            self.until_written.clone(),
+            self.until_ended.clone(),
+        );
+        registry.register_with_unit(
+            "write_duration",
+            "How long requests that write take",
+            Unit::Seconds,
+            durations,
+        );
         let help = "From the main containers of a pod seen done to a write to end it applied";
         registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
-        registry.register_with_unit("write_to_end", "From the first write to end a pod to its end", Unit::Seconds, ended);
-        registry.register_with_unit("image_pull", "How long kubelets have pulled images for jobs", Unit::Seconds, self.pulls.clone());
+        registry.register_with_unit(
+            "write_to_end",
+            "From the first write to end a pod to its end",
+            Unit::Seconds,
+            ended,
+        );
+        registry.register_with_unit(
+            "image_pull",
+            "How long kubelets have pulled images for jobs",
+            Unit::Seconds,
+            self.pulls.clone(),
+        );
     }
 
-    /// Counters that alerts are about are there from the start: Prometheus sees no increase in a counter that appears with its first count.
+    /// Counters that alerts are about are there from the start: Prometheus sees no increase in a
+    /// counter that appears with its first count.
     fn begin_at_zero(&self) {
         for reason in Reason::ALL {
-            drop(self.decisions.get_or_create(&ByReason { reason: reason.as_str() }));
+            drop(self.decisions.get_or_create(&ByReason {
+                reason: reason.as_str(),
+            }));
         }
-        for (resource, outcome) in product(["pods", "pods/status", PLURAL, "events"], ["applied", "conflict", "gone", "denied", "failed"]) {
+        for (resource, outcome) in product(
+            ["pods", "pods/status", PLURAL, "events"],
+            ["applied", "conflict", "gone", "denied", "failed"],
+        ) {
             drop(self.writes.get_or_create(&ByOutcome { resource, outcome }));
         }
-        for (verdict, class) in product(Proved::ALL.map(Proved::as_str), NodeClass::ALL.map(NodeClass::as_str)) {
+        for (verdict, class) in product(
+            Proved::ALL.map(Proved::as_str),
+            NodeClass::ALL.map(NodeClass::as_str),
+        ) {
             drop(self.verdicts.get_or_create(&ByVerdict { verdict, class }));
         }
         for resource in ["pods", "jobs", "nodes"] {
@@ -176,23 +260,41 @@ impl Metrics {
 
     /// The decision about a pod has become this one.
     pub fn decided(&self, reason: Reason) {
-        self.decisions.get_or_create(&ByReason { reason: reason.as_str() }).inc();
+        self.decisions
+            .get_or_create(&ByReason {
+                reason: reason.as_str(),
+            })
+            .inc();
     }
 
     /// Decisions about objects that are no pods have panicked, so often.
     pub fn decisions_failed(&self, times: u64) {
-        self.decisions.get_or_create(&ByReason { reason: Reason::DecisionFailed.as_str() }).inc_by(times);
+        self.decisions
+            .get_or_create(&ByReason {
+                reason: Reason::DecisionFailed.as_str(),
+            })
+            .inc_by(times);
     }
 
     /// So many pods are kept for this reason.
     pub fn kept(&self, reason: Reason, pods: usize) {
-        self.pods.get_or_create(&ByReason { reason: reason.as_str() }).set(i64::try_from(pods).unwrap_or(i64::MAX));
+        self.pods
+            .get_or_create(&ByReason {
+                reason: reason.as_str(),
+            })
+            .set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
     /// How many pods are kept.
     #[must_use]
     pub fn pods(&self) -> i64 {
-        let pods = |reason: Reason| self.pods.get(&ByReason { reason: reason.as_str() }).map_or(0, |pods| pods.get());
+        let pods = |reason: Reason| {
+            self.pods
+                .get(&ByReason {
+                    reason: reason.as_str(),
+                })
+                .map_or(0, |pods| pods.get())
+        };
         Reason::ALL.into_iter().map(pods).sum()
     }
 
@@ -203,24 +305,37 @@ impl Metrics {
 
     /// A pod has proved this on a node that was taken for this class.
     pub fn learned(&self, verdict: Proved, class: NodeClass) {
-        self.verdicts.get_or_create(&ByVerdict { verdict: verdict.as_str(), class: class.as_str() }).inc();
+        self.verdicts
+            .get_or_create(&ByVerdict {
+                verdict: verdict.as_str(),
+                class: class.as_str(),
+            })
+            .inc();
     }
 
     /// A write to `resource` had this outcome.
     pub fn wrote(&self, resource: &'static str, outcome: &'static str) {
-        self.writes.get_or_create(&ByOutcome { resource, outcome }).inc();
+        self.writes
+            .get_or_create(&ByOutcome { resource, outcome })
+            .inc();
     }
 
     /// A write to `resource` is sent; [`InFlight::answered`] when it comes back.
     #[must_use]
     pub fn sends(&self, resource: &'static str) -> InFlight {
         self.writes_in_flight.inc();
-        InFlight { metrics: self.clone(), resource, since: Instant::now() }
+        InFlight {
+            metrics: self.clone(),
+            resource,
+            since: Instant::now(),
+        }
     }
 
     /// Objects could not be listed or watched.
     pub fn watch_trouble(&self, resource: &'static str) {
-        self.watch_troubles.get_or_create(&ByResource { resource }).inc();
+        self.watch_troubles
+            .get_or_create(&ByResource { resource })
+            .inc();
     }
 
     /// A write was applied so long after the main containers were seen done.
@@ -242,7 +357,12 @@ impl Metrics {
     pub fn nothing_kept(&self) {
         self.pods.clear();
         self.oldest_since(None);
-        for gauge in [&self.waiting, &self.waiting_for_headroom, &self.requests, &self.pull_jobs] {
+        for gauge in [
+            &self.waiting,
+            &self.waiting_for_headroom,
+            &self.requests,
+            &self.pull_jobs,
+        ] {
             gauge.set(0);
         }
     }
@@ -252,12 +372,22 @@ fn product<const M: usize>(
     one: impl IntoIterator<Item = &'static str>,
     other: [&'static str; M],
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
-    one.into_iter().flat_map(move |one| other.map(|other| (one, other)))
+    one.into_iter()
+        .flat_map(move |one| other.map(|other| (one, other)))
 }
 
 fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed) {
-    let Timed { after, method, class } = timed;
-    family.get_or_create(&ByMethod { method: method.as_str(), class: class.as_str() }).observe(after.as_secs_f64());
+    let Timed {
+        after,
+        method,
+        class,
+    } = timed;
+    family
+        .get_or_create(&ByMethod {
+            method: method.as_str(),
+            class: class.as_str(),
+        })
+        .observe(after.as_secs_f64());
 }
 
 /// A write that is under way, also one that is given up.
@@ -271,8 +401,13 @@ impl InFlight {
     /// It was answered, or nobody waits for the answer any more.
     pub fn answered(self, outcome: &'static str) {
         self.metrics.wrote(self.resource, outcome);
-        let by_resource = ByResource { resource: self.resource };
-        self.metrics.write_durations.get_or_create(&by_resource).observe(self.since.elapsed().as_secs_f64());
+        let by_resource = ByResource {
+            resource: self.resource,
+        };
+        self.metrics
+            .write_durations
+            .get_or_create(&by_resource)
+            .observe(self.since.elapsed().as_secs_f64());
     }
 }
 

@@ -1,12 +1,14 @@
-//! What waits for its turn, served namespace by namespace: ten thousand pods of one tenant do not delay the single pod of another.
+//! What waits for its turn, served namespace by namespace: ten thousand pods of one tenant do not
+//! delay the single pod of another.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
-/// How often each pod is looked at although nothing seems to have happened: a wake-up that was forgotten costs its pod no more than this.
-/// It is decided again from what is known. To list again would not bring what a watch has missed: the API server serves lists from the
-/// same cache as watches, and how long a dead connection can hide events is bounded by [`crate::frame::watch`].
+/// How often each pod is looked at although nothing seems to have happened: a wake-up that was
+/// forgotten costs its pod no more than this. It is decided again from what is known. To list again
+/// would not bring what a watch has missed: the API server serves lists from the same cache as
+/// watches, and how long a dead connection can hide events is bounded by [`crate::frame::watch`].
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A queue with one turn per namespace, of pod uids or whatever names what waits.
@@ -19,7 +21,11 @@ pub struct FairQueue<T = Box<str>> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { turns: VecDeque::new(), waiting: HashMap::new(), known: HashSet::new() }
+        Self {
+            turns: VecDeque::new(),
+            waiting: HashMap::new(),
+            known: HashSet::new(),
+        }
     }
 }
 
@@ -42,7 +48,8 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         self.pop_of(|_| true)
     }
 
-    /// As [`pop`](Self::pop), of a namespace that may have its turn now; the others keep their places.
+    /// As [`pop`](Self::pop), of a namespace that may have its turn now; the others keep their
+    /// places.
     pub fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<T> {
         let place = self.turns.iter().position(|namespace| may_go(namespace))?;
         let namespace = self.turns.remove(place)?;
@@ -79,7 +86,9 @@ mod tests {
             queue.push("a", uid);
         }
         queue.push("b", "b1");
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(String::from).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop())
+            .map(String::from)
+            .collect();
         assert_eq!(order, ["a1", "b1", "a2", "a3"]);
     }
 
@@ -101,8 +110,18 @@ mod tests {
         for (namespace, uid) in [("a", "a1"), ("b", "b1"), ("c", "c1")] {
             queue.push(namespace, uid);
         }
-        assert_eq!(queue.pop_of(|namespace| namespace != "a").as_deref(), Some("b1"));
+        assert_eq!(
+            queue.pop_of(|namespace| namespace != "a").as_deref(),
+            Some("b1")
+        );
         assert_eq!(queue.pop_of(|_| false), None);
-        assert_eq!((queue.pop().as_deref(), queue.pop().as_deref(), queue.is_empty()), (Some("a1"), Some("c1"), true));
+        assert_eq!(
+            (
+                queue.pop().as_deref(),
+                queue.pop().as_deref(),
+                queue.is_empty()
+            ),
+            (Some("a1"), Some("c1"), true)
+        );
     }
 }

@@ -35,24 +35,46 @@ struct State {
     lease_trouble: Option<String>,
     /// The ages of all watches.
     watches: WatchAges,
-    /// What is not done because a right is missing, and in which namespace (empty: in all), each with the words of the API server.
+    /// What is not done because a right is missing, and in which namespace (empty: in all), each
+    /// with the words of the API server.
     lacks: BTreeMap<(&'static str, Box<str>), String>,
 }
 
 impl State {
     /// The watch that was heard of longest ago, if that is too long.
     fn stale(&self) -> Option<String> {
-        let (resource, age) = self.watches.all().into_iter().max_by_key(|(_, age)| *age).filter(|(_, age)| *age > STALE)?;
-        Some(format!("nothing was heard of {resource} for {} s, so what is seen of them may be old", age.as_secs()))
+        let (resource, age) = self
+            .watches
+            .all()
+            .into_iter()
+            .max_by_key(|(_, age)| *age)
+            .filter(|(_, age)| *age > STALE)?;
+        Some(format!(
+            "nothing was heard of {resource} for {} s, so what is seen of them may be old",
+            age.as_secs()
+        ))
     }
 
     /// `ok`, and what is not.
     fn remarks(&self) -> String {
-        let hidden = self.hidden.values().flatten().map(|error| format!("nothing is done in a namespace: {error}"));
-        let nodes = self.nodes.iter().map(|error| format!("every node counts as Unknown, because nodes cannot be looked at: {error}"));
-        let lacks = self.lacks.iter().map(|((what, _), error)| format!("{what}: {error}"));
+        let hidden = self
+            .hidden
+            .values()
+            .flatten()
+            .map(|error| format!("nothing is done in a namespace: {error}"));
+        let nodes = self.nodes.iter().map(|error| {
+            format!("every node counts as Unknown, because nodes cannot be looked at: {error}")
+        });
+        let lacks = self
+            .lacks
+            .iter()
+            .map(|((what, _), error)| format!("{what}: {error}"));
         let remarks: Vec<_> = hidden.chain(nodes).chain(lacks).collect();
-        if remarks.is_empty() { "ok".to_owned() } else { format!("ok, but {}", remarks.join("; ")) }
+        if remarks.is_empty() {
+            "ok".to_owned()
+        } else {
+            format!("ok, but {}", remarks.join("; "))
+        }
     }
 }
 
@@ -82,7 +104,8 @@ impl Health {
         self.state().nodes = None;
     }
 
-    /// Nodes must not be looked at. The controller works without, so this is told and does not make it unready.
+    /// Nodes must not be looked at. The controller works without, so this is told and does not make
+    /// it unready.
     pub fn nodes_hidden(&self, error: &str) {
         self.state().nodes = Some(error.to_owned());
     }
@@ -92,10 +115,14 @@ impl Health {
         self.state().hidden.remove(what);
     }
 
-    /// These objects must not be listed in one of the namespaces. The work in others goes on, so this is told and does not make it
-    /// unready.
+    /// These objects must not be listed in one of the namespaces. The work in others goes on, so
+    /// this is told and does not make it unready.
     pub fn hidden(&self, what: &'static str, error: &str) {
-        self.state().hidden.entry(what).or_default().push(error.to_owned());
+        self.state()
+            .hidden
+            .entry(what)
+            .or_default()
+            .push(error.to_owned());
     }
 
     /// A watch of Jobs was opened then.
@@ -121,15 +148,18 @@ impl Health {
         self.state().lease_trouble = Some(error.to_owned());
     }
 
-    /// `what` cannot be done, because a right is missing or for another reason that lasts; whether this is new. Everything else goes on,
-    /// so this is told and does not make it unready.
+    /// `what` cannot be done, because a right is missing or for another reason that lasts; whether
+    /// this is new. Everything else goes on, so this is told and does not make it unready.
     pub fn lacks(&self, what: &'static str, error: &str) -> bool {
         self.lacks_in(what, "", error)
     }
 
     /// As [`lacks`](Self::lacks), in one namespace.
     pub fn lacks_in(&self, what: &'static str, namespace: &str, error: &str) -> bool {
-        self.state().lacks.insert((what, namespace.into()), error.to_owned()).is_none()
+        self.state()
+            .lacks
+            .insert((what, namespace.into()), error.to_owned())
+            .is_none()
     }
 
     /// `what` was done.
@@ -145,7 +175,8 @@ impl Health {
     /// How it is going; `Err` with the reason where not everything is seen that should be.
     ///
     /// # Errors
-    /// What keeps the controller from seeing pods, Jobs or anything else that it watches, or from leading, in words.
+    /// What keeps the controller from seeing pods, Jobs or anything else that it watches, or from
+    /// leading, in words.
     pub fn ready(&self) -> Result<String, String> {
         let state = self.state();
         if let Some(error) = &state.lease_trouble {
@@ -156,8 +187,12 @@ impl Health {
         }
         match (state.pods.why_not(), state.jobs.why_not()) {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
-            (None, _) if !state.pods.is_listed() => Err("the first list of pods is not complete".to_owned()),
-            (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
+            (None, _) if !state.pods.is_listed() => {
+                Err("the first list of pods is not complete".to_owned())
+            }
+            (None, Some(error)) => Err(format!(
+                "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}"
+            )),
             (None, None) => state.stale().map_or_else(|| Ok(state.remarks()), Err),
         }
     }
@@ -181,14 +216,21 @@ fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> 
                 Err(_) => response(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, String::new()),
             }
         }
-        _ => response(StatusCode::NOT_FOUND, PLAIN, "try /healthz, /readyz or /metrics\n".to_owned()),
+        _ => response(
+            StatusCode::NOT_FOUND,
+            PLAIN,
+            "try /healthz, /readyz or /metrics\n".to_owned(),
+        ),
     }
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static(content_type),
+    );
     response
 }
 
@@ -216,11 +258,19 @@ mod tests {
         health.nodes_hidden("nodes is forbidden");
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::OK);
-        assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
+        assert!(
+            response.body().contains("every node counts as Unknown")
+                && response.body().contains("forbidden"),
+            "{}",
+            response.body()
+        );
         health.nodes_seen();
         assert_eq!(ready(&health).body(), "ok\n");
         health.hidden("pods", "pods is forbidden in the namespace a");
-        assert_eq!(ready(&health).body(), "ok, but nothing is done in a namespace: pods is forbidden in the namespace a\n");
+        assert_eq!(
+            ready(&health).body(),
+            "ok, but nothing is done in a namespace: pods is forbidden in the namespace a\n"
+        );
         health.nothing_hidden("jobs");
         assert!(ready(&health).body().contains("namespace a"));
         health.nothing_hidden("pods");
@@ -229,19 +279,31 @@ mod tests {
         assert!(!health.jobs_trouble("list: forbidden"));
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");
+        assert_eq!(
+            response.body(),
+            "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n"
+        );
         health.jobs_current(Instant::now());
         assert_eq!(ready(&health).status(), StatusCode::OK);
         assert!(health.lacks("Events cannot be sent", "forbidden"));
         assert!(!health.lacks("Events cannot be sent", "forbidden"));
         assert_eq!(
             (ready(&health).status(), ready(&health).into_body()),
-            (StatusCode::OK, "ok, but Events cannot be sent: forbidden\n".to_owned())
+            (
+                StatusCode::OK,
+                "ok, but Events cannot be sent: forbidden\n".to_owned()
+            )
         );
         health.has("Events cannot be sent");
         assert_eq!(ready(&health).body(), "ok\n");
-        assert_eq!(answer("/healthz", &registry, &health).status(), StatusCode::OK);
-        assert_eq!(answer("/other", &registry, &health).status(), StatusCode::NOT_FOUND);
+        assert_eq!(
+            answer("/healthz", &registry, &health).status(),
+            StatusCode::OK
+        );
+        assert_eq!(
+            answer("/other", &registry, &health).status(),
+            StatusCode::NOT_FOUND
+        );
     }
 
     #[test]
@@ -251,10 +313,20 @@ mod tests {
         metrics.decided(Reason::SidecarSwapped);
         metrics.wrote("pods", "applied");
         let after = std::time::Duration::from_millis(1900);
-        metrics.ended_after(Timed { after, method: Method::Swap, class: NodeClass::Kubelet });
+        metrics.ended_after(Timed {
+            after,
+            method: Method::Swap,
+            class: NodeClass::Kubelet,
+        });
         let text = answer("/metrics", &registry, &Health::default()).into_body();
-        assert!(text.contains("swaplet_decisions_total{reason=\"SidecarSwapped\"} 1"), "{text}");
-        assert!(text.contains("swaplet_writes_total{resource=\"pods\",outcome=\"applied\"} 1"), "{text}");
+        assert!(
+            text.contains("swaplet_decisions_total{reason=\"SidecarSwapped\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains("swaplet_writes_total{resource=\"pods\",outcome=\"applied\"} 1"),
+            "{text}"
+        );
         assert!(text.contains("swaplet_write_to_end_seconds_bucket{le=\"2.0\",method=\"swap\",class=\"Kubelet\"} 1"), "{text}");
     }
 }

@@ -1,9 +1,10 @@
 //! List and watch: a stream of what is there, that survives whatever happens to the connection.
 //!
-//! It stands on the client's `list` and `watch`, not on kube's `watcher`, for four things that the watcher does not do: it
-//! lists again after a 410 that comes as HTTP status; it paces connections that end as soon as they are opened; it never holds
-//! a second copy of the list; and it lists again when the server keeps refusing the version it watches from, or has gone back
-//! behind it (after a restore of etcd).
+//! It stands on the client's `list` and `watch`, not on kube's `watcher`, for four things that the
+//! watcher does not do: it lists again after a 410 that comes as HTTP status; it paces connections
+//! that end as soon as they are opened; it never holds a second copy of the list; and it lists
+//! again when the server keeps refusing the version it watches from, or has gone back behind it
+//! (after a restore of etcd).
 
 pub mod age;
 pub mod many;
@@ -24,8 +25,8 @@ use tokio::time::{Instant, sleep, timeout};
 use self::age::{WatchAge, WatchAges};
 use super::list::pages::{PageSize, page, present_version};
 
-/// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a dead connection can hide
-/// events, which must stay under 60 s.
+/// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a
+/// dead connection can hide events, which must stay under 60 s.
 const WATCH_SECONDS: u32 = 45;
 /// What a server may take beyond its own timeout to end a watch.
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
@@ -34,16 +35,19 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
 pub(crate) const HEALTHY: Duration = Duration::from_secs(5);
 /// The pause after a failure doubles from the first to the last.
-pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+pub(crate) const PAUSE: (Duration, Duration) =
+    (Duration::from_millis(250), Duration::from_secs(15));
 /// The longest pause that a busy server is given, for it leaves us blind.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
-/// The pause before a question that the API server has not taken is asked once more: the first answer may be an accident.
+/// The pause before a question that the API server has not taken is asked once more: the first
+/// answer may be an accident.
 const ASK_ONCE_MORE: Duration = Duration::from_secs(10);
 /// The pause after one that it has not taken twice in a row: the same one is never taken.
 const NO_QUESTION: Duration = Duration::from_secs(300);
 /// After so many failures in a row to watch from a version, the objects are listed anew.
 const FAILURES_UNTIL_LIST: u32 = 4;
-/// Events between the watch and the loop: a moment of work, so that a burst waits in the connection, not in memory.
+/// Events between the watch and the loop: a moment of work, so that a burst waits in the
+/// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
 
 /// What the stream tells.
@@ -55,7 +59,8 @@ pub enum Event<K> {
     Listed(K),
     /// The list is complete.
     ListEnd,
-    /// The API server has opened a watch at this moment: what happens from then on is told. Comes anew with each watch, so every 45 s.
+    /// The API server has opened a watch at this moment: what happens from then on is told. Comes
+    /// anew with each watch, so every 45 s.
     Current(Instant),
     /// An object was added or has changed.
     Applied(K),
@@ -65,8 +70,9 @@ pub enum Event<K> {
     Trouble(String),
     /// The API server does not allow it to be listed or watched; another try follows by itself.
     Forbidden(String),
-    /// Something will not be told, for this reason, and counts as empty until the next list: one of several namespaces that must not be
-    /// listed, or what a question is about that the API server does not take.
+    /// Something will not be told, for this reason, and counts as empty until the next list: one of
+    /// several namespaces that must not be listed, or what a question is about that the API server
+    /// does not take.
     Hidden(String),
 }
 
@@ -111,22 +117,44 @@ where
     begin(api, params, ages, false)
 }
 
-/// As [`watch_noted`], where somebody else has chosen what is selected. The API server may call that no question at all (400): then nothing is
-/// wrong with the watch; [`Event::Hidden`] tells it, and it is asked again seldom.
-pub fn watch_chosen<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+/// As [`watch_noted`], where somebody else has chosen what is selected. The API server may call
+/// that no question at all (400): then nothing is wrong with the watch; [`Event::Hidden`] tells it,
+/// and it is asked again seldom.
+pub fn watch_chosen<K>(
+    api: Api<K>,
+    params: ListParams,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     begin(api, params, ages, true)
 }
 
-fn begin<K>(api: Api<K>, params: ListParams, ages: &WatchAges, is_chosen: bool) -> mpsc::Receiver<Event<K>>
+fn begin<K>(
+    api: Api<K>,
+    params: ListParams,
+    ages: &WatchAges,
+    is_chosen: bool,
+) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (events, receiver) = mpsc::channel(BUFFER);
     let age = ages.begin(api.resource_url().rsplit('/').next().unwrap_or_default());
-    tokio::spawn(Watch { api, params, page_size: PageSize::default(), events, failures: 0, age, is_chosen, is_refused: false }.run());
+    tokio::spawn(
+        Watch {
+            api,
+            params,
+            page_size: PageSize::default(),
+            events,
+            failures: 0,
+            age,
+            is_chosen,
+            is_refused: false,
+        }
+        .run(),
+    );
     receiver
 }
 
@@ -157,7 +185,8 @@ enum Next {
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
-    /// Ends at once, with its connection, when nobody listens any more: a watch may be silent for as long as it lives.
+    /// Ends at once, with its connection, when nobody listens any more: a watch may be silent for
+    /// as long as it lives.
     async fn run(mut self) {
         let listener = self.events.clone();
         tokio::select! {
@@ -167,7 +196,9 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     }
 
     async fn list_and_watch(&mut self) -> Result<(), Closed> {
-        let Some(mut version) = self.list().await? else { return Ok(()) };
+        let Some(mut version) = self.list().await? else {
+            return Ok(());
+        };
         loop {
             match self.watch_from(version).await? {
                 Next::WatchFrom(next) | Next::Unheard(next) => version = next,
@@ -185,7 +216,12 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 Ok(Ok(list)) => list,
                 Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
                     self.age.forbidden();
-                    return self.list_failed(Event::Forbidden(cut(&status.message, MESSAGE)), Duration::ZERO).await;
+                    return self
+                        .list_failed(
+                            Event::Forbidden(cut(&status.message, MESSAGE)),
+                            Duration::ZERO,
+                        )
+                        .await;
                 }
                 Ok(Err(error)) if self.is_chosen && is_no_question(&error) => {
                     self.age.forbidden();
@@ -195,8 +231,19 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                     }
                     return self.list_failed(Event::Trouble(why), ASK_ONCE_MORE).await;
                 }
-                Ok(Err(error)) => return self.list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error)).await,
-                Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned()), Duration::ZERO).await,
+                Ok(Err(error)) => {
+                    return self
+                        .list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error))
+                        .await;
+                }
+                Err(_) => {
+                    return self
+                        .list_failed(
+                            Event::Trouble("list: no answer in time".to_owned()),
+                            Duration::ZERO,
+                        )
+                        .await;
+                }
             };
             self.age.heard();
             self.is_refused = false;
@@ -213,17 +260,30 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    async fn list_failed(&mut self, trouble: Event<K>, at_least: Duration) -> Result<Option<String>, Closed> {
+    async fn list_failed(
+        &mut self,
+        trouble: Event<K>,
+        at_least: Duration,
+    ) -> Result<Option<String>, Closed> {
         self.send(trouble).await?;
         self.pause(at_least).await;
         Ok(None)
     }
 
-    /// However a watch that did not live long has ended, a pause follows: also a server that calls every version too old must
-    /// not be asked for lists without end.
+    /// However a watch that did not live long has ended, a pause follows: also a server that calls
+    /// every version too old must not be asked for lists without end.
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
-        let ListParams { label_selector, field_selector, .. } = self.params.clone();
-        let params = WatchParams { label_selector, field_selector, ..WatchParams::default() }.timeout(WATCH_SECONDS);
+        let ListParams {
+            label_selector,
+            field_selector,
+            ..
+        } = self.params.clone();
+        let params = WatchParams {
+            label_selector,
+            field_selector,
+            ..WatchParams::default()
+        }
+        .timeout(WATCH_SECONDS);
         let mut at_least = Duration::ZERO;
         let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
             Ok(Ok(stream)) => {
@@ -242,21 +302,31 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 at_least = asked_for(&error);
                 self.failed(version, trouble("watch", &error)).await?
             }
-            Err(_) => self.failed(version, "watch: no answer in time".to_owned()).await?,
+            Err(_) => {
+                self.failed(version, "watch: no answer in time".to_owned())
+                    .await?
+            }
         };
         self.pause(at_least).await;
         Ok(next)
     }
 
-    /// After etcd was restored from a backup its versions are lower than before, and a watch from one that lies ahead is open and silent
-    /// until it is reached; what happens until then is never told (measured: Kubernetes 1.34). A watch that ends in its time brings a
-    /// bookmark shortly before, wherever the version has moved at all. So where nothing came, the server is asked where it is.
+    /// After etcd was restored from a backup its versions are lower than before, and a watch from
+    /// one that lies ahead is open and silent until it is reached; what happens until then is never
+    /// told (measured: Kubernetes 1.34). A watch that ends in its time brings a bookmark shortly
+    /// before, wherever the version has moved at all. So where nothing came, the server is asked
+    /// where it is.
     async fn confirmed(&self, next: Next) -> Result<Next, Closed> {
-        let Next::Unheard(version) = next else { return Ok(next) };
+        let Next::Unheard(version) = next else {
+            return Ok(next);
+        };
         match present_version(&self.api).await {
             Some(present) if is_before(&present, &version) => {
                 let what = "the API server has gone back, as after a restore of etcd, so everything is listed again";
-                self.send(Event::Trouble(format!("watch: {what}: version {present} after {version}"))).await?;
+                self.send(Event::Trouble(format!(
+                    "watch: {what}: version {present} after {version}"
+                )))
+                .await?;
                 Ok(Next::List)
             }
             _ => Ok(Next::WatchFrom(version)),
@@ -264,7 +334,11 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     }
 
     /// Passes events on until the watch ends, by itself or in an error.
-    async fn follow(&self, mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>, mut version: String) -> Result<Next, Closed> {
+    async fn follow(
+        &self,
+        mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>,
+        mut version: String,
+    ) -> Result<Next, Closed> {
         let deadline = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_MARGIN;
         let mut heard = false;
         loop {
@@ -272,9 +346,19 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 Ok(Some(event)) => event,
                 Ok(None) if heard => return Ok(Next::WatchFrom(version)),
                 Ok(None) => return Ok(Next::Unheard(version)),
-                Err(_) => return self.failed(version, "watch: silent beyond its timeout".to_owned()).await,
+                Err(_) => {
+                    return self
+                        .failed(version, "watch: silent beyond its timeout".to_owned())
+                        .await;
+                }
             };
-            if matches!(event, Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) | WatchEvent::Bookmark(_))) {
+            if matches!(
+                event,
+                Ok(WatchEvent::Added(_)
+                    | WatchEvent::Modified(_)
+                    | WatchEvent::Deleted(_)
+                    | WatchEvent::Bookmark(_))
+            ) {
                 self.age.heard();
                 heard = true;
             }
@@ -289,9 +373,16 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 }
                 Ok(WatchEvent::Bookmark(bookmark)) => version = bookmark.metadata.resource_version,
                 Ok(WatchEvent::Error(status)) if status.code == 410 => return Ok(Next::List),
-                Ok(WatchEvent::Error(status)) => return self.failed(version, trouble("watch", &status.message)).await,
+                Ok(WatchEvent::Error(status)) => {
+                    return self
+                        .failed(version, trouble("watch", &status.message))
+                        .await;
+                }
                 // One line that is no object: the line is lost, the connection is not.
-                Err(kube::Error::SerdeError(error)) => self.send(Event::Trouble(trouble("watch: unreadable event", &error))).await?,
+                Err(kube::Error::SerdeError(error)) => {
+                    self.send(Event::Trouble(trouble("watch: unreadable event", &error)))
+                        .await?
+                }
                 Err(error) => return self.failed(version, trouble("watch", &error)).await,
             }
         }
@@ -299,12 +390,19 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
 
     async fn failed(&self, version: String, trouble: String) -> Result<Next, Closed> {
         self.send(Event::Trouble(trouble)).await?;
-        let next = if self.failures.saturating_add(1) >= FAILURES_UNTIL_LIST { Next::List } else { Next::WatchFrom(version) };
+        let next = if self.failures.saturating_add(1) >= FAILURES_UNTIL_LIST {
+            Next::List
+        } else {
+            Next::WatchFrom(version)
+        };
         Ok(next)
     }
 
     async fn pause(&mut self, at_least: Duration) {
-        let pause = PAUSE.0.saturating_mul(1 << self.failures.min(16)).min(PAUSE.1);
+        let pause = PAUSE
+            .0
+            .saturating_mul(1 << self.failures.min(16))
+            .min(PAUSE.1);
         self.failures = self.failures.saturating_add(1);
         sleep(pause.max(at_least)).await;
     }
@@ -324,17 +422,26 @@ const fn is_no_question(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 400)
 }
 
-/// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up to [`LONGEST_ASKED`].
+/// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up
+/// to [`LONGEST_ASKED`].
 fn asked_for(error: &kube::Error) -> Duration {
-    let kube::Error::Api(status) = error else { return Duration::ZERO };
-    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    let kube::Error::Api(status) = error else {
+        return Duration::ZERO;
+    };
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
     Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
 }
 
-/// Versions of one resource are numbers that grow (Kubernetes: KEP-5504); what is none is not compared.
+/// Versions of one resource are numbers that grow (Kubernetes: KEP-5504); what is none is not
+/// compared.
 fn is_before(present: &str, known: &str) -> bool {
     let number = |version: &str| version.parse::<u64>().ok();
-    number(present).zip(number(known)).is_some_and(|(present, known)| present < known)
+    number(present)
+        .zip(number(known))
+        .is_some_and(|(present, known)| present < known)
 }
 
 fn advance<K: Resource>(version: &mut String, object: &K) {
@@ -354,7 +461,11 @@ mod tests {
     async fn bug3_a_watch_ends_as_soon_as_nobody_listens() {
         let server = ApiServer::new(Clock::default());
         let ages = WatchAges::default();
-        let mut events = watch_noted(Api::<Pod>::all(server.client_as("test")), ListParams::default(), &ages);
+        let mut events = watch_noted(
+            Api::<Pod>::all(server.client_as("test")),
+            ListParams::default(),
+            &ages,
+        );
         while !matches!(events.recv().await, Some(Event::Current(_))) {}
         assert_eq!(ages.all().len(), 1);
         drop(events);

@@ -1,4 +1,5 @@
-//! The one writer: guarded writes, and what became of them. The writes of other methods than the swap are files of their own.
+//! The one writer: guarded writes, and what became of them. The writes of other methods than the
+//! swap are files of their own.
 
 pub mod leash;
 pub mod report;
@@ -62,35 +63,55 @@ impl Target {
     /// The address of a pod.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
-        Self { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+        Self {
+            kind: TargetKind::Pod,
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }
     }
 
     /// The address of a workload.
     #[must_use]
     pub fn of_workload(workload: &Workload) -> Self {
         let kind = TargetKind::Workload(workload.kind);
-        Self { kind, namespace: workload.namespace.clone(), name: workload.name.clone(), uid: workload.uid.clone() }
+        Self {
+            kind,
+            namespace: workload.namespace.clone(),
+            name: workload.name.clone(),
+            uid: workload.uid.clone(),
+        }
     }
 
     /// The address of a job that pulls images.
     #[must_use]
     pub fn of_pull_job(job: &PullJob) -> Self {
-        Self { kind: TargetKind::PullJob(job.kind), namespace: job.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() }
+        Self {
+            kind: TargetKind::PullJob(job.kind),
+            namespace: job.namespace.clone(),
+            name: job.name.clone(),
+            uid: job.uid.clone(),
+        }
     }
 
     /// The address of the pod's Job.
     #[must_use]
     pub fn job_of(pod: &Pod) -> Option<Self> {
         let job = pod.job.as_ref()?;
-        Some(Self { kind: TargetKind::Job, namespace: pod.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() })
+        Some(Self {
+            kind: TargetKind::Job,
+            namespace: pod.namespace.clone(),
+            name: job.name.clone(),
+            uid: job.uid.clone(),
+        })
     }
 }
 
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was applied; the image of each swapped container as the API server stored it, in the order of the swaps (empty for
-    /// other actions).
+    /// It was applied; the image of each swapped container as the API server stored it, in the
+    /// order of the swaps (empty for other actions).
     Applied(Vec<Box<str>>),
     /// The pod is not what it was when it was read; nothing was written.
     Conflict,
@@ -98,8 +119,8 @@ pub enum Outcome {
     Gone,
     /// The API server forbids it; its words.
     Denied(String),
-    /// It failed, or nobody knows: the API server was busy, broken, silent or not reachable. Safe to try again, because every
-    /// write is guarded.
+    /// It failed, or nobody knows: the API server was busy, broken, silent or not reachable. Safe
+    /// to try again, because every write is guarded.
     Failed {
         /// What was seen.
         error: String,
@@ -132,11 +153,16 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// `deadline` bounds each write; one that takes longer has an unknown result and counts as failed. The client must not
-    /// retry by itself: a second try needs a second decision.
+    /// `deadline` bounds each write; one that takes longer has an unknown result and counts as
+    /// failed. The client must not retry by itself: a second try needs a second decision.
     #[must_use]
     pub const fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline, leadership: Leadership::undisputed(), metrics: None }
+        Self {
+            client,
+            deadline,
+            leadership: Leadership::undisputed(),
+            metrics: None,
+        }
     }
 
     /// Writes only while this process leads.
@@ -148,11 +174,14 @@ impl Writer {
     /// Counts and measures what it writes.
     #[must_use]
     pub fn counted_by(self, metrics: Metrics) -> Self {
-        Self { metrics: Some(metrics), ..self }
+        Self {
+            metrics: Some(metrics),
+            ..self
+        }
     }
 
-    /// Does what was decided, within the deadline, if this process leads. Where it does not, nothing is sent, and nothing that is seen later
-    /// may be taken for it: as with a conflict.
+    /// Does what was decided, within the deadline, if this process leads. Where it does not,
+    /// nothing is sent, and nothing that is seen later may be taken for it: as with a conflict.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
         if !self.leadership.holds() {
             return Outcome::Conflict;
@@ -163,20 +192,28 @@ impl Writer {
                 Action::Finish(finish) => self.finish(target, finish).await?,
                 Action::Recreate(containers) => self.recreate(target, containers).await?,
             };
-            Ok(if matches!(outcome, Outcome::Applied(_)) { Ok(outcome) } else { Err(outcome) })
+            Ok(if matches!(outcome, Outcome::Applied(_)) {
+                Ok(outcome)
+            } else {
+                Err(outcome)
+            })
         });
         written.await.unwrap_or_else(|failed| failed)
     }
 
-    /// What a write to a resource (in the plural, with its subresource) has come to. One that takes longer than the deadline, or whose
-    /// answer was lost, has failed; where this process does not lead, nothing is written.
+    /// What a write to a resource (in the plural, with its subresource) has come to. One that takes
+    /// longer than the deadline, or whose answer was lost, has failed; where this process does not
+    /// lead, nothing is written.
     pub(crate) async fn in_time<T>(
         &self,
         resource: &'static str,
         written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
     ) -> Result<T, Outcome> {
         if !self.leadership.holds() {
-            return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
+            return Err(Outcome::Failed {
+                error: "this process does not lead any more".to_owned(),
+                retry_after: None,
+            });
         }
         let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
         let outcome = self.answered(resource, written).await;
@@ -186,21 +223,32 @@ impl Writer {
         outcome
     }
 
-    async fn answered<T>(&self, resource: &str, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
+    async fn answered<T>(
+        &self,
+        resource: &str,
+        written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
+    ) -> Result<T, Outcome> {
         let error = match timeout(self.deadline, isolated_task(resource, written)).await {
             Ok(Ok(Ok(outcome))) => return outcome,
             Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(defect)) => format!("a defect in swaplet keeps it from this write; please report it: {defect}"),
+            Ok(Err(defect)) => {
+                format!("a defect in swaplet keeps it from this write; please report it: {defect}")
+            }
             Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
         };
-        Err(Outcome::Failed { error, retry_after: None })
+        Err(Outcome::Failed {
+            error,
+            retry_after: None,
+        })
     }
 
     /// Changes images in one patch: all of them, or none.
     async fn swap(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
-        let request = pods.patch(&target.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
+        let request = pods
+            .patch(&target.name, &params(), &patch)
+            .map_err(kube::Error::BuildRequest)?;
         match self.send(request).await? {
             Ok(body) => {
                 let pod = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
@@ -210,19 +258,33 @@ impl Writer {
         }
     }
 
-    /// The pod as it is after the write, or why nothing was written.
-    /// Without `kube::Api`, which drops the headers of an answer: a busy API server says only there when to come back.
-    pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> kube::Result<Result<Bytes, Outcome>> {
-        let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
+    /// The pod as it is after the write, or why nothing was written. Without `kube::Api`, which
+    /// drops the headers of an answer: a busy API server says only there when to come back.
+    pub(crate) async fn send(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> kube::Result<Result<Bytes, Outcome>> {
+        let (head, body) = self
+            .client
+            .send(request.map(Body::from))
+            .await?
+            .into_parts();
         let body = body.collect().await?.to_bytes();
         let refused = || classify(&refusal(head.status.as_u16(), &body), &head.headers);
-        Ok(if head.status.is_success() { Ok(body) } else { Err(refused()) })
+        Ok(if head.status.is_success() {
+            Ok(body)
+        } else {
+            Err(refused())
+        })
     }
 }
 
 /// The parameters of every patch.
 pub(crate) fn params() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 /// `test` on the uid, and for each container on its name and its current image, before `replace`.
@@ -231,59 +293,88 @@ pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
     let mut operations = vec![test(&["metadata", "uid"], uid)];
     for swap in swaps {
         let index = swap.index.to_string();
-        let list = if swap.is_native_sidecar { "initContainers" } else { "containers" };
+        let list = if swap.is_native_sidecar {
+            "initContainers"
+        } else {
+            "containers"
+        };
         operations.push(test(&["spec", list, &index, "name"], &swap.container));
         operations.push(test(&["spec", list, &index, "image"], &swap.from));
         let path = PointerBuf::from_tokens(["spec", list, &index, "image"]);
-        operations.push(PatchOperation::Replace(ReplaceOperation { path, value: Value::from(&*swap.to) }));
+        operations.push(PatchOperation::Replace(ReplaceOperation {
+            path,
+            value: Value::from(&*swap.to),
+        }));
     }
     JsonPatch(operations)
 }
 
 pub(crate) fn test(path: &[&str], value: &str) -> PatchOperation {
-    PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(path.iter().copied()), value: Value::from(value) })
+    PatchOperation::Test(TestOperation {
+        path: PointerBuf::from_tokens(path.iter().copied()),
+        value: Value::from(value),
+    })
 }
 
 fn stored_images(pod: PodWire, swaps: &[Swap]) -> Vec<Box<str>> {
     let stored = pod.read();
-    let image = |swap: &Swap| stored.as_ref().and_then(|pod| pod.containers.get(swap.index)).map(|container| container.image.clone());
-    swaps.iter().map(|swap| image(swap).unwrap_or_else(|| swap.to.clone())).collect()
+    let image = |swap: &Swap| {
+        stored
+            .as_ref()
+            .and_then(|pod| pod.containers.get(swap.index))
+            .map(|container| container.image.clone())
+    };
+    swaps
+        .iter()
+        .map(|swap| image(swap).unwrap_or_else(|| swap.to.clone()))
+        .collect()
 }
 
 /// Proxies, and the API server's own flow control, answer in plain text.
 pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
     let text = || Status::failure(String::from_utf8_lossy(body).trim(), "");
-    serde_json::from_slice(body).unwrap_or_else(|_| text()).with_code(code)
+    serde_json::from_slice(body)
+        .unwrap_or_else(|_| text())
+        .with_code(code)
 }
 
-/// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (`docs/measured.md`,
-/// "Denials").
+/// A failed `test` and a denial by an admission policy are both 422; only the second has details
+/// about the object (`docs/measured.md`, "Denials").
 pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     match status.code {
         404 => Outcome::Gone,
         409 => Outcome::Conflict,
         422 if is_failed_test(status) => Outcome::Conflict,
         400 | 403 | 422 => Outcome::Denied(cut(&status.message, MESSAGE)),
-        code => Outcome::Failed { error: format!("{code} {}", cut(&status.message, MESSAGE)), retry_after: retry_after(status, headers) },
+        code => Outcome::Failed {
+            error: format!("{code} {}", cut(&status.message, MESSAGE)),
+            retry_after: retry_after(status, headers),
+        },
     }
 }
 
-/// Whether a denial tells of a right that is missing, and so of every object of the kind (Kubernetes: `forbiddenMessage` in
-/// `responsewriters/errors.go`); an admission policy or webhook denies one object, in other words.
+/// Whether a denial tells of a right that is missing, and so of every object of the kind
+/// (Kubernetes: `forbiddenMessage` in `responsewriters/errors.go`); an admission policy or webhook
+/// denies one object, in other words.
 #[must_use]
 pub fn is_missing_right(words: &str) -> bool {
     words.contains(" is forbidden: User ") && words.contains(" cannot ")
 }
 
 fn is_failed_test(status: &Status) -> bool {
-    status.message.starts_with("the server rejected our request due to an error in our request")
+    status
+        .message
+        .starts_with("the server rejected our request due to an error in our request")
 }
 
 /// The longest wait that an API server can ask for.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 fn retry_after(status: &Status, headers: &HeaderMap) -> Option<Duration> {
-    let in_body = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
+    let in_body = status
+        .details
+        .as_ref()
+        .map(|details| u64::from(details.retry_after_seconds));
     let in_header = || headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
     let seconds = in_body.filter(|seconds| *seconds > 0).or_else(in_header)?;
     (seconds > 0).then(|| Duration::from_secs(seconds).min(LONGEST_ASKED))

@@ -1,5 +1,6 @@
-//! Restarts of containers whose configuration has changed: watches in, requests out. What is to be done is decided in
-//! [`decide::restart_on`](swaplet_core::restart::on_config); the requests are carried out as all others are.
+//! Restarts of containers whose configuration has changed: watches in, requests out. What is to be
+//! done is decided in [`decide::restart_on`](swaplet_core::restart::on_config); the requests are
+//! carried out as all others are.
 
 pub mod disruption_budgets;
 mod records;
@@ -57,8 +58,9 @@ const HELD: Duration = Duration::from_secs(10);
 /// A loop without anything to wait for looks again after this.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Seconds from a change until it is in the files of every volume, if nothing else is said: a kubelet looks at a pod again after 60 to
-/// 90 s (`syncFrequency` with its jitter, `pkg/kubelet/pod_workers.go`), and gets the object a moment later.
+/// Seconds from a change until it is in the files of every volume, if nothing else is said: a
+/// kubelet looks at a pod again after 60 to 90 s (`syncFrequency` with its jitter,
+/// `pkg/kubelet/pod_workers.go`), and gets the object a moment later.
 pub const MOUNT_DELAY_SECONDS: u16 = 120;
 
 /// What restarts for changed configuration need of the installation.
@@ -71,7 +73,12 @@ pub struct RestartOnSettings {
 }
 
 /// Sees to it; ends only with the reason why it cannot go on.
-pub async fn run(discovery: Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: Tools) -> TaskDied {
+pub async fn run(
+    discovery: Discovery,
+    namespaces: Namespaces,
+    settings: RestartOnSettings,
+    tools: Tools,
+) -> TaskDied {
     let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
     loop {
@@ -105,15 +112,29 @@ struct Run {
 }
 
 impl Run {
-    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: Tools) -> Self {
+    fn new(
+        discovery: &Discovery,
+        namespaces: Namespaces,
+        settings: RestartOnSettings,
+        tools: Tools,
+    ) -> Self {
         let client = discovery.client();
-        let Tools { writer, reporter, metrics, health } = tools;
+        let Tools {
+            writer,
+            reporter,
+            metrics,
+            health,
+        } = tools;
         Self {
             clock: Clock::start(),
             room: Room::default(),
             records: Records::new(client.clone(), &settings.state_namespace),
             pods: watch_all_noted(namespaces.apis(client), "", &metrics.watch_ages),
-            requests: observe(discovery.clone(), namespaces.clone(), metrics.watch_ages.clone()),
+            requests: observe(
+                discovery.clone(),
+                namespaces.clone(),
+                metrics.watch_ages.clone(),
+            ),
             objects: watches_of_objects(client.clone(), metrics.watch_ages.clone()),
             client: client.clone(),
             namespaces,
@@ -131,16 +152,22 @@ impl Run {
 
     async fn load(&mut self) {
         while let Err(error) = self.records.load().await {
-            self.health.note_trouble(READ_RECORDS, &self.settings.state_namespace, &error);
+            self.health
+                .note_trouble(READ_RECORDS, &self.settings.state_namespace, &error);
             sleep(self.wait_after_failure()).await;
         }
-        self.health.has_in(READ_RECORDS, &self.settings.state_namespace);
+        self.health
+            .has_in(READ_RECORDS, &self.settings.state_namespace);
     }
 
     /// Waits for what happens next, or until it is time to look again.
     async fn take(&mut self) -> Result<(), TaskDied> {
         let now = self.clock.now();
-        let due = if self.not_before > now { self.not_before } else { self.room.next_due().unwrap_or(now + IDLE) };
+        let due = if self.not_before > now {
+            self.not_before
+        } else {
+            self.room.next_due().unwrap_or(now + IDLE)
+        };
         let due = self.clock.instant(due);
         tokio::select! {
             event = self.pods.recv() => {
@@ -162,14 +189,24 @@ impl Run {
         Ok(())
     }
 
-    fn note_watch<T>(&self, what: &'static str, namespace: &str, event: &Event<T>, resource: &'static str) {
+    fn note_watch<T>(
+        &self,
+        what: &'static str,
+        namespace: &str,
+        event: &Event<T>,
+        resource: &'static str,
+    ) {
         self.health.note_watch(what, namespace, event);
-        if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
+        if matches!(
+            event,
+            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
+        ) {
             self.metrics.watch_trouble(resource);
         }
     }
 
-    /// Looks at the pods of all owners of whom something is new: first what has become known is recorded, then requests are made.
+    /// Looks at the pods of all owners of whom something is new: first what has become known is
+    /// recorded, then requests are made.
     async fn look(&mut self) {
         if let Some(objects) = self.room.objects() {
             self.objects.follow(objects);
@@ -180,7 +217,8 @@ impl Run {
         }
         let fresh = self.recorded(now);
         if self.room.may_tidy(now) {
-            self.records.retain(&self.namespaces, |uid| self.room.has(uid));
+            self.records
+                .retain(&self.namespaces, |uid| self.room.has(uid));
             self.told.retain(|uid, _| self.room.has(uid));
         }
         if let Err(outcome) = self.records.store(&self.writer).await {
@@ -216,13 +254,20 @@ impl Run {
         recorded
     }
 
-    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a while.
+    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a
+    /// while.
     fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
         let again = self.defects.meet(group.clone(), now);
         self.room.looked_at(group, Some(again));
         self.metrics.decisions_failed(1);
         match self.room.first(group).cloned() {
-            Some(pod) => drop(self.tell_once(&pod, Report { reason: Reason::DecisionFailed, note: note("pod", defect) })),
+            Some(pod) => drop(self.tell_once(
+                &pod,
+                Report {
+                    reason: Reason::DecisionFailed,
+                    note: note("pod", defect),
+                },
+            )),
             None => log("owner of pods", &group.0, &group.1, defect),
         }
     }
@@ -233,25 +278,44 @@ impl Run {
                 "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
                  nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
             );
-            self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note });
+            self.tell(
+                &pod,
+                Report {
+                    reason: Reason::RestartOnInvalid,
+                    note,
+                },
+            );
         }
         let mut without_room = Vec::new();
-        for member in self.room.members(group, &self.records, self.settings.mount_delay, now) {
-            if !member.standing.record.is_empty() && !self.records.keep(member.pod, &member.standing.record) {
+        for member in self
+            .room
+            .members(group, &self.records, self.settings.mount_delay, now)
+        {
+            if !member.standing.record.is_empty()
+                && !self.records.keep(member.pod, &member.standing.record)
+            {
                 without_room.push(member.pod.clone());
             }
         }
         for pod in without_room {
             let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
                         left to record what this one has seen, so none of its containers is restarted for it";
-            self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note: note.to_owned() });
+            self.tell(
+                &pod,
+                Report {
+                    reason: Reason::RestartOnInvalid,
+                    note: note.to_owned(),
+                },
+            );
         }
     }
 
     fn records_failed(&mut self, outcome: &Outcome) {
         let wait = match outcome {
             Outcome::Denied(_) => DENIED_RETRY,
-            Outcome::Failed { retry_after, .. } => self.wait_after_failure().max(retry_after.unwrap_or_default()),
+            Outcome::Failed { retry_after, .. } => self
+                .wait_after_failure()
+                .max(retry_after.unwrap_or_default()),
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
         };
         self.not_before = self.clock.now().saturating_add(wait);
@@ -263,7 +327,9 @@ impl Run {
     }
 
     fn wait_after_failure(&mut self) -> Duration {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+        let wait = FIRST_RETRY
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LAST_RETRY);
         self.failures += 1;
         wait
     }
@@ -273,17 +339,26 @@ impl Run {
         let now = self.clock.now();
         let (round, trouble) = self.decide(group, now).await;
         let is_unknown = trouble.is_some();
-        let members = self.room.members(group, &self.records, self.settings.mount_delay, now);
+        let members = self
+            .room
+            .members(group, &self.records, self.settings.mount_delay, now);
         let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
-        let due = members.iter().filter_map(|member| member.standing.due).min();
+        let due = members
+            .iter()
+            .filter_map(|member| member.standing.due)
+            .min();
         drop(members);
         for (index, report) in round.reports.into_iter().chain(trouble) {
-            pods.get(index).into_iter().for_each(|pod| self.tell(pod, report.clone()));
+            pods.get(index)
+                .into_iter()
+                .for_each(|pod| self.tell(pod, report.clone()));
         }
         if let Some(budget) = &round.held_by {
             tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
         }
-        let held = round.held_by.map(|_| now + if is_unknown { LAST_RETRY } else { HELD });
+        let held = round
+            .held_by
+            .map(|_| now + if is_unknown { LAST_RETRY } else { HELD });
         let mut again = due.into_iter().chain(held).min();
         for (index, action) in round.actions {
             if let Some(pod) = pods.get(index) {
@@ -296,17 +371,36 @@ impl Run {
 
     /// `PodDisruptionBudget`s are looked at only where a pod would be restarted without them.
     async fn decide(&mut self, group: &Group, now: Duration) -> (Round, Option<(usize, Report)>) {
-        let mut members = self.room.members(group, &self.records, self.settings.mount_delay, now);
+        let mut members = self
+            .room
+            .members(group, &self.records, self.settings.mount_delay, now);
         let round = decide(&members, Vec::new());
-        let Some(first) = round.actions.iter().find(|(_, action)| matches!(action, Action::Ask { .. })).map(|(index, _)| *index) else {
+        let Some(first) = round
+            .actions
+            .iter()
+            .find(|(_, action)| matches!(action, Action::Ask { .. }))
+            .map(|(index, _)| *index)
+        else {
             return (round, None);
         };
-        let waiting: Vec<_> = members.iter().filter(|member| !member.standing.stale.is_empty()).map(|member| &member.pod.labels).collect();
-        let budgets = DisruptionBudgets { client: self.client.clone(), namespace: group.0.to_string() };
-        match budgets.look(&waiting, &self.room.restarting(&group.0)).await {
+        let waiting: Vec<_> = members
+            .iter()
+            .filter(|member| !member.standing.stale.is_empty())
+            .map(|member| &member.pod.labels)
+            .collect();
+        let budgets = DisruptionBudgets {
+            client: self.client.clone(),
+            namespace: group.0.to_string(),
+        };
+        match budgets
+            .look(&waiting, &self.room.restarting(&group.0))
+            .await
+        {
             Ok(left) => {
                 self.health.has_in(SEE_BUDGETS, &group.0);
-                members.iter_mut().for_each(|member| member.budgets = left.covering(&member.pod.labels));
+                members
+                    .iter_mut()
+                    .for_each(|member| member.budgets = left.covering(&member.pod.labels));
                 (decide(&members, left.budgets), None)
             }
             Err(error) => {
@@ -316,9 +410,26 @@ impl Run {
                 let note = format!(
                     "no container is restarted for changed configuration: {error}; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
                 );
-                let actions = round.actions.into_iter().filter(|(_, action)| matches!(action, Action::Forget { .. })).collect();
-                let round = Round { actions, held_by: Some("(unknown)".into()), ..round };
-                (round, Some((first, Report { reason: Reason::RestartOnForbidden, note })))
+                let actions = round
+                    .actions
+                    .into_iter()
+                    .filter(|(_, action)| matches!(action, Action::Forget { .. }))
+                    .collect();
+                let round = Round {
+                    actions,
+                    held_by: Some("(unknown)".into()),
+                    ..round
+                };
+                (
+                    round,
+                    Some((
+                        first,
+                        Report {
+                            reason: Reason::RestartOnForbidden,
+                            note,
+                        },
+                    )),
+                )
             }
         }
     }
@@ -333,9 +444,18 @@ impl Run {
 
     /// Whether it is new.
     fn tell_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
-        let is_new = self.told.entry(pod.uid.clone()).or_default().insert(format!("{} {}", report.reason, report.note));
+        let is_new = self
+            .told
+            .entry(pod.uid.clone())
+            .or_default()
+            .insert(format!("{} {}", report.reason, report.note));
         if is_new {
-            let target = Target { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() };
+            let target = Target {
+                kind: TargetKind::Pod,
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            };
             self.reporter.tell(Notice { target, report });
         }
         is_new
@@ -344,14 +464,20 @@ impl Run {
 
 /// Of a `Secret` the API server sends the metadata only.
 fn watches_of_objects(client: Client, ages: WatchAges) -> NamedWatches<Object, Content> {
-    NamedWatches::new(ages, move |(namespace, reference): &Object, listener| match reference.kind {
-        ReferenceKind::ConfigMap => {
-            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-            listener.watch(maps, &reference.name, |map| Content::of(&map))
-        }
-        ReferenceKind::SecretMetadata => {
-            let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), namespace);
-            listener.watch(secrets, &reference.name, |secret| Content::Is(secret.metadata.resource_version.unwrap_or_default().into()))
-        }
-    })
+    NamedWatches::new(
+        ages,
+        move |(namespace, reference): &Object, listener| match reference.kind {
+            ReferenceKind::ConfigMap => {
+                let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+                listener.watch(maps, &reference.name, |map| Content::of(&map))
+            }
+            ReferenceKind::SecretMetadata => {
+                let secrets: Api<PartialObjectMeta<Secret>> =
+                    Api::namespaced(client.clone(), namespace);
+                listener.watch(secrets, &reference.name, |secret| {
+                    Content::Is(secret.metadata.resource_version.unwrap_or_default().into())
+                })
+            }
+        },
+    )
 }

@@ -1,4 +1,5 @@
-//! Containers that are parked, found without a controller, and brought back by the write by which a controller does it.
+//! Containers that are parked, found without a controller, and brought back by the write by which a
+//! controller does it.
 
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -24,7 +25,11 @@ pub struct ParkedPod {
 impl ParkedPod {
     fn of(pod: RestartPod) -> Option<Self> {
         let found = orphan_as_told(&pod)?;
-        Some(Self { pod, change: found.change?, request: found.request })
+        Some(Self {
+            pod,
+            change: found.change?,
+            request: found.request,
+        })
     }
 
     /// Its namespace and name.
@@ -46,7 +51,8 @@ impl ParkedPod {
     }
 }
 
-/// The pods in which containers are parked, by namespace and name; those that are being deleted or are over are none.
+/// The pods in which containers are parked, by namespace and name; those that are being deleted or
+/// are over are none.
 ///
 /// # Errors
 /// The pods cannot be listed.
@@ -61,13 +67,29 @@ pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Ve
     Ok(found)
 }
 
-/// Gives all parked containers of a pod the images that they had before, if the pod is still as it was read.
+/// Gives all parked containers of a pod the images that they had before, if the pod is still as it
+/// was read.
 ///
 /// # Errors
 /// What became of the write otherwise.
-pub async fn bring_back(writer: &Writer, ParkedPod { pod, change, request }: ParkedPod) -> Result<(), Outcome> {
+pub async fn bring_back(
+    writer: &Writer,
+    ParkedPod {
+        pod,
+        change,
+        request,
+    }: ParkedPod,
+) -> Result<(), Outcome> {
     let pod = Some(Target::of(&pod.pod));
     let (seen, action) = (Box::default(), Action::Swap(change));
-    let write = RestartWrite { request, pod, seen, action, done: Vec::new(), today: time_of_day(), is_for_orphan: true };
+    let write = RestartWrite {
+        request,
+        pod,
+        seen,
+        action,
+        done: Vec::new(),
+        today: time_of_day(),
+        is_for_orphan: true,
+    };
     writer.restart(&write).await.map(drop)
 }

@@ -1,5 +1,6 @@
-//! All requests to restart containers that are not completed, each with its memory, and their pods: the state of the loop, without any
-//! I/O and without a clock. As for pods in [`crate::terminate::index`], an event only says that a request is to be looked at.
+//! All requests to restart containers that are not completed, each with its memory, and their pods:
+//! the state of the loop, without any I/O and without a clock. As for pods in
+//! [`crate::terminate::index`], an event only says that a request is to be looked at.
 
 mod by_pod;
 mod driver;
@@ -22,7 +23,9 @@ use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::RestartPod;
-use swaplet_core::restart::reconcile::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
+use swaplet_core::restart::reconcile::{
+    Action, Around, Decision, Memory, ParkImage, Sight, decide,
+};
 use swaplet_core::restart::request::RestartRequest;
 
 use super::write::{RestartWrite, Stored};
@@ -40,11 +43,14 @@ use orphans::Orphans;
 use pods::Pods;
 use retry::Retry;
 
-/// How often is asked for a node that has not been seen, and when is looked again at a request whose decision names a time that is over.
+/// How often is asked for a node that has not been seen, and when is looked again at a request
+/// whose decision names a time that is over.
 const NODE_AGAIN: Duration = Duration::from_secs(1);
-/// As many decisions are made in one turn of the loop: then the pods of everybody else are looked after, however many requests there are.
+/// As many decisions are made in one turn of the loop: then the pods of everybody else are looked
+/// after, however many requests there are.
 const AT_A_TIME: usize = 16;
-/// As many requests for a pod are asked whether they say something else than it does, besides the one for which containers are parked.
+/// As many requests for a pod are asked whether they say something else than it does, besides the
+/// one for which containers are parked.
 const MOST_ASKED: usize = 64;
 
 /// Namespace and name.
@@ -105,7 +111,14 @@ impl PodEntry {
     /// What all requests for the pod depend on, also those that wait in line.
     fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
         match &self.sight {
-            Seen::There(pod) => (true, Some((pod.pod.uid.clone(), pod.pod.deleting, pod.pod.phase.is_terminal()))),
+            Seen::There(pod) => (
+                true,
+                Some((
+                    pod.pod.uid.clone(),
+                    pod.pod.deleting,
+                    pod.pod.phase.is_terminal(),
+                )),
+            ),
             Seen::NotYet | Seen::Refused(_) => (false, None),
             Seen::Absent => (true, None),
         }
@@ -121,11 +134,15 @@ enum Seen {
 }
 
 impl Restarts {
-    /// No request is known yet; `nodes_tell` is whether there are nodes whose vendor does not carry out requests with OpenKruise's label for
-    /// virtual nodes.
+    /// No request is known yet; `nodes_tell` is whether there are nodes whose vendor does not carry
+    /// out requests with OpenKruise's label for virtual nodes.
     #[must_use]
     pub fn new(park: Option<ParkImage>, nodes_tell: bool) -> Self {
-        Self { park, by_pod: ByPod::new(nodes_tell), ..Self::default() }
+        Self {
+            park,
+            by_pod: ByPod::new(nodes_tell),
+            ..Self::default()
+        }
     }
 
     /// How many requests are not completed.
@@ -140,7 +157,8 @@ impl Restarts {
         self.requests.is_empty()
     }
 
-    /// The pods that have to be followed, if they are others than when this was asked the last time.
+    /// The pods that have to be followed, if they are others than when this was asked the last
+    /// time.
     pub fn pods(&mut self) -> Option<impl Iterator<Item = &Key>> {
         self.pods.news()
     }
@@ -156,7 +174,12 @@ impl Restarts {
         let all = (!self.requests.is_empty()).then_some(self.all_due);
         let are_left = (self.turns == 0 && !self.fresh.is_empty()) || self.orphans.are_left();
         let first = self.due.first().map(|(at, _)| *at);
-        first.into_iter().chain(self.orphans.next_due()).chain(all).chain(are_left.then_some(now)).min()
+        first
+            .into_iter()
+            .chain(self.orphans.next_due())
+            .chain(all)
+            .chain(are_left.then_some(now))
+            .min()
     }
 
     /// What was learned of nodes since it was asked last.
@@ -183,12 +206,22 @@ impl Restarts {
 
     /// The next write of this turn, and what is to be told.
     pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
-        self.halfway.drain(..).for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
+        self.halfway
+            .drain(..)
+            .for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
         while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
             // One that is gone meanwhile costs nothing.
-            let Some(decision) = self.requests.contains_key(&key).then(|| self.decide(&key, index, now)) else { continue };
+            let Some(decision) = self
+                .requests
+                .contains_key(&key)
+                .then(|| self.decide(&key, index, now))
+            else {
+                continue;
+            };
             self.turns -= 1;
-            if let Some(write) = decision.and_then(|decision| self.begin(&key, decision, index, now)) {
+            if let Some(write) =
+                decision.and_then(|decision| self.begin(&key, decision, index, now))
+            {
                 return Some(write);
             }
         }
@@ -198,7 +231,10 @@ impl Restarts {
         let (requests, by_pod) = (&self.requests, &self.by_pod);
         let of_pod = |pod: &Key, named: &str| {
             let names = once(named).chain(by_pod.names(pod).map(|name| &**name).take(MOST_ASKED));
-            names.filter_map(|name| requests.get(&(pod.0.clone(), name.into()))).map(|entry| &entry.request).collect()
+            names
+                .filter_map(|name| requests.get(&(pod.0.clone(), name.into())))
+                .map(|entry| &entry.request)
+                .collect()
         };
         let write = self.orphans.next_write(of_pod, self.park.as_ref(), now);
         self.learned.extend(self.orphans.take_news());
@@ -229,18 +265,24 @@ impl Restarts {
             Some((Seen::Absent, _)) => (Sight::Absent, None),
             Some((Seen::There(pod), since)) => {
                 self.learned.extend(learn(request, pod, index, since_start));
-                (Sight::There(pod), index.node_for_restart(&pod.pod, since, since_start))
+                (
+                    Sight::There(pod),
+                    index.node_for_restart(&pod.pod, since, since_start),
+                )
             }
         };
         let left_to_vendor = match sight {
-            Sight::There(pod) if self.by_pod.nodes_tell => node.map(|_| index.is_left_to_vendor(&pod.pod)),
+            Sight::There(pod) if self.by_pod.nodes_tell => {
+                node.map(|_| index.is_left_to_vendor(&pod.pod))
+            }
             Sight::Unseen | Sight::Refused(_) if self.by_pod.nodes_tell => None,
             _ => Some(true),
         };
         let entry = self.requests.get_mut(key)?;
         if entry.request.is_taken() {
             let is_gone = index.has_daemon_for_restart(&entry.request.node) == Some(false);
-            entry.memory.without_daemon = is_gone.then(|| entry.memory.without_daemon.unwrap_or(since_start));
+            entry.memory.without_daemon =
+                is_gone.then(|| entry.memory.without_daemon.unwrap_or(since_start));
         }
         let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
         entry.memory.unseen_since = looked_for.map(|entry| entry.since);
@@ -252,30 +294,71 @@ impl Restarts {
             entry.memory.observe(&entry.request, pod, since_start);
         }
         let park = self.park.as_ref();
-        let kubelet = if let Sight::There(pod) = sight { index.kubelet_for_restart(&pod.pod) } else { None };
+        let kubelet = if let Sight::There(pod) = sight {
+            index.kubelet_for_restart(&pod.pod)
+        } else {
+            None
+        };
         let (exit_images, now) = (index.exit_images(), since_start);
-        let around = Around { exit_images, park, node, kubelet, room: &room, is_first, left_to_vendor, now, today };
+        let around = Around {
+            exit_images,
+            park,
+            node,
+            kubelet,
+            room: &room,
+            is_first,
+            left_to_vendor,
+            now,
+            today,
+        };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
-        let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
-        let again = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
+        let unseen = matches!(sight, Sight::There(_))
+            && node.is_none()
+            && decision.reason == Reason::RequestWaits;
+        let again = decision
+            .again
+            .into_iter()
+            .chain(unseen.then(|| since_start + NODE_AGAIN))
+            .min();
         // A time that is over would be now again at once, for ever.
-        self.look_later(key, again.map(|at| if at > since_start { at } else { since_start + NODE_AGAIN }));
+        self.look_later(
+            key,
+            again.map(|at| {
+                if at > since_start {
+                    at
+                } else {
+                    since_start + NODE_AGAIN
+                }
+            }),
+        );
         Some(decision)
     }
 
     fn look_later(&mut self, key: &Key, at: Option<Duration>) {
-        let Some(entry) = self.requests.get_mut(key) else { return };
+        let Some(entry) = self.requests.get_mut(key) else {
+            return;
+        };
         let before = std::mem::replace(&mut entry.due, at);
         self.reschedule(key, before, at);
     }
 
-    fn begin(&mut self, key: &Key, decision: Decision, index: &mut Index, now: Now) -> Option<RestartWrite> {
+    fn begin(
+        &mut self,
+        key: &Key,
+        decision: Decision,
+        index: &mut Index,
+        now: Now,
+    ) -> Option<RestartWrite> {
         let entry = self.requests.get_mut(key)?;
-        let all_are_left = self.by_pod.leave(&entry.request, decision.reason == Reason::RequestLeft);
+        let all_are_left = self
+            .by_pod
+            .leave(&entry.request, decision.reason == Reason::RequestLeft);
         let Some(action) = decision.action else {
             let pod = pod_key(&entry.request);
             match decision.reason {
-                Reason::RequestOver if decision.again.is_none() => self.forget(key, now.since_start),
+                Reason::RequestOver if decision.again.is_none() => {
+                    self.forget(key, now.since_start)
+                }
                 // Nobody has to see a pod whose requests somebody else carries out.
                 Reason::RequestLeft if all_are_left => self.pods.give_way(&pod, now.since_start),
                 _ => {}
@@ -284,10 +367,13 @@ impl Restarts {
         };
         entry.memory.in_flight = true;
         let request = entry.request.clone();
-        let pod = self.pods.get(&pod_key(&request)).and_then(|entry| match &entry.sight {
-            Seen::There(pod) => Some(&pod.pod),
-            _ => None,
-        });
+        let pod = self
+            .pods
+            .get(&pod_key(&request))
+            .and_then(|entry| match &entry.sight {
+                Seen::There(pod) => Some(&pod.pod),
+                _ => None,
+            });
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
             (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => {
@@ -297,17 +383,39 @@ impl Restarts {
         }
         let seen = pod.map(|pod| pod.version.clone()).unwrap_or_default();
         let pod = pod.map(Target::of);
-        Some(RestartWrite { request, pod, seen, action, done: decision.done, today: now.today, is_for_orphan: false })
+        Some(RestartWrite {
+            request,
+            pod,
+            seen,
+            action,
+            done: decision.done,
+            today: now.today,
+            is_for_orphan: false,
+        })
     }
 
     /// A write has come back; what is to be told.
-    pub fn written(&mut self, write: RestartWrite, outcome: Result<Stored, Outcome>, now: Duration) -> Vec<Notice> {
+    pub fn written(
+        &mut self,
+        write: RestartWrite,
+        outcome: Result<Stored, Outcome>,
+        now: Duration,
+    ) -> Vec<Notice> {
         if write.is_for_orphan {
             return self.orphans.written(write, outcome, now);
         }
         let key = (write.request.namespace.clone(), write.request.name.clone());
-        let entry = self.requests.get_mut(&key).filter(|entry| entry.request.uid == write.request.uid);
-        let Some(entry) = entry else { return if outcome.is_ok() { write.notices() } else { Vec::new() } };
+        let entry = self
+            .requests
+            .get_mut(&key)
+            .filter(|entry| entry.request.uid == write.request.uid);
+        let Some(entry) = entry else {
+            return if outcome.is_ok() {
+                write.notices()
+            } else {
+                Vec::new()
+            };
+        };
         entry.memory.in_flight = false;
         self.fresh.push(&key.0, key.clone());
         match outcome {
@@ -325,14 +433,23 @@ impl Restarts {
         }
     }
 
-    /// The event of our own write may come later; until then this is what we know to be stored. Where the answer comes later than what
-    /// followed the write, that counts.
+    /// The event of our own write may come later; until then this is what we know to be stored.
+    /// Where the answer comes later than what followed the write, that counts.
     fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
         match stored {
             Stored::Request(request) => {
                 let key = (request.namespace.clone(), request.name.clone());
-                let entry = self.requests.get_mut(&key).filter(|entry| entry.request.uid == request.uid);
-                let is_news = |entry: &Entry| is_later(&request.version, &entry.request.version, &write.request.version);
+                let entry = self
+                    .requests
+                    .get_mut(&key)
+                    .filter(|entry| entry.request.uid == request.uid);
+                let is_news = |entry: &Entry| {
+                    is_later(
+                        &request.version,
+                        &entry.request.version,
+                        &write.request.version,
+                    )
+                };
                 if let Some(entry) = entry.filter(|entry| is_news(entry)) {
                     self.by_pod.remove(&entry.request);
                     self.by_pod.add(&request);
@@ -358,19 +475,38 @@ impl Restarts {
 
 impl RestartWrite {
     fn notices(&self) -> Vec<Notice> {
-        self.done.iter().filter_map(|report| self.notice(report.clone())).collect()
+        self.done
+            .iter()
+            .filter_map(|report| self.notice(report.clone()))
+            .collect()
     }
 
     /// What is told is told of the pod, also of one that is gone.
     fn notice(&self, report: Report) -> Option<Notice> {
-        let RestartRequest { namespace, pod_name, pod_uid, .. } = &self.request;
-        let gone = || Some(Target { kind: TargetKind::Pod, namespace: namespace.clone(), name: pod_name.clone(), uid: pod_uid.clone()? });
-        Some(Notice { target: self.pod.clone().or_else(gone)?, report })
+        let RestartRequest {
+            namespace,
+            pod_name,
+            pod_uid,
+            ..
+        } = &self.request;
+        let gone = || {
+            Some(Target {
+                kind: TargetKind::Pod,
+                namespace: namespace.clone(),
+                name: pod_name.clone(),
+                uid: pod_uid.clone()?,
+            })
+        };
+        Some(Notice {
+            target: self.pod.clone().or_else(gone)?,
+            report,
+        })
     }
 }
 
-/// Whether the version in an answer is later than the one that the watch has shown by now; `before` is the one for which the write was
-/// decided. Versions that are no numbers have no order: then the answer counts as long as the watch has shown nothing new.
+/// Whether the version in an answer is later than the one that the watch has shown by now; `before`
+/// is the one for which the write was decided. Versions that are no numbers have no order: then the
+/// answer counts as long as the watch has shown nothing new.
 fn is_later(answer: &str, shown: &str, before: &str) -> bool {
     match (answer.parse::<u64>(), shown.parse::<u64>()) {
         (Ok(answer), Ok(shown)) => answer > shown,
@@ -381,7 +517,10 @@ fn is_later(answer: &str, shown: &str, before: &str) -> bool {
 /// The first one whose time has come.
 fn pop_due(due: &mut BTreeSet<(Duration, Key)>, now: Duration) -> Option<Key> {
     let is_due = due.first().is_some_and(|(at, _)| *at <= now);
-    is_due.then(|| due.pop_first()).flatten().map(|(_, key)| key)
+    is_due
+        .then(|| due.pop_first())
+        .flatten()
+        .map(|(_, key)| key)
 }
 
 fn pod_key(request: &RestartRequest) -> Key {
@@ -389,11 +528,24 @@ fn pod_key(request: &RestartRequest) -> Key {
 }
 
 /// A provider that has failed on a change of ours fails on those for other pods as well.
-fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Duration) -> Option<Effect> {
+fn learn(
+    request: &RestartRequest,
+    pod: &RestartPod,
+    index: &mut Index,
+    now: Duration,
+) -> Option<Effect> {
     let changed = |name: &str| {
         let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
-        intent.zip(pod.find(name)).is_some_and(|(intent, (_, container, _))| container.image == intent.to)
+        intent
+            .zip(pod.find(name))
+            .is_some_and(|(intent, (_, container, _))| container.image == intent.to)
     };
-    let failed = *pod.pod.reason == *PROVIDER_FAILED && request.containers.iter().any(|wanted| changed(&wanted.name));
-    failed.then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now)).flatten()
+    let failed = *pod.pod.reason == *PROVIDER_FAILED
+        && request
+            .containers
+            .iter()
+            .any(|wanted| changed(&wanted.name));
+    failed
+        .then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now))
+        .flatten()
 }

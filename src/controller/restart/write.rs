@@ -1,5 +1,5 @@
-//! The writes of a restart: to the request, each to one version of it, and to the pod, to one generation of it, or to one version where
-//! containers are parked.
+//! The writes of a restart: to the request, each to one version of it, and to the pod, to one
+//! generation of it, or to one version where containers are parked.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
@@ -12,9 +12,12 @@ use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::decision::Report;
 use swaplet_core::restart::parked::{PARKED, Parked};
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
-use swaplet_core::restart::reconcile::{Acceptance, Action, Change, Filled, Note, Readiness, Status};
+use swaplet_core::restart::reconcile::{
+    Acceptance, Action, Change, Filled, Note, Readiness, Status,
+};
 use swaplet_core::restart::request::{
-    ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RecreateState, RestartRequest, RestartRequestWire, UNREADY_ACQUIRED,
+    ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RecreateState, RestartRequest,
+    RestartRequestWire, UNREADY_ACQUIRED,
 };
 
 use crate::frame::writer::{Outcome, Target, Writer, guarded_patch, params};
@@ -34,7 +37,8 @@ pub struct RestartWrite {
     pub done: Vec<Report>,
     /// The time of day, for a completion.
     pub today: jiff::Timestamp,
-    /// Whether it is about containers that are parked for nobody: then nothing but the names of the request is known.
+    /// Whether it is about containers that are parked for nobody: then nothing but the names of the
+    /// request is known.
     pub is_for_orphan: bool,
 }
 
@@ -66,21 +70,52 @@ impl Writer {
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, Outcome> {
         self.in_time(write.resource(), async {
             match &write.action {
-                Action::Accept(acceptance) => self.patch_request(&write.request, accepted(acceptance), None).await,
-                Action::WriteDown(journal) => self.patch_request(&write.request, written_down(journal), None).await,
-                Action::Report(status) => {
-                    self.patch_request(&write.request, json!({"status": status_of(status, write.today)}), Some("status")).await
+                Action::Accept(acceptance) => {
+                    self.patch_request(&write.request, accepted(acceptance), None)
+                        .await
                 }
-                Action::Release => self.patch_request(&write.request, json!({"metadata": {"labels": {ACTIVE: null}}}), None).await,
+                Action::WriteDown(journal) => {
+                    self.patch_request(&write.request, written_down(journal), None)
+                        .await
+                }
+                Action::Report(status) => {
+                    self.patch_request(
+                        &write.request,
+                        json!({"status": status_of(status, write.today)}),
+                        Some("status"),
+                    )
+                    .await
+                }
+                Action::Release => {
+                    self.patch_request(
+                        &write.request,
+                        json!({"metadata": {"labels": {ACTIVE: null}}}),
+                        None,
+                    )
+                    .await
+                }
                 Action::Finalize(finalizers) => {
                     let finalizers = Some(finalizers).filter(|finalizers| !finalizers.is_empty());
-                    self.patch_request(&write.request, json!({"metadata": {"finalizers": finalizers}}), None).await
+                    self.patch_request(
+                        &write.request,
+                        json!({"metadata": {"finalizers": finalizers}}),
+                        None,
+                    )
+                    .await
                 }
                 Action::NoteUnready => {
                     let annotations = json!({UNREADY_ACQUIRED: seconds(write.today)});
-                    self.patch_request(&write.request, json!({"metadata": {"annotations": annotations}}), None).await
+                    self.patch_request(
+                        &write.request,
+                        json!({"metadata": {"annotations": annotations}}),
+                        None,
+                    )
+                    .await
                 }
-                Action::SetReadiness(readiness) => self.set_readiness(write.pod.as_ref(), readiness, write.today).await,
+                Action::SetReadiness(readiness) => {
+                    self.set_readiness(write.pod.as_ref(), readiness, write.today)
+                        .await
+                }
                 Action::Delete => self.delete_request(&write.request).await,
                 Action::Swap(change) => self.swap_to_restart(write.pod.as_ref(), change).await,
             }
@@ -99,32 +134,66 @@ impl Writer {
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
         let patch = Patch::Merge(body);
         let built = match subresource {
-            Some(subresource) => requests.patch_subresource(subresource, &request.name, &params(), &patch),
+            Some(subresource) => {
+                requests.patch_subresource(subresource, &request.name, &params(), &patch)
+            }
             None => requests.patch(&request.name, &params(), &patch),
         };
         let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
         Ok(stored.map(|body| {
-            let read = serde_json::from_slice::<RestartRequestWire>(&body).ok().and_then(RestartRequestWire::read);
-            read.map_or(Stored::Nothing, |request| Stored::Request(Box::new(request)))
+            let read = serde_json::from_slice::<RestartRequestWire>(&body)
+                .ok()
+                .and_then(RestartRequestWire::read);
+            read.map_or(Stored::Nothing, |request| {
+                Stored::Request(Box::new(request))
+            })
         }))
     }
 
-    async fn delete_request(&self, request: &RestartRequest) -> kube::Result<Result<Stored, Outcome>> {
-        let preconditions = Preconditions { uid: Some(request.uid.to_string()), resource_version: Some(request.version.to_string()) };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    async fn delete_request(
+        &self,
+        request: &RestartRequest,
+    ) -> kube::Result<Result<Stored, Outcome>> {
+        let preconditions = Preconditions {
+            uid: Some(request.uid.to_string()),
+            resource_version: Some(request.version.to_string()),
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
-        let built = requests.delete(&request.name, &params).map_err(kube::Error::BuildRequest)?;
+        let built = requests
+            .delete(&request.name, &params)
+            .map_err(kube::Error::BuildRequest)?;
         Ok(self.send(built).await?.map(|_| Stored::Nothing))
     }
 
-    async fn swap_to_restart(&self, pod: Option<&Target>, change: &Change) -> kube::Result<Result<Stored, Outcome>> {
-        let Some(pod) = pod else { return Ok(Err(Outcome::Gone)) };
+    async fn swap_to_restart(
+        &self,
+        pod: Option<&Target>,
+        change: &Change,
+    ) -> kube::Result<Result<Stored, Outcome>> {
+        let Some(pod) = pod else {
+            return Ok(Err(Outcome::Gone));
+        };
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
         let built = match &change.note {
-            None => pods.patch(&pod.name, &params(), &Patch::Json::<()>(swapped(&pod.uid, change))),
-            Some(note) => pods.patch(&pod.name, &params(), &Patch::Strategic(parked(&pod.uid, change, note))),
+            None => pods.patch(
+                &pod.name,
+                &params(),
+                &Patch::Json::<()>(swapped(&pod.uid, change)),
+            ),
+            Some(note) => pods.patch(
+                &pod.name,
+                &params(),
+                &Patch::Strategic(parked(&pod.uid, change, note)),
+            ),
         };
-        Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(|body| stored_pod(&body)))
+        Ok(self
+            .send(built.map_err(kube::Error::BuildRequest)?)
+            .await?
+            .map(|body| stored_pod(&body)))
     }
 
     async fn set_readiness(
@@ -133,28 +202,39 @@ impl Writer {
         readiness: &Readiness,
         today: jiff::Timestamp,
     ) -> kube::Result<Result<Stored, Outcome>> {
-        let Some(pod) = pod else { return Ok(Err(Outcome::Gone)) };
+        let Some(pod) = pod else {
+            return Ok(Err(Outcome::Gone));
+        };
         let patch = Patch::Strategic(readiness_patch(&pod.uid, readiness, today));
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
-        let built = pods.patch_subresource("status", &pod.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
+        let built = pods
+            .patch_subresource("status", &pod.name, &params(), &patch)
+            .map_err(kube::Error::BuildRequest)?;
         Ok(self.send(built).await?.map(|body| stored_pod(&body)))
     }
 }
 
 fn stored_pod(body: &[u8]) -> Stored {
-    let read = serde_json::from_slice::<RestartPodWire>(body).ok().and_then(RestartPodWire::read);
+    let read = serde_json::from_slice::<RestartPodWire>(body)
+        .ok()
+        .and_then(RestartPodWire::read);
     read.map_or(Stored::Nothing, |pod| Stored::Pod(Box::new(pod)))
 }
 
-/// uid and resourceVersion are preconditions (409): whoever else writes entries in the meantime is not overwritten. A strategic patch
-/// leaves the other conditions alone. What is said of `Ready` are the words of OpenKruise and of kubelets.
+/// uid and resourceVersion are preconditions (409): whoever else writes entries in the meantime is
+/// not overwritten. A strategic patch leaves the other conditions alone. What is said of `Ready`
+/// are the words of OpenKruise and of kubelets.
 fn readiness_patch(uid: &str, readiness: &Readiness, today: jiff::Timestamp) -> Value {
     let now = seconds(today);
     let GateCondition { is_true, message } = &readiness.gate;
     let status = if *is_true { "True" } else { "False" };
-    let mut conditions = vec![json!({"type": KRUISE_POD_READY, "status": status, "message": message, "lastTransitionTime": now})];
+    let mut conditions = vec![
+        json!({"type": KRUISE_POD_READY, "status": status, "message": message, "lastTransitionTime": now}),
+    ];
     if readiness.unready {
-        let message = format!("the status of pod readiness gate \"{KRUISE_POD_READY}\" is not \"True\", but False");
+        let message = format!(
+            "the status of pod readiness gate \"{KRUISE_POD_READY}\" is not \"True\", but False"
+        );
         conditions.push(json!({
             "type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": message, "lastTransitionTime": now,
         }));
@@ -170,17 +250,28 @@ fn swapped(uid: &str, change: &Change) -> JsonPatch {
     let mut patch = guarded_patch(uid, &change.swaps);
     if let Some(generation) = change.generation {
         let path = PointerBuf::from_tokens(["metadata", "generation"]);
-        patch.0.insert(1, PatchOperation::Test(TestOperation { path, value: generation.into() }));
+        patch.0.insert(
+            1,
+            PatchOperation::Test(TestOperation {
+                path,
+                value: generation.into(),
+            }),
+        );
     }
     patch
 }
 
-/// To one version of the pod, which says all that the tests of a JSON patch would: a JSON patch cannot add an annotation where there may
-/// be none yet. The server merges containers by their names.
+/// To one version of the pod, which says all that the tests of a JSON patch would: a JSON patch
+/// cannot add an annotation where there may be none yet. The server merges containers by their
+/// names.
 fn parked(uid: &str, change: &Change, note: &Note) -> Value {
     let annotation = note.parked.as_ref().map(Parked::as_text);
     let label = annotation.as_ref().map(|_| "true");
-    let containers: Vec<_> = change.swaps.iter().map(|swap| json!({"name": swap.container, "image": swap.to})).collect();
+    let containers: Vec<_> = change
+        .swaps
+        .iter()
+        .map(|swap| json!({"name": swap.container, "image": swap.to}))
+        .collect();
     let metadata = json!({"uid": uid, "resourceVersion": note.version, "annotations": {PARKED: annotation}, "labels": {PARKED: label}});
     if containers.is_empty() {
         return json!({"metadata": metadata});
@@ -190,7 +281,13 @@ fn parked(uid: &str, change: &Change, note: &Note) -> Value {
 
 /// The labels and fields that OpenKruise's webhook gives to a request, and the journal.
 fn accepted(acceptance: &Acceptance) -> Value {
-    let Acceptance { pod_uid, node, journal, containers, grace_seconds } = acceptance;
+    let Acceptance {
+        pod_uid,
+        node,
+        journal,
+        containers,
+        grace_seconds,
+    } = acceptance;
     let mut body = written_down(journal);
     body["metadata"]["labels"] = json!({POD_UID: pod_uid, NODE_NAME: node, ACTIVE: "true"});
     if !containers.is_empty() {
@@ -203,8 +300,14 @@ fn accepted(acceptance: &Acceptance) -> Value {
 }
 
 fn filled(container: &Filled) -> Value {
-    let Filled { name, context, pre_stop, ports } = container;
-    let context = json!({"containerID": context.container_id, "restartCount": context.restart_count});
+    let Filled {
+        name,
+        context,
+        pre_stop,
+        ports,
+    } = container;
+    let context =
+        json!({"containerID": context.container_id, "restartCount": context.restart_count});
     let mut body = json!({"name": name, "statusContext": context});
     for (field, value) in [("preStop", pre_stop), ("ports", ports)] {
         if let Some(value) = value {
@@ -219,7 +322,11 @@ fn written_down(journal: &Journal) -> Value {
 }
 
 fn status_of(status: &Status, today: jiff::Timestamp) -> Value {
-    let Status { phase, message, states } = status;
+    let Status {
+        phase,
+        message,
+        states,
+    } = status;
     let word = match phase {
         RequestPhase::Unanswered => "",
         RequestPhase::Pending => "Pending",
@@ -235,7 +342,12 @@ fn status_of(status: &Status, today: jiff::Timestamp) -> Value {
 }
 
 fn state_of(state: &RecreateState) -> Value {
-    let RecreateState { name, phase, message, killed } = state;
+    let RecreateState {
+        name,
+        phase,
+        message,
+        killed,
+    } = state;
     let mut body = json!({"name": name, "phase": phase.as_str()});
     if !message.is_empty() {
         body["message"] = Value::from(&**message);

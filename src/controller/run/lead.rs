@@ -10,8 +10,8 @@ use crate::frame::lease::LeaseKeeper;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 
-/// [Runs](run) whenever this process leads, until `shutdown` completes; then gives the Lease up. Each time it begins anew: all
-/// that it remembers is derived from the pods.
+/// [Runs](run) whenever this process leads, until `shutdown` completes; then gives the Lease up.
+/// Each time it begins anew: all that it remembers is derived from the pods.
 ///
 /// # Errors
 /// [`TaskDied`], where only a new process can go on.
@@ -41,8 +41,18 @@ pub async fn run_while_leading(
                 () = leadership.lost() => tracing::warn!("this process does not lead any more; it stands by"),
             }
         };
-        let settings = Settings { leadership: keeper.leadership(), ..settings.clone() };
-        run(client.clone(), settings, metrics.clone(), health.clone(), end).await?;
+        let settings = Settings {
+            leadership: keeper.leadership(),
+            ..settings.clone()
+        };
+        run(
+            client.clone(),
+            settings,
+            metrics.clone(),
+            health.clone(),
+            end,
+        )
+        .await?;
         metrics.leads.set(0);
     }
     keeper.release().await;

@@ -10,14 +10,21 @@ pub(super) fn tell_node_problem(node: &str, change: &Change) {
 }
 
 pub(super) fn log_outcome(target: &Target, outcome: &Outcome) {
-    let Target { namespace, name, uid, .. } = target;
+    let Target {
+        namespace,
+        name,
+        uid,
+        ..
+    } = target;
     match outcome {
         Outcome::Applied(_) => {}
         Outcome::Conflict | Outcome::Gone => {
             tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
         }
         // Told once for all tries, by the Event `WriteDenied`.
-        Outcome::Denied(error) => tracing::debug!(%namespace, pod = %name, %uid, error, "the write was denied; trying again later"),
+        Outcome::Denied(error) => {
+            tracing::debug!(%namespace, pod = %name, %uid, error, "the write was denied; trying again later")
+        }
         Outcome::Failed { error, .. } => {
             tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
         }

@@ -54,16 +54,27 @@ impl Controller {
 
     pub(super) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
         let (store, kept) = VerdictStore::start(client, namespace, self.health.clone()).await;
-        self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
+        self.index
+            .nodes
+            .restore_kept(kept, self.clock.now(), time_of_day());
         self.verdicts = Some(store);
     }
 
     pub(super) fn learned(&self, learned: &Learned) {
-        let Learned { node, proved, pod, taken_for } = learned;
+        let Learned {
+            node,
+            proved,
+            pod,
+            taken_for,
+        } = learned;
         self.metrics.learned(*proved, *taken_for);
         tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
         if let Some(store) = &self.verdicts {
-            store.keep(all_kept(self.index.nodes.verdicts(), self.clock.now(), time_of_day()));
+            store.keep(all_kept(
+                self.index.nodes.verdicts(),
+                self.clock.now(),
+                time_of_day(),
+            ));
         }
     }
 }

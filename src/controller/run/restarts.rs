@@ -6,14 +6,22 @@ use crate::restart::reconcile::Happened;
 impl Controller {
     pub(super) fn see_restart(&mut self, happened: Happened) {
         self.note_rights_of_restarts(&happened);
-        for notice in self.restarts.take(happened, &self.metrics, self.clock.now()) {
+        for notice in self
+            .restarts
+            .take(happened, &self.metrics, self.clock.now())
+        {
             self.metrics.decided(notice.report.reason);
             self.reporter.tell(notice);
         }
     }
 
     pub(super) fn go_on_with_restarts(&mut self) {
-        let learned = self.restarts.go_on(&mut self.index, &self.writer, &self.metrics, self.clock.now());
+        let learned = self.restarts.go_on(
+            &mut self.index,
+            &self.writer,
+            &self.metrics,
+            self.clock.now(),
+        );
         self.effects(learned);
     }
 }

@@ -1,4 +1,5 @@
-//! What is said of rights that are missing: once in the log, and by `/readyz` for as long as they are.
+//! What is said of rights that are missing: once in the log, and by `/readyz` for as long as they
+//! are.
 
 use swaplet_core::report::decision::Action;
 use swaplet_core::restart::reconcile::Action as RestartAction;
@@ -29,14 +30,20 @@ pub(super) const fn right_of(action: &Action) -> &'static str {
 const fn right_of_restart(action: &RestartAction) -> &'static str {
     match action {
         RestartAction::Swap(..) => CHANGE_IMAGES,
-        RestartAction::SetReadiness(_) => "pods cannot be kept not ready before their containers are restarted",
+        RestartAction::SetReadiness(_) => {
+            "pods cannot be kept not ready before their containers are restarted"
+        }
         RestartAction::Accept(_)
         | RestartAction::WriteDown(_)
         | RestartAction::Finalize(_)
         | RestartAction::NoteUnready
         | RestartAction::Release => "requests to restart containers cannot be taken up",
-        RestartAction::Report(_) => "requests to restart containers cannot be told how far they are",
-        RestartAction::Delete => "requests to restart containers cannot be deleted when their time is over",
+        RestartAction::Report(_) => {
+            "requests to restart containers cannot be told how far they are"
+        }
+        RestartAction::Delete => {
+            "requests to restart containers cannot be deleted when their time is over"
+        }
     }
 }
 
@@ -52,7 +59,8 @@ pub(super) fn note_right(health: &Health, what: &'static str, outcome: &Outcome)
 }
 
 impl Controller {
-    /// A line in the log; of a missing right one for each thing that it is needed for, not with each try.
+    /// A line in the log; of a missing right one for each thing that it is needed for, not with
+    /// each try.
     pub(super) fn tell_trouble(&mut self, error: &str, what: &str) {
         if !is_missing_right(error) || self.told.insert(format!("{what}: {error}")) {
             tracing::warn!(error, "{what}");
@@ -63,14 +71,19 @@ impl Controller {
     pub(super) fn nodes_forbidden(&mut self, error: &str) {
         if self.index.nodes.hide() {
             self.health.nodes_hidden(error);
-            tracing::warn!(error, "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone");
+            tracing::warn!(
+                error,
+                "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone"
+            );
             self.index.look_soon(|_| true);
         }
     }
 
     pub(super) fn note_rights_beside_openkruise(&mut self, news: &News) {
         match news {
-            News::Trouble(trouble) => self.tell_trouble(trouble, "cannot look at OpenKruise; trying again"),
+            News::Trouble(trouble) => {
+                self.tell_trouble(trouble, "cannot look at OpenKruise; trying again")
+            }
             News::Lacks(what, words) => {
                 self.health.lacks(what, words);
                 self.tell_trouble(words, what);
@@ -86,7 +99,10 @@ impl Controller {
                 if is_missing_right(error) {
                     self.health.lacks(SEE_REQUESTS, error);
                 }
-                self.tell_trouble(error, "cannot watch ContainerRecreateRequests, so nothing is restarted; trying again");
+                self.tell_trouble(
+                    error,
+                    "cannot watch ContainerRecreateRequests, so nothing is restarted; trying again",
+                );
             }
             Happened::Request(Event::Hidden(error)) => {
                 self.health.hidden("requests", error);
@@ -99,13 +115,26 @@ impl Controller {
             Happened::Request(Event::Current(_)) => self.health.has(SEE_REQUESTS),
             Happened::Written(written) => match &written.1 {
                 Ok(_) => self.health.has(right_of_restart(&written.0.action)),
-                Err(outcome) => note_right(&self.health, right_of_restart(&written.0.action), outcome),
+                Err(outcome) => {
+                    note_right(&self.health, right_of_restart(&written.0.action), outcome)
+                }
             },
-            Happened::Pod(_, Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error)) => {
-                self.tell_trouble(error, "cannot watch pods whose containers are to be restarted; trying again");
+            Happened::Pod(
+                _,
+                Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
+            ) => {
+                self.tell_trouble(
+                    error,
+                    "cannot watch pods whose containers are to be restarted; trying again",
+                );
             }
-            Happened::Parked(Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error)) => {
-                self.tell_trouble(error, "cannot watch pods in which containers are parked; trying again");
+            Happened::Parked(
+                Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
+            ) => {
+                self.tell_trouble(
+                    error,
+                    "cannot watch pods in which containers are parked; trying again",
+                );
             }
             Happened::Request(_) | Happened::Pod(..) | Happened::Parked(_) => {}
         }

@@ -27,7 +27,8 @@ pub struct Settings {
     pub push: Option<Push>,
     /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
     pub restart: Option<RestartSettings>,
-    /// Whether images are pulled for those who ask for it by an `ImagePullJob` or `ImageListPullJob`.
+    /// Whether images are pulled for those who ask for it by an `ImagePullJob` or
+    /// `ImageListPullJob`.
     pub warm: Option<WarmSettings>,
     /// Whether images of workloads that ask for it are pre-downloaded.
     pub predownload: bool,
@@ -42,6 +43,10 @@ pub struct Settings {
 impl Settings {
     /// Returns what of them every loop is told.
     pub(crate) fn common(&self) -> Common {
-        Common { namespaces: self.namespaces.clone(), rules: self.rules.clone(), concurrency: self.concurrency.max(1) }
+        Common {
+            namespaces: self.namespaces.clone(),
+            rules: self.rules.clone(),
+            concurrency: self.concurrency.max(1),
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! A defect that one object meets, in every loop of a whole controller: the others get what is theirs, and so does this one once the defect
-//! is mended.
+//! A defect that one object meets, in every loop of a whole controller: the others get what is
+//! theirs, and so does this one once the defect is mended.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,7 +48,11 @@ impl World {
     fn new() -> Self {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        Self { server: ApiServer::new(Clock::default()), registry, metrics }
+        Self {
+            server: ApiServer::new(Clock::default()),
+            registry,
+            metrics,
+        }
     }
 
     fn start(&self, change: impl FnOnce(&mut Settings)) {
@@ -73,14 +77,25 @@ impl World {
         };
         change(&mut settings);
         let client = self.server.client_as("swaplet");
-        let controller = run(client, settings, self.metrics.clone(), Health::default(), std::future::pending());
+        let controller = run(
+            client,
+            settings,
+            self.metrics.clone(),
+            Health::default(),
+            std::future::pending(),
+        );
         tokio::spawn(async move { controller.await.unwrap() });
     }
 
     fn start_restarting(&self, on_config: Option<RestartOnSettings>) {
         let clock = self.server.clock();
         self.start(|settings| {
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config, park: None, leash: None })
+            settings.restart = Some(RestartSettings {
+                time_of_day: Arc::new(move || clock.now()),
+                on_config,
+                park: None,
+                leash: None,
+            })
         });
     }
 
@@ -95,7 +110,11 @@ impl World {
                 startup_taint_namespaces: BTreeSet::new(),
                 longest_try: Duration::from_secs(1800),
                 coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-                image_caches: Some(CacheOptions { exit_image: None, size: 20, retention_days: 7 }),
+                image_caches: Some(CacheOptions {
+                    exit_image: None,
+                    size: 20,
+                    retention_days: 7,
+                }),
                 sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
                 shape: ShapeChoice::Auto,
                 resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
@@ -105,10 +124,21 @@ impl World {
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) {
-        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, kind);
+        let kind = if method == Method::PATCH {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(CONTENT_TYPE, kind);
         let request = request.body(body.to_string().into_bytes()).unwrap();
-        self.server.client().request::<Value>(request).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        self.server
+            .client()
+            .request::<Value>(request)
+            .await
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
     async fn create(&self, path: &str, body: &Value) {
@@ -117,8 +147,14 @@ impl World {
 
     async fn create_node(&self, name: &str) {
         let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        self.create("/api/v1/nodes", &json!({"metadata": {"name": name}})).await;
-        self.send(Method::PATCH, &format!("/api/v1/nodes/{name}/status"), &json!({"status": status})).await;
+        self.create("/api/v1/nodes", &json!({"metadata": {"name": name}}))
+            .await;
+        self.send(
+            Method::PATCH,
+            &format!("/api/v1/nodes/{name}/status"),
+            &json!({"status": status}),
+        )
+        .await;
     }
 
     fn all(&self, resource: &str) -> Vec<Arc<Value>> {
@@ -129,18 +165,31 @@ impl World {
     fn defects(&self) -> u64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        let count = text.lines().find_map(|line| line.strip_prefix("swaplet_decisions_total{reason=\"DecisionFailed\"} "));
+        let count = text.lines().find_map(|line| {
+            line.strip_prefix("swaplet_decisions_total{reason=\"DecisionFailed\"} ")
+        });
         count.unwrap().parse().unwrap()
     }
 
     /// The notes of the Events that tell of a defect, each after the name of its object.
     fn told(&self) -> Vec<(String, String)> {
-        let events = self.all("events.events.k8s.io").into_iter().chain(self.all("events"));
+        let events = self
+            .all("events.events.k8s.io")
+            .into_iter()
+            .chain(self.all("events"));
         let ours = events.filter(|event| event["reason"] == "DecisionFailed");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let told = ours.map(|event| {
-            let object = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
-            let note = if event["note"].is_string() { &event["note"] } else { &event["message"] };
+            let object = if event["regarding"].is_object() {
+                &event["regarding"]
+            } else {
+                &event["involvedObject"]
+            };
+            let note = if event["note"].is_string() {
+                &event["note"]
+            } else {
+                &event["message"]
+            };
             (text(&object["name"]), text(note))
         });
         told.collect()
@@ -161,18 +210,26 @@ async fn of_workloads_that_are_pre_downloaded() {
         world.create(DEPLOYMENTS, &json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})).await;
         let metadata = json!({"name": name, "labels": {"app": name}});
         let spec = json!({"nodeName": "n", "containers": [{"name": "main", "image": "app:1"}]});
-        world.create(PODS, &json!({"metadata": metadata, "spec": spec})).await;
+        world
+            .create(PODS, &json!({"metadata": metadata, "spec": spec}))
+            .await;
     }
     break_for(Some("bad"));
     world.start(|settings| settings.predownload = true);
     wait(SOON).await;
     let owners = || {
         let jobs = world.all("imagepulljobs.apps.kruise.io");
-        jobs.iter().map(|job| job["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        jobs.iter()
+            .map(|job| {
+                job["metadata"]["ownerReferences"][0]["name"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect::<Vec<_>>()
     };
     assert_eq!((owners(), world.defects()), (vec!["good".to_owned()], 1));
-    let note =
-        "nothing is done for this Deployment because of a defect in swaplet; please report it, with the Deployment: index out of bounds";
+    let note = "nothing is done for this Deployment because of a defect in swaplet; please report it, with the Deployment: index out of bounds";
     assert_eq!(world.told(), [("bad".to_owned(), note.to_owned())]);
     break_for(None);
     wait(AGAIN).await;
@@ -190,9 +247,17 @@ async fn of_requests_to_restart_containers() {
     break_for(Some("bad"));
     world.start_restarting(None);
     wait(SOON).await;
-    let phase =
-        |name: &str| world.server.peek("containerrecreaterequests.apps.kruise.io", "default", name).unwrap()["status"]["phase"].clone();
-    assert_eq!((phase("good"), phase("bad"), world.defects()), (json!("Completed"), Value::Null, 1));
+    let phase = |name: &str| {
+        world
+            .server
+            .peek("containerrecreaterequests.apps.kruise.io", "default", name)
+            .unwrap()["status"]["phase"]
+            .clone()
+    };
+    assert_eq!(
+        (phase("good"), phase("bad"), world.defects()),
+        (json!("Completed"), Value::Null, 1)
+    );
     break_for(None);
     wait(AGAIN).await;
     assert_eq!((phase("bad"), world.defects()), (json!("Completed"), 1));
@@ -201,9 +266,23 @@ async fn of_requests_to_restart_containers() {
 #[tokio::test(start_paused = true)]
 async fn of_pods_whose_configuration_has_changed() {
     let world = World::new();
-    world.create("/api/v1/namespaces", &json!({"metadata": {"name": "state"}})).await;
-    world.create("/api/v1/namespaces/default/configmaps", &json!({"metadata": {"name": "settings"}, "data": {"color": "red"}})).await;
-    let node = VirtualNode::new(world.server.client_as("node"), world.server.clock(), NodeOptions::new("virtual", Profile::kubelet()));
+    world
+        .create(
+            "/api/v1/namespaces",
+            &json!({"metadata": {"name": "state"}}),
+        )
+        .await;
+    world
+        .create(
+            "/api/v1/namespaces/default/configmaps",
+            &json!({"metadata": {"name": "settings"}, "data": {"color": "red"}}),
+        )
+        .await;
+    let node = VirtualNode::new(
+        world.server.client_as("node"),
+        world.server.clock(),
+        NodeOptions::new("virtual", Profile::kubelet()),
+    );
     tokio::spawn(node.run());
     wait(1).await;
     for name in ["bad", "good"] {
@@ -214,14 +293,26 @@ async fn of_pods_whose_configuration_has_changed() {
         world.create(PODS, &json!({"metadata": metadata, "spec": {"nodeName": "virtual", "containers": [container]}})).await;
     }
     wait(5).await;
-    world.start_restarting(Some(RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) }));
+    world.start_restarting(Some(RestartOnSettings {
+        state_namespace: "state".to_owned(),
+        mount_delay: Duration::from_secs(120),
+    }));
     wait(SOON).await;
     break_for(Some("bad"));
-    world.send(Method::PATCH, "/api/v1/namespaces/default/configmaps/settings", &json!({"data": {"color": "blue"}})).await;
+    world
+        .send(
+            Method::PATCH,
+            "/api/v1/namespaces/default/configmaps/settings",
+            &json!({"data": {"color": "blue"}}),
+        )
+        .await;
     wait(SOON).await;
     let asked = || {
         let requests = world.all("containerrecreaterequests.apps.kruise.io");
-        requests.iter().map(|request| request["spec"]["podName"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        requests
+            .iter()
+            .map(|request| request["spec"]["podName"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!((asked(), world.defects()), (vec!["good".to_owned()], 1));
     let note = "nothing is done for this pod because of a defect in swaplet; please report it, with the pod: index out of bounds";
@@ -240,8 +331,11 @@ async fn create_job(world: &World, name: &str, nodes: &[&str]) {
 /// The nodes that have a warmer pod.
 fn warming(world: &World) -> Vec<String> {
     let pods = world.all("pods");
-    let mut nodes: Vec<_> =
-        pods.iter().filter_map(|pod| pod["metadata"]["annotations"]["swaplet.io/warm-node"].as_str()).map(str::to_owned).collect();
+    let mut nodes: Vec<_> = pods
+        .iter()
+        .filter_map(|pod| pod["metadata"]["annotations"]["swaplet.io/warm-node"].as_str())
+        .map(str::to_owned)
+        .collect();
     nodes.sort();
     nodes
 }
@@ -266,9 +360,18 @@ async fn of_jobs_that_pull_images() {
     break_for(None);
     // The job is looked after again, and the pod of the other one is not given up yet.
     wait(65).await;
-    world.send(Method::DELETE, &format!("{KRUISE}/imagepulljobs/bad"), &json!({})).await;
+    world
+        .send(
+            Method::DELETE,
+            &format!("{KRUISE}/imagepulljobs/bad"),
+            &json!({}),
+        )
+        .await;
     wait(5).await;
-    assert_eq!((warming(&world), world.defects()), (vec!["two".to_owned()], 1));
+    assert_eq!(
+        (warming(&world), world.defects()),
+        (vec!["two".to_owned()], 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,9 +380,19 @@ async fn of_jobs_that_have_image_caches_made() {
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {}});
     let crd = json!({"metadata": {"name": "imagecaches.eci.alibabacloud.com"}, "spec": {"group": "eci.alibabacloud.com", "scope": "Cluster",
         "names": {"kind": "ImageCache", "plural": "imagecaches"}, "versions": [version]}});
-    world.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
+    world
+        .create(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            &crd,
+        )
+        .await;
     let taint = json!({"key": "virtual-kubelet.io/provider", "value": "alibabacloud", "effect": "NoSchedule"});
-    world.create("/api/v1/nodes", &json!({"metadata": {"name": "eci"}, "spec": {"taints": [taint]}})).await;
+    world
+        .create(
+            "/api/v1/nodes",
+            &json!({"metadata": {"name": "eci"}, "spec": {"taints": [taint]}}),
+        )
+        .await;
     break_for(Some("bad"));
     world.start_warming();
     for name in ["bad", "good"] {
@@ -288,9 +401,17 @@ async fn of_jobs_that_have_image_caches_made() {
         world.create(&format!("{KRUISE}/imagepulljobs"), &job).await;
     }
     wait(SOON).await;
-    let cached =
-        || world.all("imagecaches.eci.alibabacloud.com").iter().map(|cache| cache["spec"]["images"][0].clone()).collect::<Vec<_>>();
-    assert_eq!((cached(), world.defects()), (vec![json!("registry.example/good:1")], 1));
+    let cached = || {
+        world
+            .all("imagecaches.eci.alibabacloud.com")
+            .iter()
+            .map(|cache| cache["spec"]["images"][0].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (cached(), world.defects()),
+        (vec![json!("registry.example/good:1")], 1)
+    );
     break_for(None);
     wait(65).await;
     assert_eq!((cached().len(), world.defects()), (2, 1));
@@ -305,9 +426,20 @@ async fn of_nodes_to_which_images_are_pulled() {
     world.start_warming();
     create_job(&world, "all", &["bad-node", "good-node"]).await;
     wait(SOON).await;
-    assert_eq!((warming(&world), world.defects()), (vec!["good-node".to_owned()], 1));
-    let status = world.server.peek("imagepulljobs.apps.kruise.io", "default", "all").unwrap()["status"].clone();
-    assert_eq!((&status["failedNodes"], &status["active"]), (&json!(["bad-node"]), &json!(1)), "{status}");
+    assert_eq!(
+        (warming(&world), world.defects()),
+        (vec!["good-node".to_owned()], 1)
+    );
+    let status = world
+        .server
+        .peek("imagepulljobs.apps.kruise.io", "default", "all")
+        .unwrap()["status"]
+        .clone();
+    assert_eq!(
+        (&status["failedNodes"], &status["active"]),
+        (&json!(["bad-node"]), &json!(1)),
+        "{status}"
+    );
     let failure = json!([{"node": "bad-node", "message": "a defect in swaplet, please report it: index out of bounds"}]);
     assert_eq!(status["failures"], failure);
 }
@@ -320,10 +452,16 @@ async fn of_a_whole_task_beside_the_loop_of_pods() {
     world.start_warming();
     create_job(&world, "job", &["one"]).await;
     wait(SOON).await;
-    assert_eq!((warming(&world), world.defects()), (Vec::<String>::new(), 1));
+    assert_eq!(
+        (warming(&world), world.defects()),
+        (Vec::<String>::new(), 1)
+    );
     break_for(None);
     wait(AGAIN).await;
-    assert_eq!((warming(&world), world.defects()), (vec!["one".to_owned()], 1));
+    assert_eq!(
+        (warming(&world), world.defects()),
+        (vec!["one".to_owned()], 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,9 @@ impl fmt::Debug for Push {
 
 impl Push {
     /// By any means.
-    pub fn by<F: Future<Output = Pushed> + Send + 'static>(push: impl Fn(Paths) -> F + Send + Sync + 'static) -> Self {
+    pub fn by<F: Future<Output = Pushed> + Send + 'static>(
+        push: impl Fn(Paths) -> F + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(move |paths| push(paths).boxed()))
     }
 
@@ -52,21 +54,32 @@ pub(crate) struct Deriver {
 
 impl Deriver {
     pub(crate) fn new(push: Option<Push>) -> Self {
-        Self { push, turns: Arc::new(Semaphore::new(AT_ONCE)), under_way: JoinSet::new() }
+        Self {
+            push,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            under_way: JoinSet::new(),
+        }
     }
 
     /// Starts a push; it comes back by [`next`](Self::next).
     pub(crate) fn start(&mut self, paths: Paths) {
-        let Some(push) = self.push.clone() else { return };
+        let Some(push) = self.push.clone() else {
+            return;
+        };
         let turns = Arc::clone(&self.turns);
         self.under_way.spawn(async move {
             let _turn = turns.acquire().await;
-            // One strange answer of a registry must not end the process: the push has failed, and is tried again like others.
-            let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths.clone()))).catch_unwind().await;
+            // One strange answer of a registry must not end the process: the push has failed, and
+            // is tried again like others.
+            let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths.clone())))
+                .catch_unwind()
+                .await;
             let pushed = match pushed {
                 Ok(Ok(pushed)) => pushed,
                 Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()))),
-                Err(_) => Err(trouble("it broke off, which is a defect of swaplet: please report it with the log")),
+                Err(_) => Err(trouble(
+                    "it broke off, which is a defect of swaplet: please report it with the log",
+                )),
             };
             (paths, pushed)
         });
@@ -80,7 +93,10 @@ impl Deriver {
 }
 
 fn trouble(words: impl Into<String>) -> Trouble {
-    Trouble { words: words.into(), retry_after: None }
+    Trouble {
+        words: words.into(),
+        retry_after: None,
+    }
 }
 
 #[cfg(test)]

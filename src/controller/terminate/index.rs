@@ -1,14 +1,17 @@
-//! All pods that matter now, each with its memory: the state of the loop, without any I/O and without a clock.
+//! All pods that matter now, each with its memory: the state of the loop, without any I/O and
+//! without a clock.
 //!
-//! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
-//! when its turn comes.
+//! Level-triggered: an event only says that a pod is to be looked at; what is written is decided
+//! from the pod's latest state when its turn comes.
 //!
-//! It is not kube's `Controller`, because decisions about one pod need other pods: the restarts of all pods of a Job count together. Pods
-//! are not listed anew now and then, for the API server answers lists from the cache that watches are told from; the decisions are made
-//! again once a minute.
+//! It is not kube's `Controller`, because decisions about one pod need other pods: the restarts of
+//! all pods of a Job count together. Pods are not listed anew now and then, for the API server
+//! answers lists from the cache that watches are told from; the decisions are made again once a
+//! minute.
 //!
-//! A pod that is finished is not kept, but for one that was ended by its phase, until its containers are shown ended. One that is
-//! finished when it is first seen is not reported: the life that saw it end did that.
+//! A pod that is finished is not kept, but for one that was ended by its phase, until its
+//! containers are shown ended. One that is finished when it is first seen is not reported: the life
+//! that saw it end did that.
 
 mod around;
 mod census;
@@ -79,7 +82,8 @@ pub enum Effect {
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
-    /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
+    /// The nodes of the pods. Whoever changes them says which pods are to be looked at
+    /// ([`Index::look_soon`]).
     pub nodes: Nodes,
     budgets: Budgets,
     openkruise: Known,
@@ -110,7 +114,12 @@ impl Index {
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
-        let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
+        let (entries, due, ready, selected) = (
+            HashMap::new(),
+            BTreeSet::new(),
+            FairQueue::default(),
+            Selected::default(),
+        );
         let (headroom, restarting, census) = (Ledger::default(), HashMap::new(), Census::default());
         let (budgets, all_due, decide_pod) = (Budgets::default(), LOOK_AGAIN, decide as DecidePod);
         Self {
@@ -141,7 +150,12 @@ impl Index {
 
     /// The list is complete: pods that it did not name are gone.
     pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
-        let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
+        let gone: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.list != self.list)
+            .map(|(uid, _)| uid.clone())
+            .collect();
         gone.iter().for_each(|uid| self.forget(uid));
         self.selected.listed(|uid| self.entries.contains_key(uid));
         self.restarting.retain(|_, begun| begun.list == self.list);
@@ -156,7 +170,9 @@ impl Index {
             return Vec::new();
         }
         if self.openkruise.learn(&pod, &self.rules.exit_images) {
-            self.look_soon_at(|other| other.last == Some(Reason::ExitCodeProbed) && other.pod.namespace == pod.namespace);
+            self.look_soon_at(|other| {
+                other.last == Some(Reason::ExitCodeProbed) && other.pod.namespace == pod.namespace
+            });
         }
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
@@ -182,7 +198,9 @@ impl Index {
     /// Nothing will be done for this pod; its restarts may still count.
     fn forget(&mut self, uid: &str) {
         self.openkruise.request_ends(uid);
-        let Some(entry) = self.entries.remove(uid) else { return };
+        let Some(entry) = self.entries.remove(uid) else {
+            return;
+        };
         self.nodes.trial_ends(&entry.pod);
         self.census.forget(&entry);
         self.selected.over(uid, entry.pod.phase);
@@ -200,7 +218,11 @@ impl Index {
     }
 
     fn look_soon_at(&mut self, concerned: impl Fn(&Entry) -> bool) {
-        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(entry)) {
+        for (uid, entry) in self
+            .entries
+            .iter_mut()
+            .filter(|(_, entry)| concerned(entry))
+        {
             if let Some(at) = entry.due.replace(Duration::ZERO) {
                 self.due.remove(&(at, uid.clone()));
             }
@@ -212,7 +234,13 @@ impl Index {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let all = (!self.entries.is_empty()).then_some(self.all_due);
-        self.due.first().map(|(at, _)| *at).into_iter().chain(all).chain(self.next_given_back()).min()
+        self.due
+            .first()
+            .map(|(at, _)| *at)
+            .into_iter()
+            .chain(all)
+            .chain(self.next_given_back())
+            .min()
     }
 
     /// When a provider that is asked too often may be asked again, if a pod waits for that.
@@ -261,7 +289,13 @@ impl Index {
     /// Looks at a pod; if something is to be written, it waits its turn.
     fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
         let (decision, effects) = self.decide(uid, now);
-        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+        if let (
+            Some(Decision {
+                action: Some(_), ..
+            }),
+            Some(entry),
+        ) = (decision, self.entries.get(uid))
+        {
             self.ready.push(&entry.pod.namespace, uid);
         }
         effects
@@ -270,7 +304,12 @@ impl Index {
     /// The push of a derived exit image has come back: the pods that want one are looked at.
     pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
         self.rules.exit_images.derived_came(paths, pushed, now);
-        let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
+        let waiting: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.wants)
+            .map(|(uid, _)| uid.clone())
+            .collect();
         waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
     }
 

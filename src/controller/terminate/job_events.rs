@@ -17,7 +17,10 @@ pub(crate) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
                 headroom.job_bears_failure(&read.uid, job.bears_failure());
             }
             None => {
-                tracing::warn!(job = job.meta().name, "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait");
+                tracing::warn!(
+                    job = job.meta().name,
+                    "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait"
+                );
                 headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());
             }
         },

@@ -1,7 +1,8 @@
 //! Finds out what a node does with each way to end a sidecar, on throw-away pods.
 //!
-//! Each way is tried on a pod of its own, by the controller's own index and writer, so that nothing can be concluded here that the
-//! controller would not conclude. Only the pods of the probe are written, and they are deleted whatever happens.
+//! Each way is tried on a pod of its own, by the controller's own index and writer, so that nothing
+//! can be concluded here that the controller would not conclude. Only the pods of the probe are
+//! written, and they are deleted whatever happens.
 
 mod pods;
 mod shown;
@@ -119,7 +120,8 @@ pub struct Probe {
     pub namespace: String,
     /// How long a pod may take to start, and a way to show that it works.
     pub timeout: Duration,
-    /// Part of the names of the pods and the value of their label: a DNS label of at most 40 characters that no other probe has.
+    /// Part of the names of the pods and the value of their label: a DNS label of at most 40
+    /// characters that no other probe has.
     pub id: String,
 }
 
@@ -182,7 +184,11 @@ impl fmt::Display for Answer {
 
 impl Probe {
     /// Tries the ways one after another; `tell` hears what is being done.
-    pub async fn run(&self, mut interrupt: Interrupt, tell: &(dyn Fn(String) + Send + Sync)) -> Probed {
+    pub async fn run(
+        &self,
+        mut interrupt: Interrupt,
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Probed {
         let mut probed = Probed::default();
         for way in Way::ALL {
             if let Some(pointless) = pointless(way, &probed.tried) {
@@ -193,7 +199,10 @@ impl Probe {
                 probed.stopped = Some(Stopped::Interrupted);
                 break;
             }
-            match self.try_way(way, &mut interrupt, tell, &mut probed.left).await {
+            match self
+                .try_way(way, &mut interrupt, tell, &mut probed.left)
+                .await
+            {
                 Ok(tried) => {
                     tell(format!("{way}: {}", tried.answer));
                     probed.tried.push(tried);
@@ -210,11 +219,20 @@ impl Probe {
     /// What `swaplet run` would take the node for after these pods.
     #[must_use]
     pub fn class(&self, probed: &Probed) -> NodeClass {
-        let node = NodeId { name: &self.node.name, uid: &self.node.uid };
+        let node = NodeId {
+            name: &self.node.name,
+            uid: &self.node.uid,
+        };
         let mut verdicts = NodeVerdicts::default();
         for tried in &probed.tried {
             if let Some(proved) = tried.proved {
-                verdicts.learn(node, &self.recognised, proved, &self.pod_name(tried.way), Duration::ZERO);
+                verdicts.learn(
+                    node,
+                    &self.recognised,
+                    proved,
+                    &self.pod_name(tried.way),
+                    Duration::ZERO,
+                );
             }
         }
         verdicts.class(node, &self.recognised, Duration::ZERO)
@@ -230,18 +248,36 @@ impl Probe {
         let name = self.pod_name(way);
         tell(format!("{way}: starting pod {}/{name}", self.namespace));
         let result = match self.create(way).await {
-            Created::Yes => Trial { probe: self, way, interrupt, tell }.run().await,
+            Created::Yes => {
+                Trial {
+                    probe: self,
+                    way,
+                    interrupt,
+                    tell,
+                }
+                .run()
+                .await
+            }
             Created::Maybe(error) => {
                 // It is deleted now; what a busy API server does about it later, nobody waits for.
-                Err(Stopped::Refused(format!("{error}; if it comes into being later all the same, it has the label {LABEL}={}", self.id)))
+                Err(Stopped::Refused(format!(
+                    "{error}; if it comes into being later all the same, it has the label {LABEL}={}",
+                    self.id
+                )))
             }
             Created::No(error) => return Err(Stopped::Refused(error)),
         };
         if matches!(result, Err(Stopped::Interrupted)) {
-            tell(format!("interrupted: deleting pod {}/{name}", self.namespace));
+            tell(format!(
+                "interrupted: deleting pod {}/{name}",
+                self.namespace
+            ));
         }
         if let Err(error) = self.delete(&name).await {
-            left.push(format!("pod {}/{name} is still there: {error}", self.namespace));
+            left.push(format!(
+                "pod {}/{name} is still there: {error}",
+                self.namespace
+            ));
         }
         result
     }
@@ -251,10 +287,15 @@ impl Probe {
             Ok(pod) => pod,
             Err(error) => return Created::No(error.to_string()),
         };
-        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let parameters = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
         match timeout(ANSWER, self.pods().create(&parameters, &pod)).await {
             Ok(Ok(_)) => Created::Yes,
-            Ok(Err(kube::Error::Api(status))) if status.code < 500 => Created::No(status.message.clone()),
+            Ok(Err(kube::Error::Api(status))) if status.code < 500 => {
+                Created::No(status.message.clone())
+            }
             Ok(Err(error)) => Created::Maybe(words(&error)),
             Err(_) => Created::Maybe(format!("no answer in {} s", ANSWER.as_secs())),
         }
@@ -262,12 +303,17 @@ impl Probe {
 
     /// Until the API server says that it is not there.
     async fn delete(&self, name: &str) -> Result<(), String> {
-        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let now = DeleteParams {
+            grace_period_seconds: Some(0),
+            ..DeleteParams::default()
+        };
         let mut last = String::new();
         for _ in 0..DELETES {
             match timeout(ANSWER, self.pods().delete(name, &now)).await {
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Ok(()),
-                Ok(Err(kube::Error::Api(status))) if status.code == 403 => return Err(status.message.clone()),
+                Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                    return Err(status.message.clone());
+                }
                 Ok(Ok(_)) => "a finalizer keeps it".clone_into(&mut last),
                 Ok(Err(error)) => last = words(&error),
                 Err(_) => last = format!("no answer in {} s", ANSWER.as_secs()),
@@ -292,7 +338,9 @@ enum Created {
 
 /// A node that ignores an image ignores it under every policy, and to see that takes a minute.
 fn pointless(way: Way, tried: &[Tried]) -> Option<Tried> {
-    let ignored = tried.iter().any(|tried| tried.proved == Some(Proved::Inert));
+    let ignored = tried
+        .iter()
+        .any(|tried| tried.proved == Some(Proved::Inert));
     (way == Way::SwapNever && ignored).then(|| Tried {
         way,
         answer: Answer::NotTried,

@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use crate::cluster::verdict_store::AllKept;
 use crate::frame::writer::report::Notice;
 
-/// The pods that a controller may write. It watches all others too, because their restarts count, and leaves them alone.
+/// The pods that a controller may write. It watches all others too, because their restarts count,
+/// and leaves them alone.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Their uids.
@@ -24,7 +25,11 @@ impl Selection {
     /// No pod: for a controller that ends no sidecars.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { pods: BTreeSet::new(), kept: AllKept::new(), progress: mpsc::unbounded_channel().0 }
+        Self {
+            pods: BTreeSet::new(),
+            kept: AllKept::new(),
+            progress: mpsc::unbounded_channel().0,
+        }
     }
 }
 
@@ -59,7 +64,10 @@ pub(crate) struct Selected {
 
 impl Selected {
     pub(crate) fn only(pods: &BTreeSet<Box<str>>) -> Self {
-        Self { left: Some(pods.iter().map(|uid| (uid.clone(), None)).collect()), news: Vec::new() }
+        Self {
+            left: Some(pods.iter().map(|uid| (uid.clone(), None)).collect()),
+            news: Vec::new(),
+        }
     }
 
     pub(crate) fn may_be_written(&self, uid: &str) -> bool {
@@ -70,19 +78,35 @@ impl Selected {
         if let Some(last) = self.left.as_mut().and_then(|left| left.get_mut(uid))
             && last.replace(reason) != Some(reason)
         {
-            self.news.push(Progress::Decided { uid: uid.into(), reason });
+            self.news.push(Progress::Decided {
+                uid: uid.into(),
+                reason,
+            });
         }
     }
 
     pub(crate) fn over(&mut self, uid: &str, phase: Phase) {
-        if self.left.as_mut().is_some_and(|left| left.remove(uid).is_some()) {
-            self.news.push(Progress::Over { uid: uid.into(), phase });
+        if self
+            .left
+            .as_mut()
+            .is_some_and(|left| left.remove(uid).is_some())
+        {
+            self.news.push(Progress::Over {
+                uid: uid.into(),
+                phase,
+            });
         }
     }
 
     /// A list of all pods is complete: those that are not there are gone.
     pub(crate) fn listed(&mut self, is_there: impl Fn(&str) -> bool) {
-        let gone: Vec<_> = self.left.iter().flat_map(HashMap::keys).filter(|uid| !is_there(uid)).cloned().collect();
+        let gone: Vec<_> = self
+            .left
+            .iter()
+            .flat_map(HashMap::keys)
+            .filter(|uid| !is_there(uid))
+            .cloned()
+            .collect();
         gone.iter().for_each(|uid| self.over(uid, Phase::Unknown));
     }
 

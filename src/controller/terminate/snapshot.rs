@@ -1,5 +1,5 @@
-//! The cluster as it is now, read once: what a controller would know that has watched it since the main containers ended. Nothing is
-//! written, and what must not be read is said.
+//! The cluster as it is now, read once: what a controller would know that has watched it since the
+//! main containers ended. Nothing is written, and what must not be read is said.
 
 mod said;
 
@@ -67,18 +67,34 @@ impl Snapshot {
     /// The pods cannot be listed; whatever else cannot be read is said by [`Snapshot::remarks`].
     pub async fn take(client: &Client, rules: Rules, scope: &Scope) -> kube::Result<Self> {
         let pods = pods(client, scope).await?;
-        let mut snapshot = Self::around(client, rules, scope, &Narrow { jobs_matter: true, ..Narrow::default() }).await;
+        let mut snapshot = Self::around(
+            client,
+            rules,
+            scope,
+            &Narrow {
+                jobs_matter: true,
+                ..Narrow::default()
+            },
+        )
+        .await;
         snapshot.fill(pods);
         Ok(snapshot)
     }
 
-    /// Reads everything that the decision about one pod depends on; the other pods of its namespace among it, because their restarts
-    /// count together.
+    /// Reads everything that the decision about one pod depends on; the other pods of its namespace
+    /// among it, because their restarts count together.
     pub async fn of_pod(client: &Client, rules: Rules, scope: &Scope, pod: &Pod) -> Self {
-        let scope = Scope { namespace: Some(pod.namespace.to_string()), ..scope.clone() };
+        let scope = Scope {
+            namespace: Some(pod.namespace.to_string()),
+            ..scope.clone()
+        };
         let mut snapshot = Self::around(client, rules, &scope, &Narrow::to(pod)).await;
         let mut pods = pods(client, &scope).await.unwrap_or_else(|error| {
-            snapshot.miss("the other pods of the namespace", &error, "restarts of other pods of its Job are not counted");
+            snapshot.miss(
+                "the other pods of the namespace",
+                &error,
+                "restarts of other pods of its Job are not counted",
+            );
             Vec::new()
         });
         // As it was read by its name: somebody asks about that one.
@@ -105,7 +121,8 @@ impl Snapshot {
         self.index.pods()
     }
 
-    /// What swaplet has said about the pod and its Job, in the order of time; `None` where Events cannot be read.
+    /// What swaplet has said about the pod and its Job, in the order of time; `None` where Events
+    /// cannot be read.
     #[must_use]
     pub fn said(&self, pod: &Pod) -> Option<Vec<&Said>> {
         Some(self.said.as_ref()?.about(pod))
@@ -124,8 +141,15 @@ impl Snapshot {
     }
 
     async fn around(client: &Client, rules: Rules, scope: &Scope, narrow: &Narrow) -> Self {
-        let openkruise = OpenKruiseScope::of(scope.namespace.iter().cloned().collect(), &rules, false);
-        let mut snapshot = Self { index: Index::new(rules), said: None, kept: AllKept::new(), today: time_of_day(), remarks: Vec::new() };
+        let openkruise =
+            OpenKruiseScope::of(scope.namespace.iter().cloned().collect(), &rules, false);
+        let mut snapshot = Self {
+            index: Index::new(rules),
+            said: None,
+            kept: AllKept::new(),
+            today: time_of_day(),
+            remarks: Vec::new(),
+        };
         snapshot.read_nodes(client, narrow).await;
         snapshot.read_verdicts(client, scope).await;
         snapshot.read_openkruise(client, openkruise).await;
@@ -135,16 +159,24 @@ impl Snapshot {
     }
 
     fn miss(&mut self, what: &str, error: &kube::Error, so: &str) {
-        self.remarks.push(format!("{what} cannot be read ({}): {so}", words(error)));
+        self.remarks
+            .push(format!("{what} cannot be read ({}): {so}", words(error)));
     }
 
     async fn read_nodes(&mut self, client: &Client, narrow: &Narrow) {
-        match list(&Api::<NodeWire>::all(client.clone()), &by_name(narrow.node.as_deref()), NodeWire::read).await {
+        match list(
+            &Api::<NodeWire>::all(client.clone()),
+            &by_name(narrow.node.as_deref()),
+            NodeWire::read,
+        )
+        .await
+        {
             Ok(nodes) => {
                 self.index.nodes.list_starts();
                 for node in nodes {
                     let problem = self.index.nodes.listed(&node).problem;
-                    self.remarks.extend(problem.map(|problem| format!("node {}: {problem}", node.name)));
+                    self.remarks
+                        .extend(problem.map(|problem| format!("node {}: {problem}", node.name)));
                 }
                 self.index.nodes.list_ends();
             }
@@ -179,7 +211,9 @@ impl Snapshot {
             while let Some(news) = news.recv().await {
                 let is_all = news == News::Seen;
                 if let News::Trouble(trouble) | News::Lacks(_, trouble) = &news {
-                    self.remarks.push(format!("OpenKruise cannot be read ({trouble}): it counts as far as it can be seen"));
+                    self.remarks.push(format!(
+                        "OpenKruise cannot be read ({trouble}): it counts as far as it can be seen"
+                    ));
                 }
                 self.index.hear(news, NOW);
                 if is_all {
@@ -198,7 +232,10 @@ impl Snapshot {
         }
         let api: Api<JobWire> = api(client, scope);
         let events = match list(&api, &by_name(narrow.job.as_deref()), Some).await {
-            Ok(jobs) => std::iter::once(Event::ListStart).chain(jobs.into_iter().map(Event::Listed)).chain([Event::ListEnd]).collect(),
+            Ok(jobs) => std::iter::once(Event::ListStart)
+                .chain(jobs.into_iter().map(Event::Listed))
+                .chain([Event::ListEnd])
+                .collect(),
             Err(error) => {
                 self.miss(
                     "Jobs",
@@ -209,7 +246,8 @@ impl Snapshot {
             }
         };
         for event in events {
-            self.index.jobs(|headroom| take_notice(headroom, event), NOW);
+            self.index
+                .jobs(|headroom| take_notice(headroom, event), NOW);
         }
     }
 
@@ -220,9 +258,13 @@ impl Snapshot {
         }
     }
 
-    /// The pods, each as if it had been seen since it looks as it does, and all of them looked at now.
+    /// The pods, each as if it had been seen since it looks as it does, and all of them looked at
+    /// now.
     fn fill(&mut self, pods: Vec<Pod>) {
-        let mut pods: Vec<_> = pods.into_iter().map(|pod| (self.seen_since(&pod), pod)).collect();
+        let mut pods: Vec<_> = pods
+            .into_iter()
+            .map(|pod| (self.seen_since(&pod), pod))
+            .collect();
         pods.sort_by_key(|(since, _)| *since);
         self.index.list_starts();
         for (since, pod) in pods {
@@ -234,11 +276,16 @@ impl Snapshot {
         self.index.wake(NOW);
     }
 
-    /// When a controller that has watched all the time has seen the last step of the work on the pod: the end of its main containers, or what
-    /// was written to it. Nobody knows when that was where no Event says it, and then it was just now.
+    /// When a controller that has watched all the time has seen the last step of the work on the
+    /// pod: the end of its main containers, or what was written to it. Nobody knows when that was
+    /// where no Event says it, and then it was just now.
     fn seen_since(&self, pod: &Pod) -> Duration {
         let wrote = self.said.as_ref().and_then(|said| said.wrote(pod));
-        let last = if self.index.is_begun(pod) { wrote } else { roles::mains_ended_at(pod).max(wrote) };
+        let last = if self.index.is_begun(pod) {
+            wrote
+        } else {
+            roles::mains_ended_at(pod).max(wrote)
+        };
         let age = last.map_or(0, |last| last.duration_until(self.today).as_secs());
         NOW.saturating_sub(Duration::from_secs(u64::try_from(age).unwrap_or_default()))
     }
@@ -248,12 +295,17 @@ impl Narrow {
     fn to(pod: &Pod) -> Self {
         let job = pod.job.as_ref().map(|job| job.name.to_string());
         let jobs_matter = job.is_some() && pod.restart_policy == RestartPolicy::OnFailure;
-        Self { node: Some(pod.node.to_string()), job, jobs_matter }
+        Self {
+            node: Some(pod.node.to_string()),
+            job,
+            jobs_matter,
+        }
     }
 }
 
 fn by_name(name: Option<&str>) -> String {
-    name.map(|name| format!("metadata.name={name}")).unwrap_or_default()
+    name.map(|name| format!("metadata.name={name}"))
+        .unwrap_or_default()
 }
 
 async fn pods(client: &Client, scope: &Scope) -> kube::Result<Vec<Pod>> {

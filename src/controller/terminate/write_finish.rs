@@ -1,7 +1,8 @@
 //! How the writer writes the phase of a pod.
 //!
-//! Phase, condition and nudge are one patch of `pods/status`, which lets annotations change: a kubelet sees them in one event, so there
-//! is no time between phase and nudge in which it could take the phase back, and none in which the process could die.
+//! Phase, condition and nudge are one patch of `pods/status`, which lets annotations change: a
+//! kubelet sees them in one event, so there is no time between phase and nudge in which it could
+//! take the phase back, and none in which the process could die.
 
 use kube::Resource as _;
 use kube::api::Patch;
@@ -14,7 +15,8 @@ use swaplet_core::report::decision::Finish;
 use crate::frame::clock::time_of_day;
 use crate::frame::writer::{Outcome, Target, Writer, params};
 
-/// The annotation by whose change a kubelet notices the phase; its value is the time of the write, so that each write changes it.
+/// The annotation by whose change a kubelet notices the phase; its value is the time of the write,
+/// so that each write changes it.
 pub const NUDGE: &str = "swaplet.io/finished";
 
 impl Writer {
@@ -22,13 +24,19 @@ impl Writer {
     pub(crate) async fn finish(&self, target: &Target, finish: &Finish) -> kube::Result<Outcome> {
         let patch = Patch::Strategic(finish_patch(&target.uid, finish, time_of_day()));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
-        let request = pods.patch_subresource("status", &target.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
-        Ok(self.send(request).await?.map_or_else(|refused| refused, |_| Outcome::Applied(Vec::new())))
+        let request = pods
+            .patch_subresource("status", &target.name, &params(), &patch)
+            .map_err(kube::Error::BuildRequest)?;
+        Ok(self
+            .send(request)
+            .await?
+            .map_or_else(|refused| refused, |_| Outcome::Applied(Vec::new())))
     }
 }
 
-/// uid and resourceVersion, where it is there, are preconditions (409). The condition is OpenKruise's in every word (`markJobPodTerminated`); a strategic patch
-/// leaves the other conditions alone, and makes the list where there is none.
+/// uid and resourceVersion, where it is there, are preconditions (409). The condition is
+/// OpenKruise's in every word (`markJobPodTerminated`); a strategic patch leaves the other
+/// conditions alone, and makes the list where there is none.
 #[must_use]
 pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
     let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -40,7 +48,8 @@ pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
         metadata["resourceVersion"] = json!(version);
     }
     if finish.nudge {
-        metadata["annotations"] = json!({NUDGE: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()});
+        metadata["annotations"] =
+            json!({NUDGE: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()});
     }
     json!({"metadata": metadata, "status": {"phase": finish.phase.as_str(), "conditions": [condition]}})
 }
@@ -52,8 +61,16 @@ mod tests {
     use super::*;
 
     fn patch(nudge: bool) -> Value {
-        let finish = Finish { phase: Phase::Succeeded, version: Some("17".into()), nudge };
-        finish_patch("uid-1", &finish, "2026-01-02T03:04:05.678901Z".parse().unwrap())
+        let finish = Finish {
+            phase: Phase::Succeeded,
+            version: Some("17".into()),
+            nudge,
+        };
+        finish_patch(
+            "uid-1",
+            &finish,
+            "2026-01-02T03:04:05.678901Z".parse().unwrap(),
+        )
     }
 
     #[test]
@@ -68,6 +85,9 @@ mod tests {
 
     #[test]
     fn the_nudge_is_one_annotation_that_differs_with_each_write() {
-        assert_eq!(patch(true)["metadata"]["annotations"], json!({"swaplet.io/finished": "2026-01-02T03:04:05.678901Z"}));
+        assert_eq!(
+            patch(true)["metadata"]["annotations"],
+            json!({"swaplet.io/finished": "2026-01-02T03:04:05.678901Z"})
+        );
     }
 }

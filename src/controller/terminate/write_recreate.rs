@@ -1,5 +1,6 @@
-//! The write of the method `recreate`: a `ContainerRecreateRequest` as OpenKruise's own SidecarTerminator makes it
-//! (`executeKillContainerAction`), so that it does not matter which of the two has made it.
+//! The write of the method `recreate`: a `ContainerRecreateRequest` as OpenKruise's own
+//! SidecarTerminator makes it (`executeKillContainerAction`), so that it does not matter which of
+//! the two has made it.
 
 use http_body_util::BodyExt as _;
 use kube::Resource as _;
@@ -7,21 +8,38 @@ use kube::api::PostParams;
 use kube::client::Body;
 use kube::core::Request;
 use serde_json::{Value, json};
-use swaplet_core::objects::recreate_request::{GROUP, RecreateRequest, RecreateRequestWire, VERSION};
+use swaplet_core::objects::recreate_request::{
+    GROUP, RecreateRequest, RecreateRequestWire, VERSION,
+};
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Target, Writer, classify, refusal};
 
 impl Writer {
     /// Asks OpenKruise's daemon to end these containers of the pod.
     ///
-    /// A conflict is a request that is there already, by whomever. Everything else that is not created by trying again is a denial:
-    /// a webhook that refuses the containers, a missing right, or a kind that the API server does not know (any more).
-    pub(crate) async fn recreate(&self, target: &Target, containers: &[Box<str>]) -> kube::Result<Outcome> {
-        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let body = serde_json::to_vec(&request(target, containers)).map_err(kube::Error::SerdeError)?;
+    /// A conflict is a request that is there already, by whomever. Everything else that is not
+    /// created by trying again is a denial: a webhook that refuses the containers, a missing right,
+    /// or a kind that the API server does not know (any more).
+    pub(crate) async fn recreate(
+        &self,
+        target: &Target,
+        containers: &[Box<str>],
+    ) -> kube::Result<Outcome> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let body =
+            serde_json::to_vec(&request(target, containers)).map_err(kube::Error::SerdeError)?;
         let requests = Request::new(RecreateRequestWire::url_path(&(), Some(&target.namespace)));
-        let request = requests.create(&params, body).map_err(kube::Error::BuildRequest)?;
-        let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
+        let request = requests
+            .create(&params, body)
+            .map_err(kube::Error::BuildRequest)?;
+        let (head, body) = self
+            .client
+            .send(request.map(Body::from))
+            .await?
+            .into_parts();
         let body = body.collect().await?.to_bytes();
         if head.status.is_success() {
             return Ok(Outcome::Applied(Vec::new()));
@@ -37,7 +55,10 @@ impl Writer {
 /// The request for a pod. It goes when the pod goes, because the pod owns it.
 #[must_use]
 pub fn request(target: &Target, containers: &[Box<str>]) -> Value {
-    let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
+    let containers: Vec<_> = containers
+        .iter()
+        .map(|name| json!({"name": name}))
+        .collect();
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": RecreateRequestWire::kind(&()),

@@ -1,5 +1,5 @@
-//! Warming at an API server: nodes, warmer pods and the kubelet's Events in; writes out. What is to be done is decided in
-//! [`decide::warm`](swaplet_core::warm::warming).
+//! Warming at an API server: nodes, warmer pods and the kubelet's Events in; writes out. What is to
+//! be done is decided in [`decide::warm`](swaplet_core::warm::warming).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -108,11 +108,17 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
-/// Warms, until everything is final or `stop` completes; no warmer pod is left behind. The client must not retry by itself.
+/// Warms, until everything is final or `stop` completes; no warmer pod is left behind. The client
+/// must not retry by itself.
 ///
 /// # Errors
 /// [`WarmError`]; warmer pods are deleted all the same.
-pub async fn warm(client: Client, job: Job, mut tell: impl FnMut(News), stop: impl Future<Output = ()>) -> Result<Finished, WarmError> {
+pub async fn warm(
+    client: Client,
+    job: Job,
+    mut tell: impl FnMut(News),
+    stop: impl Future<Output = ()>,
+) -> Result<Finished, WarmError> {
     let mut run = Run::new(client, job);
     let ended = {
         tokio::pin!(stop);
@@ -124,7 +130,10 @@ pub async fn warm(client: Client, job: Job, mut tell: impl FnMut(News), stop: im
     if run.has_written {
         run.clean_up(&mut tell).await;
     }
-    ended.map(|interrupted| Finished { warming: run.warming, interrupted })
+    ended.map(|interrupted| Finished {
+        warming: run.warming,
+        interrupted,
+    })
 }
 
 struct Run {
@@ -162,11 +171,17 @@ impl Run {
     }
 
     async fn go(&mut self, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
-        let mut nodes = watch_selected(Api::<NodeWire>::all(self.client.clone()), ListParams::default().labels(&self.job.selector));
+        let mut nodes = watch_selected(
+            Api::<NodeWire>::all(self.client.clone()),
+            ListParams::default().labels(&self.job.selector),
+        );
         self.know_nodes(&mut nodes, tell).await?;
         let namespace = &self.job.warmers.namespace;
         let selector = ListParams::default().labels(&self.job.warmers.selector());
-        let mut pods = watch_selected(Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace), selector);
+        let mut pods = watch_selected(
+            Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace),
+            selector,
+        );
         let pulls = Api::<KubeEvent>::namespaced(self.client.clone(), namespace);
         let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
         while !self.warming.is_over() {
@@ -187,28 +202,51 @@ impl Run {
     }
 
     /// The nodes that are there when it begins are those that are warmed.
-    async fn know_nodes(&mut self, nodes: &mut Receiver<Event<NodeWire>>, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+    async fn know_nodes(
+        &mut self,
+        nodes: &mut Receiver<Event<NodeWire>>,
+        tell: &mut impl FnMut(News),
+    ) -> Result<(), WarmError> {
         let mut found = BTreeSet::new();
         loop {
             match nodes.recv().await {
                 Some(Event::ListStart) => found.clear(),
-                Some(Event::Listed(node)) => found.extend(node.read().and_then(|node| self.know_node(node))),
+                Some(Event::Listed(node)) => {
+                    found.extend(node.read().and_then(|node| self.know_node(node)))
+                }
                 Some(Event::ListEnd) => break,
                 Some(Event::Forbidden(why)) => return Err(WarmError::Forbidden("nodes", why)),
-                Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => tell(News::Trouble(trouble)),
+                Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => {
+                    tell(News::Trouble(trouble))
+                }
                 Some(Event::Applied(_) | Event::Deleted(_) | Event::Current(_)) => (),
                 None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
             }
         }
-        let missing: Vec<_> = self.job.names.iter().filter(|name| !found.contains(&***name)).map(String::as_str).collect();
+        let missing: Vec<_> = self
+            .job
+            .names
+            .iter()
+            .filter(|name| !found.contains(&***name))
+            .map(String::as_str)
+            .collect();
         if !missing.is_empty() {
-            return Err(WarmError::NoNodes(format!("there is no node {} among those selected", missing.join(", "))));
+            return Err(WarmError::NoNodes(format!(
+                "there is no node {} among those selected",
+                missing.join(", ")
+            )));
         }
         if found.is_empty() {
-            return Err(WarmError::NoNodes(format!("no node matches the selector {:?}", self.job.selector)));
+            return Err(WarmError::NoNodes(format!(
+                "no node matches the selector {:?}",
+                self.job.selector
+            )));
         }
         let skipped: Vec<_> = self.warming.skipped().clone().into_iter().collect();
-        tell(News::Nodes { warmable: found.len() - skipped.len(), skipped });
+        tell(News::Nodes {
+            warmable: found.len() - skipped.len(),
+            skipped,
+        });
         Ok(())
     }
 
@@ -216,17 +254,33 @@ impl Run {
         if !self.job.names.is_empty() && !self.job.names.contains(&*node.name) {
             return None;
         }
-        match shapes(&node, &Recognised::of(&node, &self.job.table), self.job.shape) {
+        match shapes(
+            &node,
+            &Recognised::of(&node, &self.job.table),
+            self.job.shape,
+        ) {
             Err(why) => self.warming.skip(&node.name, why),
-            Ok(shapes) => self.warming.add(&node.name, shapes, node.ready, self.clock.now()),
+            Ok(shapes) => self
+                .warming
+                .add(&node.name, shapes, node.ready, self.clock.now()),
         }
         Some(node.name)
     }
 
-    fn see_node(&mut self, event: Option<Event<NodeWire>>, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+    fn see_node(
+        &mut self,
+        event: Option<Event<NodeWire>>,
+        tell: &mut impl FnMut(News),
+    ) -> Result<(), WarmError> {
         let now = self.clock.now();
         match event.ok_or_else(|| WarmError::TaskDied("the watch of nodes".to_owned()))? {
-            Event::ListStart => self.unlisted_nodes = self.warming.progress().map(|(name, _)| name.into()).collect(),
+            Event::ListStart => {
+                self.unlisted_nodes = self
+                    .warming
+                    .progress()
+                    .map(|(name, _)| name.into())
+                    .collect()
+            }
             Event::Listed(node) | Event::Applied(node) => {
                 if let Some(node) = node.read() {
                     self.unlisted_nodes.remove(&node.name);
@@ -238,14 +292,22 @@ impl Run {
                     self.warming.node_is_gone(&node.name);
                 }
             }
-            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
-            Event::ListEnd => std::mem::take(&mut self.unlisted_nodes).iter().for_each(|name| self.warming.node_is_gone(name)),
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => {
+                tell(News::Trouble(trouble))
+            }
+            Event::ListEnd => std::mem::take(&mut self.unlisted_nodes)
+                .iter()
+                .for_each(|name| self.warming.node_is_gone(name)),
             Event::Current(_) => {}
         }
         Ok(())
     }
 
-    fn see_pod(&mut self, event: Option<Event<WarmerPodWire>>, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+    fn see_pod(
+        &mut self,
+        event: Option<Event<WarmerPodWire>>,
+        tell: &mut impl FnMut(News),
+    ) -> Result<(), WarmError> {
         let now = self.clock.now();
         match event.ok_or_else(|| WarmError::TaskDied("the watch of pods".to_owned()))? {
             Event::ListStart => self.unlisted = self.warming.pods(),
@@ -256,7 +318,9 @@ impl Run {
                 }
             }
             Event::ListEnd => {
-                std::mem::take(&mut self.unlisted).iter().for_each(|uid| self.warming.pod_is_gone(uid, now));
+                std::mem::take(&mut self.unlisted)
+                    .iter()
+                    .for_each(|uid| self.warming.pod_is_gone(uid, now));
                 self.pods_are_seen = true;
             }
             Event::Deleted(pod) => {
@@ -265,15 +329,21 @@ impl Run {
                 }
             }
             Event::Current(_) => {}
-            Event::Forbidden(why) if !self.pods_are_seen => return Err(WarmError::Forbidden("pods", why)),
-            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
+            Event::Forbidden(why) if !self.pods_are_seen => {
+                return Err(WarmError::Forbidden("pods", why));
+            }
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => {
+                tell(News::Trouble(trouble))
+            }
         }
         Ok(())
     }
 
     /// Without the right to watch Events there are no times and sizes, and the rest goes on.
     fn see_pull(&mut self, event: Option<Event<KubeEvent>>) {
-        let Some(Event::Listed(event) | Event::Applied(event)) = event else { return };
+        let Some(Event::Listed(event) | Event::Applied(event)) = event else {
+            return;
+        };
         let pulled = event.message.as_deref().and_then(Pulled::read);
         if let (Some(uid), Some(pulled)) = (event.involved_object.uid, pulled) {
             self.warming.hear(&uid, &pulled);
@@ -281,11 +351,20 @@ impl Run {
     }
 
     fn start_writes(&mut self, tell: &mut impl FnMut(News)) {
-        for (node, action) in self.warming.step(self.clock.now(), |_| Elsewhere::default()) {
+        for (node, action) in self
+            .warming
+            .step(self.clock.now(), |_| Elsewhere::default())
+        {
             self.has_written = true;
             match &action {
-                Action::Create { images, .. } => tell(News::Begun { node: node.clone(), images: images.clone() }),
-                Action::Swap { to, .. } => tell(News::Begun { node: node.clone(), images: vec![to.clone()] }),
+                Action::Create { images, .. } => tell(News::Begun {
+                    node: node.clone(),
+                    images: images.clone(),
+                }),
+                Action::Swap { to, .. } => tell(News::Begun {
+                    node: node.clone(),
+                    images: vec![to.clone()],
+                }),
                 Action::Delete { .. } => (),
             }
             let (writer, warmers) = (self.writer.clone(), self.job.warmers.clone());
@@ -296,9 +375,14 @@ impl Run {
         }
     }
 
-    fn finish(&mut self, done: Result<(Box<str>, Action, Answer), JoinError>) -> Result<(), WarmError> {
-        let (node, action, answer) = done.map_err(|error| WarmError::TaskDied(error.to_string()))?;
-        self.warming.written(&node, &action, answer, self.clock.now());
+    fn finish(
+        &mut self,
+        done: Result<(Box<str>, Action, Answer), JoinError>,
+    ) -> Result<(), WarmError> {
+        let (node, action, answer) =
+            done.map_err(|error| WarmError::TaskDied(error.to_string()))?;
+        self.warming
+            .written(&node, &action, answer, self.clock.now());
         Ok(())
     }
 
@@ -306,7 +390,10 @@ impl Run {
         for (node, why) in self.warming.fallbacks() {
             tell(News::OtherShape { node, why });
         }
-        self.warming.news().into_iter().for_each(|ended| tell(News::Ended(ended)));
+        self.warming
+            .news()
+            .into_iter()
+            .for_each(|ended| tell(News::Ended(ended)));
     }
 
     async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<KubeEvent>>) {
@@ -318,31 +405,47 @@ impl Run {
         .await;
     }
 
-    /// Deletes every pod of the run that is left, also one whose creation was sent and never answered.
+    /// Deletes every pod of the run that is left, also one whose creation was sent and never
+    /// answered.
     async fn clean_up(&mut self, tell: &mut impl FnMut(News)) {
         let cleaned = timeout(CLEAN_UP, async {
             while self.writes.join_next().await.is_some() {}
-            let pods: Api<WarmerPodWire> = Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
+            let pods: Api<WarmerPodWire> =
+                Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
             let ours = ListParams::default().labels(&self.job.warmers.selector());
             while let Err(error) = self.delete_all(&pods, &ours).await {
-                tell(News::Trouble(format!("warmer pods are not deleted yet: {error}")));
+                tell(News::Trouble(format!(
+                    "warmer pods are not deleted yet: {error}"
+                )));
                 sleep(LOOK).await;
             }
         });
         if cleaned.await.is_err() {
             let Warmers { namespace, .. } = &self.job.warmers;
             let selector = self.job.warmers.selector();
-            tell(News::Trouble(format!("delete what is left with: kubectl delete pods -n {namespace} -l {selector}")));
+            tell(News::Trouble(format!(
+                "delete what is left with: kubectl delete pods -n {namespace} -l {selector}"
+            )));
         }
     }
 
     async fn delete_all(&self, pods: &Api<WarmerPodWire>, ours: &ListParams) -> Result<(), String> {
-        for pod in list_with(pods, ours.clone(), WarmerPodWire::read).await.map_err(|error| words(&error))? {
+        for pod in list_with(pods, ours.clone(), WarmerPodWire::read)
+            .await
+            .map_err(|error| words(&error))?
+        {
             if pod.deleting {
                 continue;
             }
-            let delete = Action::Delete { name: pod.name, uid: pod.uid };
-            match self.writer.warm(&self.job.warmers, &pod.node, &delete).await {
+            let delete = Action::Delete {
+                name: pod.name,
+                uid: pod.uid,
+            };
+            match self
+                .writer
+                .warm(&self.job.warmers, &pod.node, &delete)
+                .await
+            {
                 Answer::Done | Answer::Gone | Answer::Pod(_) | Answer::Conflict => (),
                 Answer::Denied(why) => return Err(why),
                 Answer::Failed { .. } => return Err("no answer".to_owned()),

@@ -1,8 +1,11 @@
-//! All jobs that pull images, the nodes and the warmer pods: the state of the loop, without any I/O and without a clock.
+//! All jobs that pull images, the nodes and the warmer pods: the state of the loop, without any I/O
+//! and without a clock.
 //!
-//! Each job that is under way has a [`Warming`](swaplet_core::warm::warming::Warming) of its own, whose pods carry the uid of the job. A pod that
-//! belongs to none of them (its job is gone, is over, has been changed, or does not want the node any more) is deleted; so nothing has to
-//! be remembered of what was. On a node one job at a time has a pod, and what it proves counts for the others too.
+//! Each job that is under way has a [`Warming`](swaplet_core::warm::warming::Warming) of its own,
+//! whose pods carry the uid of the job. A pod that belongs to none of them (its job is gone, is
+//! over, has been changed, or does not want the node any more) is deleted; so nothing has to be
+//! remembered of what was. On a node one job at a time has a pod, and what it proves counts for the
+//! others too.
 
 mod caches;
 mod driver;
@@ -97,7 +100,11 @@ impl PullJobs {
             settings,
             namespaces,
             exit_images,
-            jobs: Jobs::new(kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect()),
+            jobs: Jobs::new(
+                kept.map(|job| (key_of(&job), Entry::without_object(job)))
+                    .into_iter()
+                    .collect(),
+            ),
             nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
             caches,
             turns: Turns::default(),
@@ -116,7 +123,11 @@ impl PullJobs {
     /// How many jobs are not completed.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.jobs.all.values().filter(|entry| entry.has_object() && !entry.is_completed()).count()
+        self.jobs
+            .all
+            .values()
+            .filter(|entry| entry.has_object() && !entry.is_completed())
+            .count()
     }
 
     /// The pods by which jobs select nodes.
@@ -127,10 +138,16 @@ impl PullJobs {
     /// The namespaces in which the pods of jobs that are under way pull.
     #[must_use]
     pub fn pod_namespaces(&self) -> BTreeSet<String> {
-        self.jobs.all.values().filter_map(Entry::pod_namespace).map(str::to_owned).collect()
+        self.jobs
+            .all
+            .values()
+            .filter_map(Entry::pod_namespace)
+            .map(str::to_owned)
+            .collect()
     }
 
-    /// How long kubelets have pulled, of each pull that was told of since this was asked the last time.
+    /// How long kubelets have pulled, of each pull that was told of since this was asked the last
+    /// time.
     pub fn pulls(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.pulls)
     }
@@ -140,28 +157,41 @@ impl PullJobs {
         std::mem::take(&mut self.notices)
     }
 
-    /// Takes notice of it; whether there may be something to do. Most of what is told of nodes are heartbeats.
+    /// Takes notice of it; whether there may be something to do. Most of what is told of nodes are
+    /// heartbeats.
     pub fn take(&mut self, happened: Happened, now: Now) -> bool {
         match happened {
             Happened::Job(kind, event) => self.see_job(kind, event),
             Happened::Node(event) => {
                 let changes = self.nodes.see(event, now.since_start);
                 if let Some(node) = changes.ready_again {
-                    self.jobs.each(now.since_start, |_, entry| entry.node_is_ready_again(&node, now.since_start));
+                    self.jobs.each(now.since_start, |_, entry| {
+                        entry.node_is_ready_again(&node, now.since_start)
+                    });
                 }
                 for node in changes.nodes {
-                    self.jobs.all.values_mut().for_each(|entry| entry.node_has_changed(&node));
+                    self.jobs
+                        .all
+                        .values_mut()
+                        .for_each(|entry| entry.node_has_changed(&node));
                 }
                 return changes.is_news;
             }
             Happened::Pod(event) => self.see_pod(event, now.since_start),
             Happened::Selected(query, event) => {
-                if let Some(entry) = self.jobs.all.values_mut().find(|entry| entry.query() == Some(&query)) {
+                if let Some(entry) = self
+                    .jobs
+                    .all
+                    .values_mut()
+                    .find(|entry| entry.query() == Some(&query))
+                {
                     entry.see_selected(event);
                 }
             }
             Happened::Pulled(uid, pulled) => {
-                let took = self.jobs.each(now.since_start, |_, entry| entry.hear(&uid, &pulled));
+                let took = self
+                    .jobs
+                    .each(now.since_start, |_, entry| entry.hear(&uid, &pulled));
                 self.pulls.extend(took.into_iter().flatten().next());
             }
             Happened::Derived(derived) => {
@@ -183,20 +213,31 @@ impl PullJobs {
     }
 
     fn see_caches(&mut self, news: CacheNews) {
-        let Some(caches) = &mut self.caches else { return };
+        let Some(caches) = &mut self.caches else {
+            return;
+        };
         caches.see(news);
         let may_be_served = caches.may_be_served();
         if self.nodes.uses_image_caches != may_be_served {
             self.nodes.uses_image_caches = may_be_served;
-            self.jobs.all.values_mut().for_each(Entry::nodes_have_changed);
+            self.jobs
+                .all
+                .values_mut()
+                .for_each(Entry::nodes_have_changed);
         }
     }
 
     fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
         match event {
             Event::ListStart => {
-                let listed = self.jobs.all.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());
-                let listed = listed.map(|(key, _)| key).chain(self.finalizers.keys().filter(|key| key.0 == kind));
+                let listed = self
+                    .jobs
+                    .all
+                    .iter()
+                    .filter(|(key, entry)| key.0 == kind && entry.has_object());
+                let listed = listed
+                    .map(|(key, _)| key)
+                    .chain(self.finalizers.keys().filter(|key| key.0 == kind));
                 self.lists.insert(kind, listed.cloned().collect());
             }
             Event::Listed(job) | Event::Applied(job) => {
@@ -234,7 +275,12 @@ impl PullJobs {
             self.jobs.all.remove(&key);
             return;
         }
-        match self.jobs.all.get_mut(&key).filter(|entry| entry.uid() == &*job.uid) {
+        match self
+            .jobs
+            .all
+            .get_mut(&key)
+            .filter(|entry| entry.uid() == &*job.uid)
+        {
             Some(entry) => entry.apply(job),
             None => drop(self.jobs.all.insert(key, Entry::new(job))),
         }
@@ -252,7 +298,9 @@ impl PullJobs {
             }
             Event::ListEnd => {
                 self.pods_seen = true;
-                std::mem::take(&mut self.pod_list).iter().for_each(|uid| self.pod_is_gone(uid, now));
+                std::mem::take(&mut self.pod_list)
+                    .iter()
+                    .for_each(|uid| self.pod_is_gone(uid, now));
             }
             Event::Deleted(pod) => {
                 if let Some(pod) = read("pod", || pod.read()) {
@@ -278,21 +326,36 @@ impl PullJobs {
         if !self.has_seen_all() {
             return Vec::new();
         }
-        let ask = |key: &Key, entry: &mut Entry| ((key.clone(), entry.uid().into()), entry.question(now.since_start));
-        self.jobs.each(now.since_start, ask).into_iter().filter(|(_, images)| !images.is_empty()).collect()
+        let ask = |key: &Key, entry: &mut Entry| {
+            (
+                (key.clone(), entry.uid().into()),
+                entry.question(now.since_start),
+            )
+        };
+        self.jobs
+            .each(now.since_start, ask)
+            .into_iter()
+            .filter(|(_, images)| !images.is_empty())
+            .collect()
     }
 
-    /// What is to be written now. Nothing, until all that there is has been listed once: else a pod would be taken for nobody's.
+    /// What is to be written now. Nothing, until all that there is has been listed once: else a pod
+    /// would be taken for nobody's.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
         if !self.has_seen_all() {
             return Vec::new();
         }
-        self.jobs.each(now.since_start, |_, entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
+        self.jobs.each(now.since_start, |_, entry| {
+            entry.prepare(&self.settings, &self.nodes, &self.pods, now)
+        });
         let mut writes = self.make_caches(now.since_start);
         writes.extend(self.finalizers.step(now.since_start));
         let leaving = self.leaving(now.since_start);
         self.jobs.each(now.since_start, |_, entry| {
-            entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default(), self.settings.longest_try)
+            entry.bound(
+                leaving.get(entry.uid()).copied().unwrap_or_default(),
+                self.settings.longest_try,
+            )
         });
         writes.extend(self.delete_orphans(now.since_start));
         let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
@@ -304,16 +367,26 @@ impl PullJobs {
             });
         }
         self.share(now.since_start);
-        writes.extend(self.jobs.each(now.since_start, |_, entry| entry.report(now)).into_iter().flatten());
+        writes.extend(
+            self.jobs
+                .each(now.since_start, |_, entry| entry.report(now))
+                .into_iter()
+                .flatten(),
+        );
         writes.extend(self.untaint(now.since_start));
         writes
     }
 
     /// Image caches that jobs want and that are not there.
     fn make_caches(&mut self, now: Duration) -> Vec<PullWrite> {
-        let Some(caches) = &mut self.caches else { return Vec::new() };
+        let Some(caches) = &mut self.caches else {
+            return Vec::new();
+        };
         let new = self.jobs.each(now, |_, entry| entry.cache(caches, now));
-        new.into_iter().flatten().map(|cache| PullWrite::CreateCache(Box::new(cache))).collect()
+        new.into_iter()
+            .flatten()
+            .map(|cache| PullWrite::CreateCache(Box::new(cache)))
+            .collect()
     }
 
     /// How often a decision has panicked since this was asked the last time.
@@ -324,7 +397,9 @@ impl PullJobs {
     /// What one job has proved counts for the others, where their pods would prove the same.
     fn share(&mut self, now: Duration) {
         let mut found = Vec::new();
-        for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| (key.clone(), (entry.fallbacks(), entry.news()))) {
+        for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| {
+            (key.clone(), (entry.fallbacks(), entry.news()))
+        }) {
             let (namespace, name) = (&key.1, &key.2);
             for (node, why) in fallbacks {
                 tracing::warn!(%namespace, job = %name, %node, %why, "the images of the job are pulled by pods of another shape on this node");
@@ -335,7 +410,12 @@ impl PullJobs {
                         tracing::info!(%namespace, job = %name, node = %ended.node, image = %ended.image, "the image is on the node");
                         found.push((key.clone(), ended));
                     }
-                    End::Failed(why) => match self.jobs.all.get_mut(&key).and_then(|entry| entry.notice(&ended, why)) {
+                    End::Failed(why) => match self
+                        .jobs
+                        .all
+                        .get_mut(&key)
+                        .and_then(|entry| entry.notice(&ended, why))
+                    {
                         Some(notice) => self.notices.push(notice),
                         None => {
                             tracing::warn!(%namespace, job = %name, node = %ended.node, image = %ended.image, %why, "the image is not on the node");
@@ -345,7 +425,9 @@ impl PullJobs {
             }
         }
         for (key, ended) in found {
-            let Some((prover, wishes)) = self.jobs.all.get(&key).and_then(Entry::prover) else { continue };
+            let Some((prover, wishes)) = self.jobs.all.get(&key).and_then(Entry::prover) else {
+                continue;
+            };
             self.jobs.each(now, |other, entry| {
                 if *other != key {
                     entry.found(&prover, &wishes, &ended);
@@ -357,19 +439,37 @@ impl PullJobs {
     fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {
         let since_start = now.since_start;
         match (write, answer) {
-            (PullWrite::Warm { key, warmers, node, action }, PullAnswer::Warm(answer)) => {
-                self.jobs.with(&key, since_start, |entry| entry.warmed(&warmers, &node, &action, answer, since_start));
+            (
+                PullWrite::Warm {
+                    key,
+                    warmers,
+                    node,
+                    action,
+                },
+                PullAnswer::Warm(answer),
+            ) => {
+                self.jobs.with(&key, since_start, |entry| {
+                    entry.warmed(&warmers, &node, &action, answer, since_start)
+                });
             }
             (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
-                self.jobs.with(&key_of(&job), since_start, |entry| entry.reported(&job, &report, result, since_start));
+                self.jobs.with(&key_of(&job), since_start, |entry| {
+                    entry.reported(&job, &report, result, since_start)
+                });
             }
             (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
-                self.jobs.with(&key_of(&job), since_start, |entry| entry.deletion_was_sent(since_start));
+                self.jobs.with(&key_of(&job), since_start, |entry| {
+                    entry.deletion_was_sent(since_start)
+                });
             }
             (PullWrite::Release(job), PullAnswer::Deleted(Ok(()))) => self.finalizers.written(&job),
-            (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => self.untainted(&untaint, &answer, since_start),
+            (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => {
+                self.untainted(&untaint, &answer, since_start)
+            }
             (PullWrite::CreateCache(cache), PullAnswer::Cache(outcome)) => {
-                self.caches.iter_mut().for_each(|caches| caches.was_written(&cache, &outcome, since_start));
+                self.caches
+                    .iter_mut()
+                    .for_each(|caches| caches.was_written(&cache, &outcome, since_start));
             }
             // The watch shows what becomes of a pod; each write has its own kind of answer.
             _ => {}
@@ -379,9 +479,20 @@ impl PullJobs {
     /// When to look again if nothing happens.
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
-        let of_taints = self.nodes.startup_taints.as_ref().and_then(|taints| taints.next_due(now.since_start));
-        let of_jobs = self.jobs.all.values().filter_map(|entry| entry.next_due(now));
-        of_jobs.chain(of_taints).chain(self.finalizers.next_due()).min()
+        let of_taints = self
+            .nodes
+            .startup_taints
+            .as_ref()
+            .and_then(|taints| taints.next_due(now.since_start));
+        let of_jobs = self
+            .jobs
+            .all
+            .values()
+            .filter_map(|entry| entry.next_due(now));
+        of_jobs
+            .chain(of_taints)
+            .chain(self.finalizers.next_due())
+            .min()
     }
 }
 

@@ -1,7 +1,9 @@
-//! Pre-download at an API server: workloads are watched, and those that ask for it are looked at, one after the other. What is to be done
-//! is decided in [`decide::predownload`](swaplet_core::warm::predownload).
+//! Pre-download at an API server: workloads are watched, and those that ask for it are looked at,
+//! one after the other. What is to be done is decided in
+//! [`decide::predownload`](swaplet_core::warm::predownload).
 //!
-//! Each look lists the pods and the jobs of the workload, so nothing is remembered that could be lost.
+//! Each look lists the pods and the jobs of the workload, so nothing is remembered that could be
+//! lost.
 
 mod clone_sets;
 
@@ -48,16 +50,24 @@ const SEE_PODS: &str = "images are not pre-downloaded, because pods cannot be li
 /// What the right to watch workloads is for.
 const fn see_workloads(kind: WorkloadKind) -> &'static str {
     match kind {
-        WorkloadKind::Deployment => "images of Deployments are not pre-downloaded, because they cannot be watched",
-        WorkloadKind::StatefulSet => "images of StatefulSets are not pre-downloaded, because they cannot be watched",
-        WorkloadKind::CloneSet => "images of CloneSets are not pre-downloaded, because they cannot be watched",
+        WorkloadKind::Deployment => {
+            "images of Deployments are not pre-downloaded, because they cannot be watched"
+        }
+        WorkloadKind::StatefulSet => {
+            "images of StatefulSets are not pre-downloaded, because they cannot be watched"
+        }
+        WorkloadKind::CloneSet => {
+            "images of CloneSets are not pre-downloaded, because they cannot be watched"
+        }
     }
 }
 
 /// What the right to do this is for.
 const fn right_of(action: &Action) -> &'static str {
     match action {
-        Action::Create { .. } => "images are not pre-downloaded, because ImagePullJobs cannot be made",
+        Action::Create { .. } => {
+            "images are not pre-downloaded, because ImagePullJobs cannot be made"
+        }
         Action::Delete(_) => "ImagePullJobs of pre-downloads cannot be deleted",
     }
 }
@@ -66,11 +76,24 @@ type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
 pub(crate) async fn run(discovery: Discovery, namespaces: Namespaces, tools: Tools) -> TaskDied {
-    let Tools { writer, reporter, metrics, health } = tools;
+    let Tools {
+        writer,
+        reporter,
+        metrics,
+        health,
+    } = tools;
     let client = discovery.client().clone();
     let clock = Clock::start();
-    let mut deployments = watch_all_noted(namespaces.apis::<Deployment>(&client), "", &metrics.watch_ages);
-    let mut stateful_sets = watch_all_noted(namespaces.apis::<StatefulSet>(&client), "", &metrics.watch_ages);
+    let mut deployments = watch_all_noted(
+        namespaces.apis::<Deployment>(&client),
+        "",
+        &metrics.watch_ages,
+    );
+    let mut stateful_sets = watch_all_noted(
+        namespaces.apis::<StatefulSet>(&client),
+        "",
+        &metrics.watch_ages,
+    );
     let mut clone_sets = clone_sets::observe(discovery, namespaces);
     let mut predownload = Predownload {
         clock,
@@ -128,17 +151,26 @@ impl Predownload {
         self.due.iter().map(|(key, at)| (*at, key)).min()
     }
 
-    fn see<K>(&mut self, kind: WorkloadKind, event: Event<K>, read: impl Fn(K) -> Option<Workload>) {
+    fn see<K>(
+        &mut self,
+        kind: WorkloadKind,
+        event: Event<K>,
+        read: impl Fn(K) -> Option<Workload>,
+    ) {
         self.health.note_watch(see_workloads(kind), "", &event);
         match event {
-            Event::ListStart => self.unlisted.extend(self.workloads.keys().filter(|key| key.0 == kind).cloned()),
+            Event::ListStart => self
+                .unlisted
+                .extend(self.workloads.keys().filter(|key| key.0 == kind).cloned()),
             Event::Listed(object) | Event::Applied(object) => {
                 if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
                     self.apply(workload);
                 }
             }
             Event::ListEnd => {
-                let (gone, others) = std::mem::take(&mut self.unlisted).into_iter().partition(|key| key.0 == kind);
+                let (gone, others) = std::mem::take(&mut self.unlisted)
+                    .into_iter()
+                    .partition(|key| key.0 == kind);
                 self.unlisted = others;
                 BTreeSet::into_iter(gone).for_each(|key| self.forget(&key));
             }
@@ -152,8 +184,8 @@ impl Predownload {
         }
     }
 
-    /// A workload is looked at when something of it changes that matters here, as long as it asks for something, and once when it does so no
-    /// more.
+    /// A workload is looked at when something of it changes that matters here, as long as it asks
+    /// for something, and once when it does so no more.
     fn apply(&mut self, workload: Workload) {
         let key = key_of(&workload);
         self.unlisted.remove(&key);
@@ -179,11 +211,17 @@ impl Predownload {
 
     /// Looks at the workload whose turn it is.
     async fn look(&mut self) {
-        let Some((_, key)) = self.next().filter(|(at, _)| *at <= Instant::now()) else { return };
+        let Some((_, key)) = self.next().filter(|(at, _)| *at <= Instant::now()) else {
+            return;
+        };
         let key = key.clone();
         self.due.remove(&key);
-        let Some(workload) = self.workloads.get(&key).cloned() else { return };
-        let done = isolated_task(&workload.name, self.work(&workload)).await.unwrap_or_else(|defect| Err(Trouble::Defect(defect)));
+        let Some(workload) = self.workloads.get(&key).cloned() else {
+            return;
+        };
+        let done = isolated_task(&workload.name, self.work(&workload))
+            .await
+            .unwrap_or_else(|defect| Err(Trouble::Defect(defect)));
         match done {
             Ok(true) => {
                 self.told.remove(&key);
@@ -203,7 +241,9 @@ impl Predownload {
         match trouble {
             Trouble::Lasting(why) => self.tell_failure(workload, why),
             Trouble::Stays(why) => self.tell_once(workload, Reason::WriteDenied, why),
-            Trouble::Forbidden(what, words) => self.health.note_denial(what, &workload.namespace, &words),
+            Trouble::Forbidden(what, words) => {
+                self.health.note_denial(what, &workload.namespace, &words)
+            }
             Trouble::Passing(error) => {
                 tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
             }
@@ -229,16 +269,23 @@ impl Predownload {
     }
 
     fn tell(&self, workload: &Workload, reason: Reason, note: String) {
-        self.reporter.tell(Notice { target: Target::of_workload(workload), report: Report { reason, note } });
+        self.reporter.tell(Notice {
+            target: Target::of_workload(workload),
+            report: Report { reason, note },
+        });
     }
 
-    /// Does what is to be done for a workload. Whether it is to be looked at again before it changes.
+    /// Does what is to be done for a workload. Whether it is to be looked at again before it
+    /// changes.
     async fn work(&self, workload: &Workload) -> Result<bool, Trouble> {
         let jobs = self.jobs(workload).await?;
-        let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else { return Ok(false) };
+        let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else {
+            return Ok(false);
+        };
         for action in &actions {
             let outcome = self.writer.predownload(workload, action).await;
-            self.health.note_write(right_of(action), &workload.namespace, &outcome);
+            self.health
+                .note_write(right_of(action), &workload.namespace, &outcome);
             match outcome {
                 Outcome::Applied(_) => self.tell_applied(workload, action),
                 Outcome::Conflict | Outcome::Gone => (),
@@ -252,7 +299,9 @@ impl Predownload {
     fn tell_applied(&self, workload: &Workload, action: &Action) {
         match action {
             Action::Create { name, image, .. } => {
-                let note = format!("{image} is pulled to the nodes of the old pods, by ImagePullJob {name}");
+                let note = format!(
+                    "{image} is pulled to the nodes of the old pods, by ImagePullJob {name}"
+                );
                 self.tell(workload, Reason::CreatedImagePullJob, note);
             }
             Action::Delete(job) => {
@@ -263,8 +312,17 @@ impl Predownload {
     }
 
     async fn jobs(&self, workload: &Workload) -> Result<Vec<JobSeen>, Trouble> {
-        let jobs: Api<BoundedObject> = Api::namespaced_with(self.client.clone(), &workload.namespace, &JobKind::ImagePullJob.resource());
-        let read = |job: BoundedObject| Some(JobSeen { name: job.metadata.name?.into(), uid: job.metadata.uid?.into() });
+        let jobs: Api<BoundedObject> = Api::namespaced_with(
+            self.client.clone(),
+            &workload.namespace,
+            &JobKind::ImagePullJob.resource(),
+        );
+        let read = |job: BoundedObject| {
+            Some(JobSeen {
+                name: job.metadata.name?.into(),
+                uid: job.metadata.uid?.into(),
+            })
+        };
         let ours = ListParams::default().labels(&format!("{PREDOWNLOAD}={}", workload.uid));
         let jobs = list_with(&jobs, ours, read).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => {
@@ -277,13 +335,15 @@ impl Predownload {
     }
 
     async fn pods(&self, workload: &Workload) -> Result<Vec<PodSeen>, Trouble> {
-        let selector =
-            Selector::try_from(workload.selector.clone()).map_err(|error| Trouble::Lasting(format!("spec.selector: {error}")))?;
+        let selector = Selector::try_from(workload.selector.clone())
+            .map_err(|error| Trouble::Lasting(format!("spec.selector: {error}")))?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &workload.namespace);
         let label = workload.kind.revision_label();
-        let pods = list_with(&pods, ListParams::default().labels_from(&selector), |pod| pod_seen(pod, label))
-            .await
-            .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
+        let pods = list_with(&pods, ListParams::default().labels_from(&selector), |pod| {
+            pod_seen(pod, label)
+        })
+        .await
+        .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
         self.health.has_in(SEE_PODS, &workload.namespace);
         Ok(pods)
     }
@@ -307,28 +367,54 @@ impl Trouble {
     fn denied(action: &Action, words: String) -> Self {
         match action {
             Action::Create { .. } => Self::Lasting(words),
-            Action::Delete(job) => Self::Stays(format!("ImagePullJob {} cannot be deleted: {words}", job.name)),
+            Action::Delete(job) => Self::Stays(format!(
+                "ImagePullJob {} cannot be deleted: {words}",
+                job.name
+            )),
         }
     }
 
     fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
         let words = words(error);
-        if is_missing_right(&words) { Self::Forbidden(right, words) } else { Self::Passing(format!("{what}: {words}")) }
+        if is_missing_right(&words) {
+            Self::Forbidden(right, words)
+        } else {
+            Self::Passing(format!("{what}: {words}"))
+        }
     }
 }
 
 fn key_of(workload: &Workload) -> Key {
-    (workload.kind, workload.namespace.clone(), workload.name.clone())
+    (
+        workload.kind,
+        workload.namespace.clone(),
+        workload.name.clone(),
+    )
 }
 
 /// A pod that is replaced or has ended is no reason to pull.
 fn pod_seen(pod: Pod, label: &str) -> Option<PodSeen> {
     let phase = pod.status.and_then(|status| status.phase);
-    if pod.metadata.deletion_timestamp.is_some() || matches!(phase.as_deref(), Some("Succeeded" | "Failed")) {
+    if pod.metadata.deletion_timestamp.is_some()
+        || matches!(phase.as_deref(), Some("Succeeded" | "Failed"))
+    {
         return None;
     }
-    let revision = pod.metadata.labels.and_then(|mut labels| labels.remove(label)).map(Into::into);
+    let revision = pod
+        .metadata
+        .labels
+        .and_then(|mut labels| labels.remove(label))
+        .map(Into::into);
     let spec = pod.spec?;
-    let containers = spec.init_containers.unwrap_or_default().into_iter().chain(spec.containers);
-    Some(PodSeen { images: containers.filter_map(|container| Some((container.name.into(), container.image?.into()))).collect(), revision })
+    let containers = spec
+        .init_containers
+        .unwrap_or_default()
+        .into_iter()
+        .chain(spec.containers);
+    Some(PodSeen {
+        images: containers
+            .filter_map(|container| Some((container.name.into(), container.image?.into())))
+            .collect(),
+        revision,
+    })
 }

@@ -1,7 +1,7 @@
 //! Asking registries which digest a tag stands for, in the background: the loop goes on meanwhile.
 //!
-//! Whoever makes a job names the registries, so each question is bounded, and this machine is asked only where the administrator has listed
-//! it.
+//! Whoever makes a job names the registries, so each question is bounded, and this machine is asked
+//! only where the administrator has listed it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,7 +19,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::frame::queue::FairQueue;
 
-/// Jobs whose images are asked for at once: more than jobs usually begin in one moment, for one registry that hangs must not hold up all.
+/// Jobs whose images are asked for at once: more than jobs usually begin in one moment, for one
+/// registry that hangs must not hold up all.
 const AT_ONCE: usize = 16;
 /// What the question for one image may take with all its tries.
 const EACH: Duration = Duration::from_secs(20);
@@ -38,17 +39,24 @@ impl fmt::Debug for Resolve {
 
 impl Resolve {
     /// By any means.
-    pub fn by<F: Future<Output = Resolved> + Send + 'static>(resolve: impl Fn(ImageReference) -> F + Send + Sync + 'static) -> Self {
+    pub fn by<F: Future<Output = Resolved> + Send + 'static>(
+        resolve: impl Fn(ImageReference) -> F + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(move |image| resolve(image).boxed()))
     }
 
     /// Asks for one, for a bounded time.
     pub async fn resolve(&self, image: ImageReference) -> Resolved {
         // One strange answer of a registry must not end the process: it is tried again like others.
-        match AssertUnwindSafe(timeout(EACH, (self.0)(image))).catch_unwind().await {
+        match AssertUnwindSafe(timeout(EACH, (self.0)(image)))
+            .catch_unwind()
+            .await
+        {
             Ok(Ok(resolved)) => resolved,
             Ok(Err(_)) => Err(trouble(format!("no answer within {} s", EACH.as_secs()))),
-            Err(_) => Err(trouble("it broke off, which is a defect of swaplet: please report it with the log")),
+            Err(_) => Err(trouble(
+                "it broke off, which is a defect of swaplet: please report it with the log",
+            )),
         }
     }
 }
@@ -56,7 +64,8 @@ impl Resolve {
 /// What was asked for somebody.
 pub(crate) type Answers = Vec<(Box<str>, Resolved)>;
 
-/// The questions that are under way, each for a `K`, and those that wait for their turn, namespace by namespace.
+/// The questions that are under way, each for a `K`, and those that wait for their turn, namespace
+/// by namespace.
 pub(crate) struct Resolver<K> {
     resolve: Resolve,
     waiting: HashMap<K, Vec<Box<str>>>,
@@ -66,10 +75,16 @@ pub(crate) struct Resolver<K> {
 
 impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
     pub(crate) fn new(resolve: Resolve) -> Self {
-        Self { resolve, waiting: HashMap::new(), line: FairQueue::default(), under_way: JoinSet::new() }
+        Self {
+            resolve,
+            waiting: HashMap::new(),
+            line: FairQueue::default(),
+            under_way: JoinSet::new(),
+        }
     }
 
-    /// Asks for these, for somebody of this namespace; the answers come back by [`next`](Self::next).
+    /// Asks for these, for somebody of this namespace; the answers come back by
+    /// [`next`](Self::next).
     pub(crate) fn start(&mut self, namespace: &str, whose: K, images: Vec<Box<str>>) {
         self.waiting.insert(whose.clone(), images);
         self.line.push(namespace, whose);
@@ -79,9 +94,12 @@ impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
     fn go_on(&mut self) {
         while self.under_way.len() < AT_ONCE {
             let Some(whose) = self.line.pop() else { return };
-            let Some(images) = self.waiting.remove(&whose) else { continue };
+            let Some(images) = self.waiting.remove(&whose) else {
+                continue;
+            };
             let resolve = self.resolve.clone();
-            self.under_way.spawn(async move { (whose, ask(&resolve, images).await) });
+            self.under_way
+                .spawn(async move { (whose, ask(&resolve, images).await) });
         }
     }
 
@@ -96,12 +114,18 @@ impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
 
 /// One after the other. A registry that does not answer is not asked for the next image, too.
 async fn ask(resolve: &Resolve, images: Vec<Box<str>>) -> Answers {
-    let (until, mut silent, mut answers) = (Instant::now() + TOGETHER, BTreeMap::<String, Unresolved>::new(), Answers::new());
+    let (until, mut silent, mut answers) = (
+        Instant::now() + TOGETHER,
+        BTreeMap::<String, Unresolved>::new(),
+        Answers::new(),
+    );
     for image in images {
         if Instant::now() >= until {
             break;
         }
-        let Ok(reference) = ImageReference::parse(&image) else { continue };
+        let Ok(reference) = ImageReference::parse(&image) else {
+            continue;
+        };
         let registry = reference.registry().to_owned();
         let resolved = match silent.get(&registry) {
             Some(trouble) => Err(trouble.clone()),
@@ -116,7 +140,11 @@ async fn ask(resolve: &Resolve, images: Vec<Box<str>>) -> Answers {
 }
 
 fn trouble(words: impl ToString) -> Unresolved {
-    Unresolved { words: words.to_string().into(), is_answer: false, retry_after: None }
+    Unresolved {
+        words: words.to_string().into(),
+        is_answer: false,
+        retry_after: None,
+    }
 }
 
 #[cfg(test)]
@@ -127,16 +155,33 @@ mod tests {
     async fn a_registry_that_does_not_answer_is_asked_once_and_the_others_all_the_same() {
         let resolve = Resolve::by(|image| async move {
             assert!(image.registry() != "breaks.example", "a defect");
-            if image.registry() == "hangs.example" { std::future::pending().await } else { Ok("sha256:1".into()) }
+            if image.registry() == "hangs.example" {
+                std::future::pending().await
+            } else {
+                Ok("sha256:1".into())
+            }
         });
         let mut resolver = Resolver::new(resolve);
         let began = Instant::now();
-        let images = ["hangs.example/a:1", "good.example/a:1", "hangs.example/b:1", "breaks.example/c:1"];
-        resolver.start("team", "job", images.iter().map(|image| Box::from(*image)).collect());
+        let images = [
+            "hangs.example/a:1",
+            "good.example/a:1",
+            "hangs.example/b:1",
+            "breaks.example/c:1",
+        ];
+        resolver.start(
+            "team",
+            "job",
+            images.iter().map(|image| Box::from(*image)).collect(),
+        );
         let (whose, answers) = resolver.next().await.unwrap();
         assert_eq!((whose, answers.len(), began.elapsed()), ("job", 4, EACH));
         let words = |index: usize| answers[index].1.as_ref().unwrap_err().words.clone();
-        assert!(words(0).contains("20 s") && words(2).contains("20 s") && words(3).contains("defect of swaplet"));
+        assert!(
+            words(0).contains("20 s")
+                && words(2).contains("20 s")
+                && words(3).contains("defect of swaplet")
+        );
         assert_eq!(answers[1].1.as_deref(), Ok("sha256:1"));
         assert!(resolver.next().await.is_none());
     }
@@ -148,23 +193,41 @@ mod tests {
             Ok("sha256:1".into())
         });
         let mut resolver = Resolver::new(resolve);
-        resolver.start("team", (), (0..9).map(|number| format!("r{number}.example/a").into()).collect());
+        resolver.start(
+            "team",
+            (),
+            (0..9)
+                .map(|number| format!("r{number}.example/a").into())
+                .collect(),
+        );
         assert_eq!(resolver.next().await.unwrap().1.len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a9_a_crowd_of_questions_to_silent_registries_keeps_another_namespace_waiting_for_one_of_them_only() {
+    async fn a9_a_crowd_of_questions_to_silent_registries_keeps_another_namespace_waiting_for_one_of_them_only()
+     {
         let resolve = Resolve::by(|image| async move {
-            if image.registry() == "good.example" { Ok("sha256:1".into()) } else { std::future::pending().await }
+            if image.registry() == "good.example" {
+                Ok("sha256:1".into())
+            } else {
+                std::future::pending().await
+            }
         });
         let mut resolver = Resolver::new(resolve);
         for number in 0..1000 {
-            resolver.start("greedy", number, vec![format!("silent{number}.example/a:1").into()]);
+            resolver.start(
+                "greedy",
+                number,
+                vec![format!("silent{number}.example/a:1").into()],
+            );
         }
         let began = Instant::now();
         resolver.start("modest", 1000, vec!["good.example/a:1".into()]);
         while resolver.next().await.unwrap().0 != 1000 {}
-        println!("a9: the modest one waits {:?} for its digest", began.elapsed());
+        println!(
+            "a9: the modest one waits {:?} for its digest",
+            began.elapsed()
+        );
         assert!(began.elapsed() <= EACH, "{:?}", began.elapsed());
     }
 }

@@ -1,4 +1,5 @@
-//! What there is to read about images on nodes, once and whole. What may not be read is said, and the rest counts.
+//! What there is to read about images on nodes, once and whole. What may not be read is said, and
+//! the rest counts.
 
 use std::collections::BTreeSet;
 
@@ -48,22 +49,55 @@ pub struct Answer {
 pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
     let mut remarks = Vec::new();
     let selected = ListParams::default().labels(&question.selector);
-    let mut nodes = list_with(&Api::all(client.clone()), selected, |node: NodeImagesWire| node.read()).await?;
+    let mut nodes = list_with(
+        &Api::all(client.clone()),
+        selected,
+        |node: NodeImagesWire| node.read(),
+    )
+    .await?;
     nodes.retain(|node| question.names.is_empty() || question.names.contains(&*node.node.name));
     nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
-    for name in question.names.iter().filter(|name| !nodes.iter().any(|node| *node.node.name == ***name)) {
+    for name in question
+        .names
+        .iter()
+        .filter(|name| !nodes.iter().any(|node| *node.node.name == ***name))
+    {
         remarks.push(format!("there is no node {name} among those selected"));
     }
-    let pods = list_with(&api(client, question), ListParams::default().labels(RUN), WarmerPodWire::read).await.unwrap_or_else(|error| {
-        remarks.push(format!("warmer pods are not told of, because pods cannot be listed: {}", words(&error)));
+    let pods = list_with(
+        &api(client, question),
+        ListParams::default().labels(RUN),
+        WarmerPodWire::read,
+    )
+    .await
+    .unwrap_or_else(|error| {
+        remarks.push(format!(
+            "warmer pods are not told of, because pods cannot be listed: {}",
+            words(&error)
+        ));
         Vec::new()
     });
-    let events = list_with(&api(client, question), ListParams::default().fields(PULLED), announced).await.unwrap_or_else(|error| {
-        remarks.push(format!("pulls are not told of, because Events cannot be listed: {}", words(&error)));
+    let events = list_with(
+        &api(client, question),
+        ListParams::default().fields(PULLED),
+        announced,
+    )
+    .await
+    .unwrap_or_else(|error| {
+        remarks.push(format!(
+            "pulls are not told of, because Events cannot be listed: {}",
+            words(&error)
+        ));
         Vec::new()
     });
-    let nodes: Vec<_> = nodes.into_iter().map(|node| listed(node, &question.table)).collect();
-    Ok(Answer { known: known(&question.images, &nodes, &pods, &events), remarks })
+    let nodes: Vec<_> = nodes
+        .into_iter()
+        .map(|node| listed(node, &question.table))
+        .collect();
+    Ok(Answer {
+        known: known(&question.images, &nodes, &pods, &events),
+        remarks,
+    })
 }
 
 fn api<K>(client: &Client, question: &Question) -> Api<K>
@@ -78,18 +112,30 @@ where
 
 fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
     let NodeImages { node, images } = node;
-    ListedNode { why_not: shapes(&node, &Recognised::of(&node, table), ShapeChoice::Auto).err(), name: node.name, images }
+    ListedNode {
+        why_not: shapes(&node, &Recognised::of(&node, table), ShapeChoice::Auto).err(),
+        name: node.name,
+        images,
+    }
 }
 
 /// Of a kubelet only: a virtual node that says the same keeps nothing.
 fn announced(event: Event) -> Option<Announced> {
-    let source = event.source.filter(|source| source.component.as_deref() == Some("kubelet"))?;
-    let last = event.last_timestamp.or(event.metadata.creation_timestamp).map(|time| time.0);
+    let source = event
+        .source
+        .filter(|source| source.component.as_deref() == Some("kubelet"))?;
+    let last = event
+        .last_timestamp
+        .or(event.metadata.creation_timestamp)
+        .map(|time| time.0);
     Some(Announced {
         node: source.host?.into(),
         pod: event.involved_object.name?.into(),
         uid: event.involved_object.uid?.into(),
-        at: event.series.and_then(|series| series.last_observed_time).map_or(last, |time| Some(time.0)),
+        at: event
+            .series
+            .and_then(|series| series.last_observed_time)
+            .map_or(last, |time| Some(time.0)),
         pulled: Pulled::read(event.message.as_deref()?)?,
     })
 }

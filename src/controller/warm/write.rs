@@ -30,8 +30,8 @@ pub struct Warmers {
     pub park_image: Box<str>,
     /// The namespace and the uid of the job that they are for, if they are for one.
     pub job: Option<(Box<str>, Box<str>)>,
-    /// The kind and the name of that job, where the pods are in its namespace: it owns them, so that no workload with a selector for their
-    /// labels takes them for its own.
+    /// The kind and the name of that job, where the pods are in its namespace: it owns them, so
+    /// that no workload with a selector for their labels takes them for its own.
     pub owner: Option<(JobKind, Box<str>)>,
     /// What they have to be like. Secrets are named, and never read.
     pub wishes: PodWishes,
@@ -44,12 +44,21 @@ impl Writer {
     pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
         let written = self.in_time("pods", async {
             match action {
-                Action::Create { shape, images, number } => self.create_warmer(warmers, &pod(warmers, node, *shape, images, *number)).await,
+                Action::Create {
+                    shape,
+                    images,
+                    number,
+                } => {
+                    self.create_warmer(warmers, &pod(warmers, node, *shape, images, *number))
+                        .await
+                }
                 Action::Swap { name, .. } => self.swap_warmer(warmers, name, action).await,
                 Action::Delete { name, uid } => self.delete_warmer(warmers.pods(), name, uid).await,
             }
         });
-        written.await.unwrap_or_else(|outcome| answer(node, outcome))
+        written
+            .await
+            .unwrap_or_else(|outcome| answer(node, outcome))
     }
 
     /// Deletes a pod that nobody needs any more.
@@ -57,24 +66,55 @@ impl Writer {
     /// # Errors
     /// [`Outcome`]
     pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), Outcome> {
-        self.in_time("pods", self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid)).await.map(drop)
+        self.in_time(
+            "pods",
+            self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid),
+        )
+        .await
+        .map(drop)
     }
 
-    async fn create_warmer(&self, warmers: &Warmers, pod: &Value) -> kube::Result<Result<Answer, Outcome>> {
-        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    async fn create_warmer(
+        &self,
+        warmers: &Warmers,
+        pod: &Value,
+    ) -> kube::Result<Result<Answer, Outcome>> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
         let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
         self.ask(warmers.pods().create(&params, body)).await
     }
 
-    async fn swap_warmer(&self, warmers: &Warmers, name: &str, swap: &Action) -> kube::Result<Result<Answer, Outcome>> {
+    async fn swap_warmer(
+        &self,
+        warmers: &Warmers,
+        name: &str,
+        swap: &Action,
+    ) -> kube::Result<Result<Answer, Outcome>> {
         let patch = Patch::Json::<()>(swap_patch(swap));
-        self.ask(warmers.pods().patch(name, &params(), &patch)).await
+        self.ask(warmers.pods().patch(name, &params(), &patch))
+            .await
     }
 
-    async fn delete_warmer(&self, pods: Request, name: &str, uid: &str) -> kube::Result<Result<Answer, Outcome>> {
-        let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
-        let params = DeleteParams { preconditions, ..DeleteParams::default() };
-        let request = pods.delete(name, &params).map_err(kube::Error::BuildRequest)?;
+    async fn delete_warmer(
+        &self,
+        pods: Request,
+        name: &str,
+        uid: &str,
+    ) -> kube::Result<Result<Answer, Outcome>> {
+        let preconditions = Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            ..Preconditions::default()
+        });
+        let params = DeleteParams {
+            preconditions,
+            ..DeleteParams::default()
+        };
+        let request = pods
+            .delete(name, &params)
+            .map_err(kube::Error::BuildRequest)?;
         // The pod in the answer may be gone for good by now, which only the watch tells.
         Ok(match self.send(request).await? {
             Ok(_) => Ok(Answer::Done),
@@ -84,13 +124,21 @@ impl Writer {
         })
     }
 
-    async fn ask(&self, request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> kube::Result<Result<Answer, Outcome>> {
-        let body = match self.send(request.map_err(kube::Error::BuildRequest)?).await? {
+    async fn ask(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> kube::Result<Result<Answer, Outcome>> {
+        let body = match self
+            .send(request.map_err(kube::Error::BuildRequest)?)
+            .await?
+        {
             Ok(body) => body,
             Err(refused) => return Ok(Err(refused)),
         };
         let pod: WarmerPodWire = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-        Ok(Ok(pod.read().map_or(Answer::Done, |pod| Answer::Pod(Box::new(pod)))))
+        Ok(Ok(pod
+            .read()
+            .map_or(Answer::Done, |pod| Answer::Pod(Box::new(pod)))))
     }
 }
 
@@ -124,20 +172,42 @@ fn pods_of(namespace: &str) -> Request {
     Request::new(WarmerPodWire::url_path(&(), Some(namespace)))
 }
 
-/// Image and annotations in one patch, for the pod, the container and the image that the decision was about.
+/// Image and annotations in one patch, for the pod, the container and the image that the decision
+/// was about.
 #[must_use]
 pub fn swap_patch(swap: &Action) -> JsonPatch {
-    let Action::Swap { uid, index, from, to, before, .. } = swap else { return JsonPatch::default() };
+    let Action::Swap {
+        uid,
+        index,
+        from,
+        to,
+        before,
+        ..
+    } = swap
+    else {
+        return JsonPatch::default();
+    };
     let index = index.to_string();
     let image = ["spec", "containers", &index, "image"];
     let annotation = |name: &str| PointerBuf::from_tokens(["metadata", "annotations", name]);
-    let (container, value) = (["spec", "containers", &index, "name"], |text: &str| Value::from(text));
+    let (container, value) = (["spec", "containers", &index, "name"], |text: &str| {
+        Value::from(text)
+    });
     JsonPatch(vec![
         test(&["metadata", "uid"], uid),
         test(&container, CONTAINER),
         test(&image, from),
-        PatchOperation::Replace(ReplaceOperation { path: PointerBuf::from_tokens(image), value: value(to) }),
-        PatchOperation::Add(AddOperation { path: annotation(IMAGE), value: value(to) }),
-        PatchOperation::Add(AddOperation { path: annotation(BEFORE), value: value(before) }),
+        PatchOperation::Replace(ReplaceOperation {
+            path: PointerBuf::from_tokens(image),
+            value: value(to),
+        }),
+        PatchOperation::Add(AddOperation {
+            path: annotation(IMAGE),
+            value: value(to),
+        }),
+        PatchOperation::Add(AddOperation {
+            path: annotation(BEFORE),
+            value: value(before),
+        }),
     ])
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How much of the rate can be used at once after a pause: one second's worth, so that a burst stays what the provider's own limit
-/// (counted per minute) does not notice.
+/// How much of the rate can be used at once after a pause: one second's worth, so that a burst
+/// stays what the provider's own limit (counted per minute) does not notice.
 const BURST: Duration = Duration::from_secs(1);
 
 /// So many updates per time, with a small burst.
@@ -70,7 +70,11 @@ mod tests {
         let mut bucket = Bucket::default();
         assert_eq!(greedy(&mut bucket, rate, 0, 1), 4 + 3);
         assert_eq!(greedy(&mut bucket, rate, 1, 60), 4 * 60);
-        assert_eq!(greedy(&mut bucket, rate, 100, 1), 4 + 3, "after a pause the burst is back, and no more than that");
+        assert_eq!(
+            greedy(&mut bucket, rate, 100, 1),
+            4 + 3,
+            "after a pause the burst is back, and no more than that"
+        );
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct DaemonPod {
     pub ready: bool,
 }
 
-/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
+/// be decoded.
 #[derive(Clone, Debug)]
 pub struct DaemonPodWire {
     metadata: ObjectMeta,
@@ -69,8 +70,17 @@ impl<'de> Deserialize<'de> for DaemonPodWire {
         let meta = top.metadata.value.0;
         let text = |field: Text| field.value.map(String::from);
         let deleting = meta.deletion_timestamp.value.is_some();
-        let metadata = ObjectMeta { name: text(meta.name), resource_version: text(meta.resource_version), ..ObjectMeta::default() };
-        Ok(Self { metadata, deleting, node: top.spec.value.0.node_name, conditions: top.status.value.0.conditions })
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self {
+            metadata,
+            deleting,
+            node: top.spec.value.0.node_name,
+            conditions: top.status.value.0.conditions,
+        })
     }
 }
 
@@ -78,7 +88,11 @@ impl DaemonPodWire {
     /// Reads the pod. `None` where it has no name.
     #[must_use]
     pub fn read(self) -> Option<DaemonPod> {
-        let ready = self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True"));
+        let ready = self
+            .conditions
+            .value
+            .iter()
+            .any(|condition| condition.value.0.is("Ready", "True"));
         Some(DaemonPod {
             name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
             node: self.node.value.unwrap_or_default(),
@@ -106,7 +120,14 @@ mod tests {
 
     #[test]
     fn only_a_ready_pod_that_stays_is_ready() {
-        assert_eq!(read(pod("True")), Some(DaemonPod { name: "d".into(), node: "n".into(), ready: true }));
+        assert_eq!(
+            read(pod("True")),
+            Some(DaemonPod {
+                name: "d".into(),
+                node: "n".into(),
+                ready: true
+            })
+        );
         assert!(!read(pod("False")).unwrap().ready);
         let mut leaving = pod("True");
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();

@@ -1,7 +1,9 @@
-//! Which exit image a sidecar gets: a tenant may ask for one, only the administrator's list grants it.
+//! Which exit image a sidecar gets: a tenant may ask for one, only the administrator's list grants
+//! it.
 //!
-//! An image of the default's repository with a digest counts as an exit image when it is seen, for webhooks add digests; it is not
-//! granted when a tenant asks for it, for a digest may name any image of that repository.
+//! An image of the default's repository with a digest counts as an exit image when it is seen, for
+//! webhooks add digests; it is not granted when a tenant asks for it, for a digest may name any
+//! image of that repository.
 
 pub mod derived;
 
@@ -33,7 +35,8 @@ pub struct Choice<'a> {
     pub image: &'a str,
     /// The image that the pod asked for and that is not on the list.
     pub refused: Option<&'a str>,
-    /// Whether it is the default, whose paths are known. For one of the list, the administrator vouches.
+    /// Whether it is the default, whose paths are known. For one of the list, the administrator
+    /// vouches.
     pub is_default: bool,
 }
 
@@ -47,18 +50,36 @@ pub enum NoChoice {
 }
 
 impl ExitImages {
-    /// `default` is written where a pod names no image of the list; `listed` are the images that pods may name.
+    /// `default` is written where a pod names no image of the list; `listed` are the images that
+    /// pods may name.
     #[must_use]
     pub fn new(default: Option<ImageReference>, listed: Vec<ImagePattern>) -> Self {
-        let written = default.iter().map(ImageReference::as_str).chain(listed.iter().map(ImagePattern::as_str));
-        let names = written.map(|image| Some(last_part(image)).filter(|name| !name.contains('*')).map(Box::from)).collect();
-        Self { default, listed, names, ..Self::default() }
+        let written = default
+            .iter()
+            .map(ImageReference::as_str)
+            .chain(listed.iter().map(ImagePattern::as_str));
+        let names = written
+            .map(|image| {
+                Some(last_part(image))
+                    .filter(|name| !name.contains('*'))
+                    .map(Box::from)
+            })
+            .collect();
+        Self {
+            default,
+            listed,
+            names,
+            ..Self::default()
+        }
     }
 
     /// The default has these paths, not the standard ones.
     #[must_use]
     pub fn with_default_paths(self, paths: PathSet) -> Self {
-        Self { default_paths: Some(paths), ..self }
+        Self {
+            default_paths: Some(paths),
+            ..self
+        }
     }
 
     /// Images for other paths are derived.
@@ -67,7 +88,10 @@ impl ExitImages {
         if let Some(names) = &mut self.names {
             names.push(last_part(derived.repository().as_str()).into());
         }
-        Self { derived: Some(derived), ..self }
+        Self {
+            derived: Some(derived),
+            ..self
+        }
     }
 
     /// The paths of the default, where they are not the standard ones.
@@ -79,7 +103,9 @@ impl ExitImages {
     /// The derived image with these paths, for a pod of a namespace; `None` where none are derived.
     #[must_use]
     pub fn derived(&self, namespace: &str, paths: &[String]) -> Option<Derived<'_>> {
-        self.derived.as_ref().map(|derived| derived.look(namespace, paths))
+        self.derived
+            .as_ref()
+            .map(|derived| derived.look(namespace, paths))
     }
 
     /// Whether images are derived.
@@ -97,27 +123,46 @@ impl ExitImages {
     /// [`DerivedImages::ask`]
     #[must_use]
     pub fn ask_derived(&mut self, namespace: &str, paths: &[String], now: Duration) -> bool {
-        self.derived.as_mut().is_some_and(|derived| derived.ask(namespace, paths, now))
+        self.derived
+            .as_mut()
+            .is_some_and(|derived| derived.ask(namespace, paths, now))
     }
 
     /// [`DerivedImages::came`]
-    pub fn derived_came(&mut self, paths: &[String], result: Result<Box<str>, Trouble>, now: Duration) {
+    pub fn derived_came(
+        &mut self,
+        paths: &[String],
+        result: Result<Box<str>, Trouble>,
+        now: Duration,
+    ) {
         if let Some(derived) = &mut self.derived {
             derived.came(paths, result, now);
         }
     }
 
-    /// Whether this is one of the installation's exit images, also where an admission webhook has put a digest to the default.
+    /// Whether this is one of the installation's exit images, also where an admission webhook has
+    /// put a digest to the default.
     #[must_use]
     pub fn contains(&self, image: &str) -> bool {
-        // Asked for every sidecar at every event: most images are told apart without reading them as references.
-        if self.names.as_ref().is_some_and(|names| !names.iter().any(|name| **name == *last_part(image))) {
+        // Asked for every sidecar at every event: most images are told apart without reading them
+        // as references.
+        if self
+            .names
+            .as_ref()
+            .is_some_and(|names| !names.iter().any(|name| **name == *last_part(image)))
+        {
             return false;
         }
         ImageReference::parse(image).is_ok_and(|reference| {
             self.grants(&reference)
-                || self.default.as_ref().is_some_and(|default| default.is_alias_of(&reference))
-                || self.derived.as_ref().is_some_and(|derived| derived.contains(&reference))
+                || self
+                    .default
+                    .as_ref()
+                    .is_some_and(|default| default.is_alias_of(&reference))
+                || self
+                    .derived
+                    .as_ref()
+                    .is_some_and(|derived| derived.contains(&reference))
         })
     }
 
@@ -129,29 +174,42 @@ impl ExitImages {
         let Some(asked) = mark.with_image.as_deref() else {
             return self.fall_back(None);
         };
-        let reference = ImageReference::parse(asked).map_err(|error| NoChoice::Invalid(error.to_string()))?;
+        let reference =
+            ImageReference::parse(asked).map_err(|error| NoChoice::Invalid(error.to_string()))?;
         if !self.grants(&reference) {
             return self.fall_back(Some(asked));
         }
-        Ok(Choice { image: asked, refused: None, is_default: self.is_default(&reference) })
+        Ok(Choice {
+            image: asked,
+            refused: None,
+            is_default: self.is_default(&reference),
+        })
     }
 
     fn fall_back<'a>(&'a self, refused: Option<&'a str>) -> Result<Choice<'a>, NoChoice> {
         let default = self.default.as_ref().ok_or(NoChoice::Missing)?;
-        Ok(Choice { image: default.as_str(), refused, is_default: true })
+        Ok(Choice {
+            image: default.as_str(),
+            refused,
+            is_default: true,
+        })
     }
 
     fn is_default(&self, reference: &ImageReference) -> bool {
-        self.default.as_ref().is_some_and(|default| default.normalized() == reference.normalized())
+        self.default
+            .as_ref()
+            .is_some_and(|default| default.normalized() == reference.normalized())
     }
 
-    /// Exact, unlike [`contains`](Self::contains): a digest that a tenant adds to a listed tag could name any image of that repository.
+    /// Exact, unlike [`contains`](Self::contains): a digest that a tenant adds to a listed tag
+    /// could name any image of that repository.
     fn grants(&self, reference: &ImageReference) -> bool {
         self.is_default(reference) || self.listed.iter().any(|pattern| pattern.matches(reference))
     }
 }
 
-/// `exit` of `registry.example/swaplet/exit:v1@sha256:...`; the same however the reference is spelled.
+/// `exit` of `registry.example/swaplet/exit:v1@sha256:...`; the same however the reference is
+/// spelled.
 fn last_part(image: &str) -> &str {
     let name = image.split('@').next().unwrap_or_default();
     let last = name.rsplit('/').next().unwrap_or_default();
@@ -162,7 +220,15 @@ impl fmt::Display for ExitImages {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = self.default.as_ref().map_or("none", ImageReference::as_str);
         write!(formatter, "default {default}")?;
-        self.listed.iter().try_for_each(|pattern| write!(formatter, ", {pattern}"))?;
-        self.derived.iter().try_for_each(|derived| write!(formatter, ", others are derived into {}", derived.repository()))
+        self.listed
+            .iter()
+            .try_for_each(|pattern| write!(formatter, ", {pattern}"))?;
+        self.derived.iter().try_for_each(|derived| {
+            write!(
+                formatter,
+                ", others are derived into {}",
+                derived.repository()
+            )
+        })
     }
 }

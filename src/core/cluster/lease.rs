@@ -1,8 +1,9 @@
 //! Which of several processes leads: a step function over a `coordination.k8s.io/v1` Lease.
 //!
-//! The rules are client-go's (`tools/leaderelection`): a Lease counts from when *we* saw it change, so that clocks of other machines
-//! do not matter; and who leads stops before anybody else can take it for gone. Leading only keeps two processes from doing
-//! the same work: what keeps them from doing harm are the guards of every write.
+//! The rules are client-go's (`tools/leaderelection`): a Lease counts from when *we* saw it change,
+//! so that clocks of other machines do not matter; and who leads stops before anybody else can take
+//! it for gone. Leading only keeps two processes from doing the same work: what keeps them from
+//! doing harm are the guards of every write.
 
 use std::time::Duration;
 
@@ -11,17 +12,23 @@ use std::time::Duration;
 pub struct Timing {
     /// A Lease that has not changed for so long is anybody's.
     pub lasts: Duration,
-    /// Whoever leads stops so long after it has sent the last renewal that was applied. Shorter than `lasts` by the rate at which two
-    /// clocks may drift apart, and by what a write that is under way may take.
+    /// Whoever leads stops so long after it has sent the last renewal that was applied. Shorter
+    /// than `lasts` by the rate at which two clocks may drift apart, and by what a write that is
+    /// under way may take.
     pub leads: Duration,
     /// Between two requests.
     pub every: Duration,
 }
 
 impl Default for Timing {
-    /// Another process takes over at most 14 s after the last renewal; one lost renewal costs nothing.
+    /// Another process takes over at most 14 s after the last renewal; one lost renewal costs
+    /// nothing.
     fn default() -> Self {
-        Self { lasts: Duration::from_secs(12), leads: Duration::from_secs(8), every: Duration::from_secs(2) }
+        Self {
+            lasts: Duration::from_secs(12),
+            leads: Duration::from_secs(8),
+            every: Duration::from_secs(2),
+        }
     }
 }
 
@@ -80,7 +87,13 @@ impl Election {
     /// Begins as one that does not lead. `me` must be another one for each life of each process.
     #[must_use]
     pub const fn new(me: Box<str>, timing: Timing) -> Self {
-        Self { me, timing, seen: Seen::Unknown(None), renewed: None, not_before: Duration::ZERO }
+        Self {
+            me,
+            timing,
+            seen: Seen::Unknown(None),
+            renewed: None,
+            not_before: Duration::ZERO,
+        }
     }
 
     /// What is to be done at this time.
@@ -94,7 +107,10 @@ impl Election {
             Seen::Missing => Step::Create,
             Seen::Lease(lease, since) if self.is_ours(lease, *since, now) => {
                 let taken = i32::from(lease.holder != self.me);
-                Step::Take { version: lease.version.clone(), transitions: lease.transitions.saturating_add(taken) }
+                Step::Take {
+                    version: lease.version.clone(),
+                    transitions: lease.transitions.saturating_add(taken),
+                }
             }
             Seen::Lease(..) => Step::Read,
         }
@@ -104,7 +120,8 @@ impl Election {
         lease.holder.is_empty() || lease.holder == self.me || now >= self.expires(lease, since)
     }
 
-    /// A holder that promises more than we would is believed: it may be another version of this program.
+    /// A holder that promises more than we would is believed: it may be another version of this
+    /// program.
     fn expires(&self, lease: &Lease, since: Duration) -> Duration {
         since + lease.lasts.unwrap_or_default().max(self.timing.lasts)
     }
@@ -124,7 +141,9 @@ impl Election {
         if lease.holder != self.me {
             self.renewed = None;
         }
-        let since = before.filter(|(version, _)| *version == lease.version).map_or(now, |(_, since)| since);
+        let since = before
+            .filter(|(version, _)| *version == lease.version)
+            .map_or(now, |(_, since)| since);
         if !self.is_ours(&lease, since, now) {
             self.not_before = (now + self.timing.every).min(self.expires(&lease, since));
         }

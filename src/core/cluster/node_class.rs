@@ -1,7 +1,8 @@
 //! How a node treats a changed image: its class, and why it has it.
 //!
-//! A node says so itself ([`OVERRIDE`]), or the first row of the table that matches says it ([`NodeTable`]); a node that none
-//! matches is an ordinary one. What has been proved on a node outranks both (`node_verdicts`).
+//! A node says so itself ([`OVERRIDE`]), or the first row of the table that matches says it
+//! ([`NodeTable`]); a node that none matches is an ordinary one. What has been proved on a node
+//! outranks both (`node_verdicts`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use super::node_table::{NodeTable, Row};
 use crate::objects::node::Node;
 
-/// The label or annotation of a node that says its class, whatever the table says. The label outranks the annotation.
+/// The label or annotation of a node that says its class, whatever the table says. The label
+/// outranks the annotation.
 pub const OVERRIDE: &str = "swaplet.io/node-class";
 
 /// The class of a node: how it reacts to an image change.
@@ -19,9 +21,11 @@ pub enum NodeClass {
     Kubelet,
     /// A virtual node whose provider carries image changes out.
     VirtualUpdates,
-    /// A virtual node whose provider ignores image changes, and may say that they succeeded (`docs/measured.md`, "The virtual-kubelet library").
+    /// A virtual node whose provider ignores image changes, and may say that they succeeded
+    /// (`docs/measured.md`, "The virtual-kubelet library").
     VirtualInert,
-    /// A virtual node whose provider answers image changes with an error, which fails a pod under `Never` (the same).
+    /// A virtual node whose provider answers image changes with an error, which fails a pod under
+    /// `Never` (the same).
     VirtualRejects,
     /// A kubelet beside which OpenKruise's daemon runs.
     Daemon,
@@ -34,7 +38,8 @@ pub enum NodeClass {
 pub struct Recognised {
     /// Its class.
     pub class: NodeClass,
-    /// The row of the table that matched, also where the node says its class itself: budgets hold all the same.
+    /// The row of the table that matched, also where the node says its class itself: budgets hold
+    /// all the same.
     pub row: Option<Arc<Row>>,
     /// What told the class.
     pub why: Why,
@@ -57,9 +62,22 @@ pub enum Why {
 
 impl NodeClass {
     /// Every class, in the order of the enum.
-    pub const ALL: [Self; 6] = [Self::Kubelet, Self::VirtualUpdates, Self::VirtualInert, Self::VirtualRejects, Self::Daemon, Self::Unknown];
-    /// Those that a node can say of itself: the daemon shows itself by its pod, and nobody needs to say that he does not know.
-    const OWN: [Self; 4] = [Self::Kubelet, Self::VirtualUpdates, Self::VirtualInert, Self::VirtualRejects];
+    pub const ALL: [Self; 6] = [
+        Self::Kubelet,
+        Self::VirtualUpdates,
+        Self::VirtualInert,
+        Self::VirtualRejects,
+        Self::Daemon,
+        Self::Unknown,
+    ];
+    /// Those that a node can say of itself: the daemon shows itself by its pod, and nobody needs to
+    /// say that he does not know.
+    const OWN: [Self; 4] = [
+        Self::Kubelet,
+        Self::VirtualUpdates,
+        Self::VirtualInert,
+        Self::VirtualRejects,
+    ];
 
     /// The word for it.
     #[must_use]
@@ -104,9 +122,24 @@ impl Recognised {
         };
         let class = row.as_ref().map_or(NodeClass::Kubelet, |row| row.class);
         match own_class(node) {
-            None => Self { class, row, why, problem: None },
-            Some((place, Ok(class))) => Self { class, row, why: Why::Own(place), problem: None },
-            Some((place, Err(written))) => Self { class, row, why, problem: Some(problem(place, written)) },
+            None => Self {
+                class,
+                row,
+                why,
+                problem: None,
+            },
+            Some((place, Ok(class))) => Self {
+                class,
+                row,
+                why: Why::Own(place),
+                problem: None,
+            },
+            Some((place, Err(written))) => Self {
+                class,
+                row,
+                why,
+                problem: Some(problem(place, written)),
+            },
         }
     }
 
@@ -117,7 +150,12 @@ impl Recognised {
             Some((row, condition)) => (Some(row), Why::Row(condition)),
             None => (None, Why::NotSeen),
         };
-        Self { class: row.as_ref().map_or(NodeClass::Unknown, |row| row.class), row, why, problem: None }
+        Self {
+            class: row.as_ref().map_or(NodeClass::Unknown, |row| row.class),
+            row,
+            why,
+            problem: None,
+        }
     }
 
     /// The provider, as it is called in tables and Events; `None` for an ordinary node.
@@ -126,7 +164,8 @@ impl Recognised {
         self.row.as_ref().map(|row| &*row.provider)
     }
 
-    /// Whether pods of the node may be run by a kubelet: its row or its own mark says so, or nobody can look.
+    /// Whether pods of the node may be run by a kubelet: its row or its own mark says so, or nobody
+    /// can look.
     #[must_use]
     pub fn may_be_kubelet(&self) -> bool {
         self.class.is_kubelet() || self.why == Why::NotSeen
@@ -138,8 +177,8 @@ impl Recognised {
         self.row.as_ref().is_some_and(|row| row.ends_eci_sidecars)
     }
 
-    /// Whether the vendor of the node carries out requests with OpenKruise's label for virtual nodes; taken for granted where no row says
-    /// otherwise.
+    /// Whether the vendor of the node carries out requests with OpenKruise's label for virtual
+    /// nodes; taken for granted where no row says otherwise.
     #[must_use]
     pub fn vendor_restarts(&self) -> bool {
         self.row.as_ref().is_none_or(|row| row.vendor_restarts)
@@ -151,7 +190,13 @@ fn own_class(node: &Node) -> Option<(&'static str, Result<NodeClass, &str>)> {
     let places = [("label", &node.labels), ("annotation", &node.annotations)];
     places.into_iter().find_map(|(place, marks)| {
         let written = &**marks.get(OVERRIDE)?;
-        Some((place, NodeClass::OWN.into_iter().find(|class| class.as_str() == written).ok_or(written)))
+        Some((
+            place,
+            NodeClass::OWN
+                .into_iter()
+                .find(|class| class.as_str() == written)
+                .ok_or(written),
+        ))
     })
 }
 

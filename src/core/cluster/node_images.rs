@@ -1,5 +1,6 @@
-//! The images that a node says it has: names only, and not all of them. Apart from [`node`](crate::objects::node), for only those read the list who
-//! ask for it; it is the longest part of a node.
+//! The images that a node says it has: names only, and not all of them. Apart from
+//! [`node`](crate::objects::node), for only those read the list who ask for it; it is the longest
+//! part of a node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource as _;
@@ -15,11 +16,13 @@ use crate::objects::values::lenient::{Lenient, Object};
 pub struct NodeImages {
     /// The node.
     pub node: Node,
-    /// `status.images[].names`: an image has several names, and is left out where there are too many images (50 by default).
+    /// `status.images[].names`: an image has several names, and is left out where there are too
+    /// many images (50 by default).
     pub images: Vec<Vec<Box<str>>>,
 }
 
-/// A node of a list. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+/// A node of a list. As for pods, only JSON that is no object of Kubernetes at all cannot be
+/// decoded.
 #[derive(Clone, Debug)]
 pub struct NodeImagesWire {
     metadata: ObjectMeta,
@@ -52,7 +55,11 @@ impl<'de> Deserialize<'de> for NodeImagesWire {
         let value = BoundedValue::deserialize(deserializer)?.0;
         let node = NodeWire::deserialize(&value).map_err(serde::de::Error::custom)?;
         let top = TopWire::deserialize(&value).map_err(serde::de::Error::custom)?;
-        Ok(Self { metadata: node.meta().clone(), node, images: top.status.value.0.images })
+        Ok(Self {
+            metadata: node.meta().clone(),
+            node,
+            images: top.status.value.0.images,
+        })
     }
 }
 
@@ -60,8 +67,20 @@ impl NodeImagesWire {
     /// Reads the node; `None` where it has no name or uid.
     #[must_use]
     pub fn read(self) -> Option<NodeImages> {
-        let names = |image: Lenient<Object<ImageWire>>| image.value.0.names.value.into_iter().filter_map(|name| name.value).collect();
-        Some(NodeImages { node: self.node.read()?, images: self.images.value.into_iter().map(names).collect() })
+        let names = |image: Lenient<Object<ImageWire>>| {
+            image
+                .value
+                .0
+                .names
+                .value
+                .into_iter()
+                .filter_map(|name| name.value)
+                .collect()
+        };
+        Some(NodeImages {
+            node: self.node.read()?,
+            images: self.images.value.into_iter().map(names).collect(),
+        })
     }
 }
 
@@ -73,7 +92,10 @@ mod tests {
 
     fn images(images: &Value) -> Vec<Vec<Box<str>>> {
         let node = json!({"metadata": {"name": "n", "uid": "u"}, "status": {"images": images}});
-        let read = serde_json::from_value::<NodeImagesWire>(node).unwrap().read().unwrap();
+        let read = serde_json::from_value::<NodeImagesWire>(node)
+            .unwrap()
+            .read()
+            .unwrap();
         assert_eq!(&*read.node.name, "n");
         read.images
     }
@@ -81,7 +103,14 @@ mod tests {
     #[test]
     fn names_are_read_and_what_has_a_wrong_type_is_absent() {
         let names = json!([{"names": ["r.example/app@sha256:1", "r.example/app:1"], "sizeBytes": 1}, {"names": [7, "x"]}, {"names": null}]);
-        assert_eq!(images(&names), [vec!["r.example/app@sha256:1".into(), "r.example/app:1".into()], vec!["x".into()], vec![]]);
+        assert_eq!(
+            images(&names),
+            [
+                vec!["r.example/app@sha256:1".into(), "r.example/app:1".into()],
+                vec!["x".into()],
+                vec![]
+            ]
+        );
         for strange in [json!(null), json!("x"), json!(7), json!({})] {
             assert!(images(&strange).is_empty(), "{strange}");
         }

@@ -1,4 +1,5 @@
-//! The table by which nodes are recognised: data, not code (`node_classes.yaml`), with rows of the administrator's own before.
+//! The table by which nodes are recognised: data, not code (`node_classes.yaml`), with rows of the
+//! administrator's own before.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::objects::node::{Marks, Node};
 
 /// The rows that come with swaplet, as YAML; its own comment says how it is written.
 pub const BUILT_IN: &str = include_str!("node_classes.yaml");
-/// The fewest and most updates per second that a row can ask for. A slower provider could not be told from one that is stuck, and
-/// no API server takes more.
+/// The fewest and most updates per second that a row can ask for. A slower provider could not be
+/// told from one that is stuck, and no API server takes more.
 const UPDATES_PER_SECOND: (f64, f64) = (0.01, 1000.0);
 
 /// The rows, in the order in which they are tried.
@@ -36,13 +37,17 @@ pub struct Row {
     pub budget: Option<Rate>,
     /// Whether it ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself.
     pub ends_eci_sidecars: bool,
-    /// Whether each pod runs on a machine of its own, so that an image that one pod has pulled is of no use to another.
+    /// Whether each pod runs on a machine of its own, so that an image that one pod has pulled is
+    /// of no use to another.
     pub machine_per_pod: bool,
-    /// Whether it starts machines from image caches, which are objects of the cluster ([`image_cache`](crate::warm::image_cache::object)).
+    /// Whether it starts machines from image caches, which are objects of the cluster
+    /// ([`image_cache`](crate::warm::image_cache::object)).
     pub eci_image_caches: bool,
-    /// Whether its vendor carries out requests to restart containers that have OpenKruise's label for virtual nodes.
+    /// Whether its vendor carries out requests to restart containers that have OpenKruise's label
+    /// for virtual nodes.
     pub vendor_restarts: bool,
-    /// Whether images are swapped under `Never` too, where its nodes replace containers; `None` where that has to be proved.
+    /// Whether images are swapped under `Never` too, where its nodes replace containers; `None`
+    /// where that has to be proved.
     pub swap_under_never: Option<bool>,
     /// How sure the class is; empty where the row does not say.
     pub confidence: Box<str>,
@@ -132,8 +137,12 @@ impl NodeTable {
     /// # Errors
     /// [`TableError`]; nothing of a table with an error is used.
     pub fn read(yaml: &str) -> Result<Self, TableError> {
-        let texts: Vec<RowText> = serde_saphyr::from_str(yaml).map_err(|error| TableError::Form(error.to_string()))?;
-        let rows = texts.into_iter().map(|text| text.read().map(Arc::new)).collect::<Result<_, _>>()?;
+        let texts: Vec<RowText> =
+            serde_saphyr::from_str(yaml).map_err(|error| TableError::Form(error.to_string()))?;
+        let rows = texts
+            .into_iter()
+            .map(|text| text.read().map(Arc::new))
+            .collect::<Result<_, _>>()?;
         Ok(Self { rows })
     }
 
@@ -159,14 +168,20 @@ impl NodeTable {
     /// The first row that goes by nothing but the name, and matches this one.
     #[must_use]
     pub fn find_by_name(&self, name: &str) -> Option<(Arc<Row>, Box<str>)> {
-        let node = Node { name: name.into(), ..Node::default() };
+        let node = Node {
+            name: name.into(),
+            ..Node::default()
+        };
         self.first(|entry| entry.matches(&node))
     }
 
     fn first(&self, matches: impl Fn(&Entry) -> Option<String>) -> Option<(Arc<Row>, Box<str>)> {
         self.rows.iter().find_map(|row| {
             let condition = row.entries.iter().find_map(&matches)?;
-            Some((Arc::clone(row), format!("row {}: {condition}", row.name).into()))
+            Some((
+                Arc::clone(row),
+                format!("row {}: {condition}", row.name).into(),
+            ))
         })
     }
 }
@@ -178,10 +193,16 @@ impl RowText {
         if self.name.trim().is_empty() {
             return Err(self.error("name", "is empty: give the row a name"));
         }
-        let entries = self.r#match.iter().map(|entry| entry.read().map_err(|problem| self.error("match", problem)));
+        let entries = self
+            .r#match
+            .iter()
+            .map(|entry| entry.read().map_err(|problem| self.error("match", problem)));
         let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
         if entries.is_empty() {
-            return Err(self.error("match", "is empty: name at least one label, taint, annotation or node name"));
+            return Err(self.error(
+                "match",
+                "is empty: name at least one label, taint, annotation or node name",
+            ));
         }
         Ok(Row {
             provider: self.provider.unwrap_or_else(|| self.name.clone()).into(),
@@ -201,30 +222,52 @@ impl RowText {
 
     /// The daemon shows itself by its pod on the node, which no label can replace.
     fn class(&self) -> Result<NodeClass, TableError> {
-        let mut known = NodeClass::ALL.into_iter().filter(|class| *class != NodeClass::Daemon);
-        known.clone().find(|class| class.as_str() == self.class).ok_or_else(|| {
-            let names: Vec<_> = known.by_ref().map(NodeClass::as_str).collect();
-            self.error("class", format!("{:?} is none of {}", self.class, names.join(", ")))
-        })
+        let mut known = NodeClass::ALL
+            .into_iter()
+            .filter(|class| *class != NodeClass::Daemon);
+        known
+            .clone()
+            .find(|class| class.as_str() == self.class)
+            .ok_or_else(|| {
+                let names: Vec<_> = known.by_ref().map(NodeClass::as_str).collect();
+                self.error(
+                    "class",
+                    format!("{:?} is none of {}", self.class, names.join(", ")),
+                )
+            })
     }
 
     fn budget(&self) -> Result<Option<Rate>, TableError> {
-        let Some(rate) = self.updates_per_second else { return Ok(None) };
+        let Some(rate) = self.updates_per_second else {
+            return Ok(None);
+        };
         let (least, most) = UPDATES_PER_SECOND;
         if !(least..=most).contains(&rate) {
-            return Err(self.error("updatesPerSecond", format!("{rate} is not from {least} to {most}")));
+            return Err(self.error(
+                "updatesPerSecond",
+                format!("{rate} is not from {least} to {most}"),
+            ));
         }
         Ok(Some(Rate::every(Duration::from_secs_f64(rate.recip()))))
     }
 
     fn error(&self, field: &'static str, problem: impl Display) -> TableError {
-        TableError::Row { row: self.name.clone(), field, problem: problem.to_string() }
+        TableError::Row {
+            row: self.name.clone(),
+            field,
+            problem: problem.to_string(),
+        }
     }
 }
 
 impl EntryText {
     fn read(&self) -> Result<Entry, String> {
-        let conditions = |texts: &[String]| texts.iter().map(|text| Condition::read(text)).collect::<Result<Vec<_>, _>>();
+        let conditions = |texts: &[String]| {
+            texts
+                .iter()
+                .map(|text| Condition::read(text))
+                .collect::<Result<Vec<_>, _>>()
+        };
         let entry = Entry {
             labels: conditions(&self.labels)?,
             annotations: conditions(&self.annotations)?,
@@ -240,11 +283,16 @@ impl EntryText {
 
 impl Condition {
     fn read(text: &str) -> Result<Self, String> {
-        let (key, value) = text.split_once('=').map_or((text, None), |(key, value)| (key, Some(value)));
+        let (key, value) = text
+            .split_once('=')
+            .map_or((text, None), |(key, value)| (key, Some(value)));
         if key.is_empty() || text.chars().any(char::is_whitespace) {
             return Err(format!("{text:?} is not KEY=VALUE or KEY"));
         }
-        Ok(Self { key: key.into(), value: value.map(Into::into) })
+        Ok(Self {
+            key: key.into(),
+            value: value.map(Into::into),
+        })
     }
 
     fn accepts(&self, value: &str) -> bool {
@@ -253,28 +301,44 @@ impl Condition {
 
     /// The value by which it holds among labels or annotations.
     fn among<'a>(&self, marks: &'a Marks) -> Option<&'a str> {
-        marks.get(&self.key).map(|value| &**value).filter(|value| self.accepts(value))
+        marks
+            .get(&self.key)
+            .map(|value| &**value)
+            .filter(|value| self.accepts(value))
     }
 }
 
 impl Entry {
     fn is_empty(&self) -> bool {
-        self.labels.is_empty() && self.annotations.is_empty() && self.taints.is_empty() && self.name.is_none()
+        self.labels.is_empty()
+            && self.annotations.is_empty()
+            && self.taints.is_empty()
+            && self.name.is_none()
     }
 
     /// What of the node makes it match, in words.
     fn matches(&self, node: &Node) -> Option<String> {
         let mut words = Vec::new();
         if let Some(pattern) = &self.name {
-            matches_glob(pattern.as_bytes(), node.name.as_bytes()).then(|| words.push(format!("name {pattern}")))?;
+            matches_glob(pattern.as_bytes(), node.name.as_bytes())
+                .then(|| words.push(format!("name {pattern}")))?;
         }
-        for (kind, conditions, marks) in [("label", &self.labels, &node.labels), ("annotation", &self.annotations, &node.annotations)] {
+        for (kind, conditions, marks) in [
+            ("label", &self.labels, &node.labels),
+            ("annotation", &self.annotations, &node.annotations),
+        ] {
             for condition in conditions {
-                words.push(format!("{kind} {}", written(&condition.key, condition.among(marks)?)));
+                words.push(format!(
+                    "{kind} {}",
+                    written(&condition.key, condition.among(marks)?)
+                ));
             }
         }
         for condition in &self.taints {
-            let taint = node.taints.iter().find(|taint| taint.key == condition.key && condition.accepts(&taint.value))?;
+            let taint = node
+                .taints
+                .iter()
+                .find(|taint| taint.key == condition.key && condition.accepts(&taint.value))?;
             words.push(format!("taint {}", written(&taint.key, &taint.value)));
         }
         Some(words.join(", "))
@@ -282,5 +346,9 @@ impl Entry {
 }
 
 fn written(key: &str, value: &str) -> String {
-    if value.is_empty() { key.to_owned() } else { format!("{key}={value}") }
+    if value.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{key}={value}")
+    }
 }

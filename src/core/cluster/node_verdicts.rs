@@ -1,11 +1,12 @@
-//! What has been proved on nodes: whether they act on a changed image, ignore it or fail on it. A proof outranks what a node is
-//! taken for, until it expires.
+//! What has been proved on nodes: whether they act on a changed image, ignore it or fail on it. A
+//! proof outranks what a node is taken for, until it expires.
 //!
-//! A verdict counts for one node, by name and uid, and for no other of its provider: two virtual nodes with the same taint can
-//! behave in opposite ways (Azure's two virtual nodes do), and one probe per node is cheap.
+//! A verdict counts for one node, by name and uid, and for no other of its provider: two virtual
+//! nodes with the same taint can behave in opposite ways (Azure's two virtual nodes do), and one
+//! probe per node is cheap.
 //!
-//! Whether a pod under `Never` outlives a swap there is another question, for the probe of which a pod may fail whose work is done. So one
-//! that failed counts for all nodes of the provider.
+//! Whether a pod under `Never` outlives a swap there is another question, for the probe of which a
+//! pod may fail whose work is done. So one that failed counts for all nodes of the provider.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,17 +15,19 @@ use std::time::Duration;
 use super::node_class::{NodeClass, Recognised, Why};
 use crate::objects::values::bounds::cut;
 
-/// How long a verdict counts that nothing speaks against. Providers change with releases, not within hours; and the probe that
-/// follows costs one pod's patience.
+/// How long a verdict counts that nothing speaks against. Providers change with releases, not
+/// within hours; and the probe that follows costs one pod's patience.
 pub const VERDICT_LASTS: Duration = Duration::from_secs(24 * 3600);
-/// How long a verdict counts that contradicts what the node is known for: a provider that usually updates was throttled or out of
-/// order, which passes in minutes (virtual-nodes.md A.2). It doubles with each time, up to [`VERDICT_LASTS`].
+/// How long a verdict counts that contradicts what the node is known for: a provider that usually
+/// updates was throttled or out of order, which passes in minutes (virtual-nodes.md A.2). It
+/// doubles with each time, up to [`VERDICT_LASTS`].
 pub const COOL_DOWN: Duration = Duration::from_secs(10 * 60);
-/// How long it counts that a pod under `Never` did not outlive its swap, where nothing else was known of the provider: to find out again
-/// costs another one.
+/// How long it counts that a pod under `Never` did not outlive its swap, where nothing else was
+/// known of the provider: to find out again costs another one.
 pub const FAILURE_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Verdicts of each of the two kinds that are kept; beyond it those that expire first are dropped. More virtual nodes in one cluster are not known of, and all
-/// of them have to fit into one ConfigMap (1 MB).
+/// Verdicts of each of the two kinds that are kept; beyond it those that expire first are dropped.
+/// More virtual nodes in one cluster are not known of, and all of them have to fit into one
+/// ConfigMap (1 MB).
 pub const MOST_VERDICTS: usize = 500;
 /// The bytes of the name of a provider that are kept and compared.
 const PROVIDER: usize = 200;
@@ -74,9 +77,11 @@ pub struct NodeVerdict {
     pub proved: Proved,
     /// Until when it counts, as time since the start of the process.
     pub until: Duration,
-    /// For how long it counts in all: it was proved at `until - lasts`, maybe before the process started.
+    /// For how long it counts in all: it was proved at `until - lasts`, maybe before the process
+    /// started.
     pub lasts: Duration,
-    /// Where it contradicts what the node is known for: how often that was seen, one time after the other; 0 elsewhere.
+    /// Where it contradicts what the node is known for: how often that was seen, one time after the
+    /// other; 0 elsewhere.
     pub times: u32,
     /// The pod that proved it, as `namespace/name`.
     pub pod: Box<str>,
@@ -94,7 +99,13 @@ pub struct NodeVerdicts {
 
 impl Proved {
     /// All that can be proved.
-    pub const ALL: [Self; 5] = [Self::Updates, Self::Inert, Self::Rejects, Self::UpdatesUnderNever, Self::FailsUnderNever];
+    pub const ALL: [Self; 5] = [
+        Self::Updates,
+        Self::Inert,
+        Self::Rejects,
+        Self::UpdatesUnderNever,
+        Self::FailsUnderNever,
+    ];
 
     /// The word for it.
     #[must_use]
@@ -133,8 +144,14 @@ impl Proved {
     #[must_use]
     pub const fn class(self, taken_for: NodeClass) -> NodeClass {
         match self {
-            Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever if taken_for.updates() => taken_for,
-            Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever => NodeClass::VirtualUpdates,
+            Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever
+                if taken_for.updates() =>
+            {
+                taken_for
+            }
+            Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever => {
+                NodeClass::VirtualUpdates
+            }
             Self::Inert => NodeClass::VirtualInert,
             Self::Rejects => NodeClass::VirtualRejects,
         }
@@ -157,20 +174,35 @@ impl NodeVerdicts {
     /// The class of a node: what was proved there, or else what it is taken for.
     #[must_use]
     pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Duration) -> NodeClass {
-        self.on(node, now).map_or(recognised.class, |verdict| verdict.proved.class(recognised.class))
+        self.on(node, now).map_or(recognised.class, |verdict| {
+            verdict.proved.class(recognised.class)
+        })
     }
 
-    /// What is done about pods under `Never` on a node that replaces containers. `is_tried`: another pod is the proof for its provider.
+    /// What is done about pods under `Never` on a node that replaces containers. `is_tried`:
+    /// another pod is the proof for its provider.
     #[must_use]
-    pub fn under_never(&self, node: NodeId<'_>, recognised: &Recognised, is_tried: bool, now: Duration) -> UnderNever {
+    pub fn under_never(
+        &self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        is_tried: bool,
+        now: Duration,
+    ) -> UnderNever {
         let provider = provider(recognised);
-        let fails =
-            |verdict: &NodeVerdict| verdict.proved == Proved::FailsUnderNever && verdict.provider == provider && verdict.until > now;
+        let fails = |verdict: &NodeVerdict| {
+            verdict.proved == Proved::FailsUnderNever
+                && verdict.provider == provider
+                && verdict.until > now
+        };
         let says = recognised.row.as_ref().and_then(|row| row.swap_under_never);
         if says == Some(false) || self.under_never.values().any(fails) {
             return UnderNever::No;
         }
-        let is_proved = self.under_never.get(node.name).is_some_and(|verdict| *verdict.uid == *node.uid && verdict.until > now);
+        let is_proved = self
+            .under_never
+            .get(node.name)
+            .is_some_and(|verdict| *verdict.uid == *node.uid && verdict.until > now);
         if is_proved || says == Some(true) {
             UnderNever::Yes
         } else if recognised.class == NodeClass::Unknown && !is_tried {
@@ -182,13 +214,24 @@ impl NodeVerdicts {
 
     /// All verdicts, expired ones included, with the names of the nodes.
     pub fn all(&self) -> impl Iterator<Item = (&str, &NodeVerdict)> {
-        self.verdicts.iter().chain(&self.under_never).map(|(name, verdict)| (&**name, verdict))
+        self.verdicts
+            .iter()
+            .chain(&self.under_never)
+            .map(|(name, verdict)| (&**name, verdict))
     }
 
     /// Learns what a pod (`namespace/name`) has proved. Answers whether that is news.
-    pub fn learn(&mut self, node: NodeId<'_>, recognised: &Recognised, proved: Proved, pod: &str, now: Duration) -> bool {
+    pub fn learn(
+        &mut self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        proved: Proved,
+        pod: &str,
+        now: Duration,
+    ) -> bool {
         if proved.is_under_never() {
-            let updates = proved == Proved::UpdatesUnderNever && self.learn(node, recognised, Proved::Updates, pod, now);
+            let updates = proved == Proved::UpdatesUnderNever
+                && self.learn(node, recognised, Proved::Updates, pod, now);
             return self.learn_under_never(node, recognised, proved, pod, now) || updates;
         }
         if !may_be_learned(proved, recognised) {
@@ -198,21 +241,44 @@ impl NodeVerdicts {
         if before.is_some_and(|before| before.stands_against(proved, now)) {
             return false;
         }
-        let again = before.filter(|before| before.proved == proved).map_or(0, |before| before.times);
-        let did_update = before.is_some_and(|before| before.proved == Proved::Updates && before.until > now);
-        let surprising = proved != Proved::Updates && (recognised.class.updates() || did_update || again > 0);
+        let again = before
+            .filter(|before| before.proved == proved)
+            .map_or(0, |before| before.times);
+        let did_update =
+            before.is_some_and(|before| before.proved == Proved::Updates && before.until > now);
+        let surprising =
+            proved != Proved::Updates && (recognised.class.updates() || did_update || again > 0);
         let times = if surprising { again + 1 } else { 0 };
-        let lasts = if surprising { cool_down(times) } else { VERDICT_LASTS };
-        self.restore(node.name, verdict(node, recognised, proved, (lasts, times), pod, now), now);
+        let lasts = if surprising {
+            cool_down(times)
+        } else {
+            VERDICT_LASTS
+        };
+        self.restore(
+            node.name,
+            verdict(node, recognised, proved, (lasts, times), pod, now),
+            now,
+        );
         true
     }
 
-    /// What is said of the provider was said by somebody who knew pods to outlive their swaps: what contradicts it may pass.
-    fn learn_under_never(&mut self, node: NodeId<'_>, recognised: &Recognised, proved: Proved, pod: &str, now: Duration) -> bool {
+    /// What is said of the provider was said by somebody who knew pods to outlive their swaps: what
+    /// contradicts it may pass.
+    fn learn_under_never(
+        &mut self,
+        node: NodeId<'_>,
+        recognised: &Recognised,
+        proved: Proved,
+        pod: &str,
+        now: Duration,
+    ) -> bool {
         if recognised.class.is_kubelet() {
             return false;
         }
-        let before = self.under_never.get(node.name).filter(|before| *before.uid == *node.uid);
+        let before = self
+            .under_never
+            .get(node.name)
+            .filter(|before| *before.uid == *node.uid);
         let stands = |before: &NodeVerdict| match (before.proved, proved) {
             _ if before.until <= now => false,
             (Proved::FailsUnderNever, _) => true,
@@ -222,14 +288,24 @@ impl NodeVerdicts {
         if before.is_some_and(stands) {
             return false;
         }
-        let is_known = recognised.row.as_ref().is_some_and(|row| row.swap_under_never == Some(true));
+        let is_known = recognised
+            .row
+            .as_ref()
+            .is_some_and(|row| row.swap_under_never == Some(true));
         let limits = if proved == Proved::FailsUnderNever && is_known {
-            let times = before.filter(|before| before.proved == proved).map_or(0, |before| before.times) + 1;
+            let times = before
+                .filter(|before| before.proved == proved)
+                .map_or(0, |before| before.times)
+                + 1;
             (cool_down(times), times)
         } else {
             (proved.lasts(), 0)
         };
-        self.restore(node.name, verdict(node, recognised, proved, limits, pod, now), now);
+        self.restore(
+            node.name,
+            verdict(node, recognised, proved, limits, pod, now),
+            now,
+        );
         true
     }
 
@@ -241,30 +317,42 @@ impl NodeVerdicts {
 
     /// Takes over a verdict of an earlier life.
     pub fn restore(&mut self, name: &str, verdict: NodeVerdict, now: Duration) {
-        let verdicts = if verdict.proved.is_under_never() { &mut self.under_never } else { &mut self.verdicts };
+        let verdicts = if verdict.proved.is_under_never() {
+            &mut self.under_never
+        } else {
+            &mut self.verdicts
+        };
         verdicts.insert(name.into(), verdict);
-        // An expired verdict is remembered a while longer: a node that does it again cools down for longer.
+        // An expired verdict is remembered a while longer: a node that does it again cools down for
+        // longer.
         verdicts.retain(|_, verdict| verdict.until + VERDICT_LASTS > now);
         while verdicts.len() > MOST_VERDICTS {
-            let first = verdicts.iter().min_by_key(|(_, verdict)| verdict.until).map(|(name, _)| name.clone());
+            let first = verdicts
+                .iter()
+                .min_by_key(|(_, verdict)| verdict.until)
+                .map(|(name, _)| name.clone());
             first.and_then(|name| verdicts.remove(&name));
         }
     }
 
     fn known(&self, node: NodeId<'_>) -> Option<&NodeVerdict> {
-        self.verdicts.get(node.name).filter(|verdict| *verdict.uid == *node.uid)
+        self.verdicts
+            .get(node.name)
+            .filter(|verdict| *verdict.uid == *node.uid)
     }
 
     /// On a kubelet nothing is kept about swaps that work; they only end what was held against it.
     fn forgive(&mut self, node: NodeId<'_>, proved: Proved, now: Duration) -> bool {
-        let held = self.known(node).is_some_and(|verdict| !verdict.stands_against(proved, now));
+        let held = self
+            .known(node)
+            .is_some_and(|verdict| !verdict.stands_against(proved, now));
         proved == Proved::Updates && held && self.verdicts.remove(node.name).is_some()
     }
 }
 
 impl NodeVerdict {
-    /// Whether a proof does not change this verdict: it says the same; or it is about swaps that were made before the provider
-    /// failed, whose end only time can show.
+    /// Whether a proof does not change this verdict: it says the same; or it is about swaps that
+    /// were made before the provider failed, whose end only time can show.
     fn stands_against(&self, proved: Proved, now: Duration) -> bool {
         match (self.proved, proved) {
             _ if self.until <= now => false,
@@ -278,25 +366,50 @@ impl NodeVerdict {
 /// What nodes of one provider share.
 #[must_use]
 pub fn provider(recognised: &Recognised) -> Box<str> {
-    recognised.row.as_ref().map(|row| cut(&row.name, PROVIDER).into()).unwrap_or_default()
+    recognised
+        .row
+        .as_ref()
+        .map(|row| cut(&row.name, PROVIDER).into())
+        .unwrap_or_default()
 }
 
-fn verdict(node: NodeId<'_>, recognised: &Recognised, proved: Proved, limits: (Duration, u32), pod: &str, now: Duration) -> NodeVerdict {
+fn verdict(
+    node: NodeId<'_>,
+    recognised: &Recognised,
+    proved: Proved,
+    limits: (Duration, u32),
+    pod: &str,
+    now: Duration,
+) -> NodeVerdict {
     let (lasts, times) = limits;
-    NodeVerdict { uid: node.uid.into(), proved, until: now + lasts, lasts, times, pod: pod.into(), provider: provider(recognised) }
+    NodeVerdict {
+        uid: node.uid.into(),
+        proved,
+        until: now + lasts,
+        lasts,
+        times,
+        pod: pod.into(),
+        provider: provider(recognised),
+    }
 }
 
-/// A swap that works is no news on a kubelet, and one that does not, within its patience, on an ordinary node is a busy kubelet. But
-/// only a virtual-kubelet answers `ProviderFailed`, whatever the node is taken for.
+/// A swap that works is no news on a kubelet, and one that does not, within its patience, on an
+/// ordinary node is a busy kubelet. But only a virtual-kubelet answers `ProviderFailed`, whatever
+/// the node is taken for.
 fn may_be_learned(proved: Proved, recognised: &Recognised) -> bool {
     match proved {
         Proved::Rejects => true,
         Proved::Inert => recognised.why != Why::Ordinary && recognised.class != NodeClass::Daemon,
-        Proved::Updates | Proved::UpdatesUnderNever | Proved::FailsUnderNever => !recognised.class.is_kubelet(),
+        Proved::Updates | Proved::UpdatesUnderNever | Proved::FailsUnderNever => {
+            !recognised.class.is_kubelet()
+        }
     }
 }
 
 fn cool_down(times: u32) -> Duration {
-    // The exponent is bounded well above what reaches the limit, so that the factor does not overflow.
-    COOL_DOWN.saturating_mul(1 << (times - 1).min(16)).min(VERDICT_LASTS)
+    // The exponent is bounded well above what reaches the limit, so that the factor does not
+    // overflow.
+    COOL_DOWN
+        .saturating_mul(1 << (times - 1).min(16))
+        .min(VERDICT_LASTS)
 }

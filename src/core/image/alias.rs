@@ -1,5 +1,6 @@
-//! Another spelling of the same image bytes. A node that sees it in place of the old one restarts exactly that container, with what
-//! it already has (`docs/measured.md`, rows 17 to 19 and "Images by other names").
+//! Another spelling of the same image bytes. A node that sees it in place of the old one restarts
+//! exactly that container, with what it already has (`docs/measured.md`, rows 17 to 19 and "Images
+//! by other names").
 //!
 //! | written | `status.imageID` | alias |
 //! |---|---|---|
@@ -13,16 +14,18 @@
 //! | `host/name:tag` | `other@digest`, or empty | none |
 //! | `sha256:...` | | none |
 //!
-//! A status can be written by others than nodes. So what it says chooses a digest of the repository that the spec names, or of what lies on the
-//! node; it never chooses another repository. Where an image was imported or got another tag by hand, the node may know the digest under
-//! another name only: then `repo:tag@digest` cannot be had, from it or from a registry, and is not written.
+//! A status can be written by others than nodes. So what it says chooses a digest of the repository
+//! that the spec names, or of what lies on the node; it never chooses another repository. Where an
+//! image was imported or got another tag by hand, the node may know the digest under another name
+//! only: then `repo:tag@digest` cannot be had, from it or from a registry, and is not written.
 
 use super::reference::ImageReference;
 
 /// How the short names of Docker Hub are completed.
 const DOCKER_HUB: &str = "docker.io/";
 const LIBRARY: &str = "docker.io/library/";
-/// What older container runtimes put before an imageID (Kubernetes: `pkg/kubelet/dockershim`, removed in 1.24; some providers kept it).
+/// What older container runtimes put before an imageID (Kubernetes: `pkg/kubelet/dockershim`,
+/// removed in 1.24; some providers kept it).
 const PREFIXES: [&str; 2] = ["docker-pullable://", "docker://"];
 
 /// A spelling to write in place of another one.
@@ -30,8 +33,9 @@ const PREFIXES: [&str; 2] = ["docker-pullable://", "docker://"];
 pub struct Alias {
     /// The image to write.
     pub image: String,
-    /// Whether the node itself has reported that it has the image under this name, so that starting it needs no registry. Otherwise nothing
-    /// is reported, and it is the same name in other letters: it can be had where the image can.
+    /// Whether the node itself has reported that it has the image under this name, so that starting
+    /// it needs no registry. Otherwise nothing is reported, and it is the same name in other
+    /// letters: it can be had where the image can.
     pub is_on_node: bool,
 }
 
@@ -45,19 +49,29 @@ pub struct Reported<'a> {
 }
 
 impl Alias {
-    /// An alias of what is written in the spec; `None` where none is known. A digest is never taken from anywhere but the spec and the
-    /// node's own report.
+    /// An alias of what is written in the spec; `None` where none is known. A digest is never taken
+    /// from anywhere but the spec and the node's own report.
     #[must_use]
     pub fn of(written: &str, reported: Reported<'_>) -> Option<Self> {
-        let id = PREFIXES.iter().find_map(|prefix| reported.image_id.strip_prefix(prefix)).unwrap_or(reported.image_id);
+        let id = PREFIXES
+            .iter()
+            .find_map(|prefix| reported.image_id.strip_prefix(prefix))
+            .unwrap_or(reported.image_id);
         let found = if is_bare_digest(written) {
             None
         } else if written.contains('@') {
             other_decoration(written, id, reported.image)
         } else if let Some((_, digest)) = id.split_once('@') {
-            if same_repository(written, id) { Some(pinned(written, digest)) } else { known_as(written, reported.image) }
+            if same_repository(written, id) {
+                Some(pinned(written, digest))
+            } else {
+                known_as(written, reported.image)
+            }
         } else if is_bare_digest(id) {
-            Some(known_as(written, reported.image).unwrap_or_else(|| Self { image: id.to_owned(), is_on_node: true }))
+            Some(known_as(written, reported.image).unwrap_or_else(|| Self {
+                image: id.to_owned(),
+                is_on_node: true,
+            }))
         } else {
             respelled(written, false)
         };
@@ -79,7 +93,9 @@ pub fn is_bare_digest(image: &str) -> bool {
 
 /// `name:tag` or `name`, and the digest without the `@`.
 fn split(written: &str) -> (&str, Option<&str>) {
-    written.split_once('@').map_or((written, None), |(name, digest)| (name, Some(digest)))
+    written
+        .split_once('@')
+        .map_or((written, None), |(name, digest)| (name, Some(digest)))
 }
 
 /// The name without its tag: a colon before a slash belongs to a port.
@@ -97,16 +113,23 @@ fn same_repository(one: &str, other: &str) -> bool {
     }
 }
 
-/// The tag stays, or is the one that none means: so it can be told what the image was before, and nothing but the digest is to be dropped
-/// where it is put back.
+/// The tag stays, or is the one that none means: so it can be told what the image was before, and
+/// nothing but the digest is to be dropped where it is put back.
 fn pinned(written: &str, digest: &str) -> Alias {
     let tag = without_tag(written).1.map_or(":latest", |_| "");
-    Alias { image: format!("{written}{tag}@{digest}"), is_on_node: true }
+    Alias {
+        image: format!("{written}{tag}@{digest}"),
+        is_on_node: true,
+    }
 }
 
 /// The node has the bytes by another name, and says that they have this one as well.
 fn known_as(written: &str, reported: &str) -> Option<Alias> {
-    let normalized = |image: &str| ImageReference::parse(image).ok().map(|image| image.normalized());
+    let normalized = |image: &str| {
+        ImageReference::parse(image)
+            .ok()
+            .map(|image| image.normalized())
+    };
     respelled(written, true).filter(|_| normalized(written) == normalized(reported))
 }
 
@@ -114,11 +137,14 @@ fn known_as(written: &str, reported: &str) -> Option<Alias> {
 fn other_decoration(written: &str, id: &str, reported: &str) -> Option<Alias> {
     let (name, digest) = split(written);
     let digest = digest?;
-    let is_on_node = id.split_once('@').is_some_and(|(_, known)| known == digest) && same_repository(written, id);
+    let is_on_node = id.split_once('@').is_some_and(|(_, known)| known == digest)
+        && same_repository(written, id);
     let image = match without_tag(name) {
         (name, Some(_)) => format!("{name}@{digest}"),
         (name, None) => {
-            let reported_tag = without_tag(split(reported).0).1.filter(|_| same_repository(written, reported));
+            let reported_tag = without_tag(split(reported).0)
+                .1
+                .filter(|_| same_repository(written, reported));
             // The tag that a reference without tag and digest means.
             format!("{name}:{}@{digest}", reported_tag.unwrap_or("latest"))
         }
@@ -130,12 +156,23 @@ fn other_decoration(written: &str, id: &str, reported: &str) -> Option<Alias> {
 fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
     let reference = ImageReference::parse(written).ok()?;
     let is_docker_hub = reference.registry() == "docker.io";
-    let image = if let Some(short) = written.strip_prefix(LIBRARY).or_else(|| written.strip_prefix(DOCKER_HUB)) {
+    let image = if let Some(short) = written
+        .strip_prefix(LIBRARY)
+        .or_else(|| written.strip_prefix(DOCKER_HUB))
+    {
         short.to_owned()
     } else {
-        format!("{}{written}", if written.contains('/') { DOCKER_HUB } else { LIBRARY })
+        format!(
+            "{}{written}",
+            if written.contains('/') {
+                DOCKER_HUB
+            } else {
+                LIBRARY
+            }
+        )
     };
-    let same = ImageReference::parse(&image).is_ok_and(|other| other.normalized() == reference.normalized());
+    let same = ImageReference::parse(&image)
+        .is_ok_and(|other| other.normalized() == reference.normalized());
     (is_docker_hub && same).then_some(Alias { image, is_on_node })
 }
 
@@ -148,39 +185,72 @@ mod tests {
     const B: &str = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
     fn alias(written: &str, image: &str, image_id: &str) -> Option<(String, bool)> {
-        Alias::of(written, Reported { image, image_id }).map(|alias| (alias.image, alias.is_on_node))
+        Alias::of(written, Reported { image, image_id })
+            .map(|alias| (alias.image, alias.is_on_node))
     }
 
     #[test]
-    fn an_image_that_was_pulled_goes_from_tag_to_digest_and_back_without_ever_trusting_the_tag_again() {
+    fn an_image_that_was_pulled_goes_from_tag_to_digest_and_back_without_ever_trusting_the_tag_again()
+     {
         let id = format!("r.example:5000/x@{A}");
         let first = alias("r.example:5000/x:t", "r.example:5000/x:t", &id).unwrap();
         assert_eq!(first, (format!("r.example:5000/x:t@{A}"), true));
         let second = alias(&first.0, "r.example:5000/x:t", &id).unwrap();
         assert_eq!(second, (format!("r.example:5000/x@{A}"), true));
         assert_eq!(alias(&second.0, "r.example:5000/x:t", &id), Some(first));
-        assert_eq!(alias(&second.0, "", &id), Some((format!("r.example:5000/x:latest@{A}"), true)));
+        assert_eq!(
+            alias(&second.0, "", &id),
+            Some((format!("r.example:5000/x:latest@{A}"), true))
+        );
     }
 
     #[test]
     fn the_name_stays_as_it_was_written() {
-        assert_eq!(alias("busybox", "", &format!("docker.io/library/busybox@{A}")), Some((format!("busybox:latest@{A}"), true)));
-        assert_eq!(alias("busybox:1", "", &format!("docker-pullable://busybox@{A}")), Some((format!("busybox:1@{A}"), true)));
+        assert_eq!(
+            alias("busybox", "", &format!("docker.io/library/busybox@{A}")),
+            Some((format!("busybox:latest@{A}"), true))
+        );
+        assert_eq!(
+            alias("busybox:1", "", &format!("docker-pullable://busybox@{A}")),
+            Some((format!("busybox:1@{A}"), true))
+        );
     }
 
     #[test]
     fn a_digest_that_the_node_does_not_report_for_this_repository_is_not_known_to_be_there() {
-        assert_eq!(alias(&format!("r.example/x:t@{A}"), "", &format!("r.example/x@{B}")), Some((format!("r.example/x@{A}"), false)));
-        assert_eq!(alias(&format!("r.example/x:t@{A}"), "", ""), Some((format!("r.example/x@{A}"), false)));
+        assert_eq!(
+            alias(
+                &format!("r.example/x:t@{A}"),
+                "",
+                &format!("r.example/x@{B}")
+            ),
+            Some((format!("r.example/x@{A}"), false))
+        );
+        assert_eq!(
+            alias(&format!("r.example/x:t@{A}"), "", ""),
+            Some((format!("r.example/x@{A}"), false))
+        );
     }
 
     #[test]
     fn an_imported_image_never_gets_a_digest_behind_its_name() {
         let named = "docker.io/library/localwork:1";
-        assert_eq!(alias("localwork:1", named, A), Some((named.to_owned(), true)));
-        assert_eq!(alias(named, named, A), Some(("localwork:1".to_owned(), true)));
-        assert_eq!(alias("me/work:1", "docker.io/me/work:1", A), Some(("docker.io/me/work:1".to_owned(), true)));
-        assert_eq!(alias("localwork:1", "docker.io/library/localwork:2", A), Some((A.to_owned(), true)));
+        assert_eq!(
+            alias("localwork:1", named, A),
+            Some((named.to_owned(), true))
+        );
+        assert_eq!(
+            alias(named, named, A),
+            Some(("localwork:1".to_owned(), true))
+        );
+        assert_eq!(
+            alias("me/work:1", "docker.io/me/work:1", A),
+            Some(("docker.io/me/work:1".to_owned(), true))
+        );
+        assert_eq!(
+            alias("localwork:1", "docker.io/library/localwork:2", A),
+            Some((A.to_owned(), true))
+        );
         assert_eq!(alias("r.example/work:1", "", A), Some((A.to_owned(), true)));
     }
 
@@ -189,8 +259,14 @@ mod tests {
     fn d1a_d1b_a_digest_of_another_repository_is_not_put_behind_the_name() {
         let imported = format!("docker.io/library/import-2026-11-22@{A}");
         let named = "docker.io/library/my-app2:dev";
-        assert_eq!(alias("my-app2:dev", named, &imported), Some((named.to_owned(), true)));
-        assert_eq!(alias(named, named, &imported), Some(("my-app2:dev".to_owned(), true)));
+        assert_eq!(
+            alias("my-app2:dev", named, &imported),
+            Some((named.to_owned(), true))
+        );
+        assert_eq!(
+            alias(named, named, &imported),
+            Some(("my-app2:dev".to_owned(), true))
+        );
         for (written, image) in [
             ("my-app2:dev", ""),
             ("my-app2:dev", "docker.io/library/my-app2:other"),
@@ -205,7 +281,10 @@ mod tests {
     #[test]
     fn d1_the_names_of_a_bare_digest_are_those_of_the_status_alone_and_none_is_written() {
         assert_eq!(alias(A, "docker.io/library/localwork:1", A), None);
-        assert_eq!(alias(A, "evil.example/x:1", &format!("evil.example/x@{B}")), None);
+        assert_eq!(
+            alias(A, "evil.example/x:1", &format!("evil.example/x@{B}")),
+            None
+        );
     }
 
     proptest! {
@@ -226,7 +305,10 @@ mod tests {
 
     #[test]
     fn without_a_report_only_docker_hub_has_two_names() {
-        assert_eq!(alias("busybox:1", "", ""), Some(("docker.io/library/busybox:1".to_owned(), false)));
+        assert_eq!(
+            alias("busybox:1", "", ""),
+            Some(("docker.io/library/busybox:1".to_owned(), false))
+        );
         assert_eq!(alias("r.example/x:1", "", ""), None);
         assert_eq!(alias(A, "", A), None);
         assert_eq!(alias("not an image", "", &format!("x@{A}")), None);

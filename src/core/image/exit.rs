@@ -8,8 +8,8 @@ use super::label::Label;
 /// Where a bare command name is looked up, unless the pod sets its own PATH.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What an image of ours does when it runs. The two never share a reference: a container that was to be parked would end, or one that
-/// was to end would stay.
+/// What an image of ours does when it runs. The two never share a reference: a container that was
+/// to be parked would end, or one that was to end would stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Exits 0 at once, whatever it is called with.
@@ -19,7 +19,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Where the program lies in the image. Its own directory, so that no sidecar's path can collide with it.
+    /// Where the program lies in the image. Its own directory, so that no sidecar's path can
+    /// collide with it.
     #[must_use]
     pub fn program_path(self) -> &'static str {
         match self {
@@ -32,10 +33,18 @@ impl Kind {
     #[must_use]
     pub fn program(self, platform: Platform) -> &'static [u8] {
         match (self, platform) {
-            (Self::Exit, Platform::Amd64) => include_bytes!("../../../quick-exit-image/bin/quick-exit-x86_64"),
-            (Self::Exit, Platform::Arm64) => include_bytes!("../../../quick-exit-image/bin/quick-exit-aarch64"),
-            (Self::Park, Platform::Amd64) => include_bytes!("../../../quick-exit-image/bin/park-x86_64"),
-            (Self::Park, Platform::Arm64) => include_bytes!("../../../quick-exit-image/bin/park-aarch64"),
+            (Self::Exit, Platform::Amd64) => {
+                include_bytes!("../../../quick-exit-image/bin/quick-exit-x86_64")
+            }
+            (Self::Exit, Platform::Arm64) => {
+                include_bytes!("../../../quick-exit-image/bin/quick-exit-aarch64")
+            }
+            (Self::Park, Platform::Amd64) => {
+                include_bytes!("../../../quick-exit-image/bin/park-x86_64")
+            }
+            (Self::Park, Platform::Arm64) => {
+                include_bytes!("../../../quick-exit-image/bin/park-aarch64")
+            }
         }
     }
 }
@@ -86,7 +95,11 @@ mod tests {
             for platform in Platform::ALL {
                 let program = kind.program(platform);
                 assert!(program.starts_with(b"\x7fELF"), "{kind} {platform}");
-                assert!(program.len() <= 4096, "{kind} {platform}: {}", program.len());
+                assert!(
+                    program.len() <= 4096,
+                    "{kind} {platform}: {}",
+                    program.len()
+                );
             }
         }
     }
@@ -94,7 +107,12 @@ mod tests {
     #[test]
     fn standard_paths_are_sorted_and_unique() {
         for pair in standard_paths().windows(2) {
-            assert!(pair[0].path < pair[1].path, "{} stands before {}", pair[0].path, pair[1].path);
+            assert!(
+                pair[0].path < pair[1].path,
+                "{} stands before {}",
+                pair[0].path,
+                pair[1].path
+            );
         }
     }
 
@@ -111,7 +129,10 @@ mod tests {
     #[test]
     fn usual_bare_names_are_found_in_path() {
         let has = |path: String| standard_paths().iter().any(|entry| entry.path == path);
-        let found = |name: &str| PATH.split(':').any(|directory| has(format!("{directory}/{name}")));
+        let found = |name: &str| {
+            PATH.split(':')
+                .any(|directory| has(format!("{directory}/{name}")))
+        };
         for name in [
             "sh",
             "bash",

@@ -1,9 +1,11 @@
 //! The standard paths of the exit image: one table, with the source of each entry.
 //!
-//! A pod keeps its `command` when its image is swapped, so the exit image needs a program wherever a sidecar's command may point. A bare
-//! name is looked up in the image's PATH, which holds every `bin` and `sbin` directory of the table below `/` and `/usr`. `/bin` and `/usr/bin` are
-//! two real directories here, so a path that an image with merged directories has under both names stands under both. A source that names a
-//! Dockerfile or a chart was read there; the others are conventions of the images or packages that they name.
+//! A pod keeps its `command` when its image is swapped, so the exit image needs a program wherever
+//! a sidecar's command may point. A bare name is looked up in the image's PATH, which holds every
+//! `bin` and `sbin` directory of the table below `/` and `/usr`. `/bin` and `/usr/bin` are two real
+//! directories here, so a path that an image with merged directories has under both names stands
+//! under both. A source that names a Dockerfile or a chart was read there; the others are
+//! conventions of the images or packages that they name.
 
 /// A path of the standard exit image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +27,10 @@ pub const fn standard_paths() -> &'static [StandardPath] {
 }
 
 const SHELL: &str = "shells of Debian, Alpine, busybox and source builds";
-const CORE: &str = "coreutils, util-linux and busybox: what keeps a container alive or starts another program";
-const INTERPRETER: &str = "interpreters: Debian and Alpine packages in /usr/bin, language images in /usr/local/bin";
+const CORE: &str =
+    "coreutils, util-linux and busybox: what keeps a container alive or starts another program";
+const INTERPRETER: &str =
+    "interpreters: Debian and Alpine packages in /usr/bin, language images in /usr/local/bin";
 const INIT: &str = "init programs and user switchers, where packages and Dockerfiles put them";
 const ENTRYPOINT_SCRIPT: &str = "the usual names of entrypoint scripts";
 

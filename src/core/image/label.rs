@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::exit::Kind;
 
-/// The label that says which [`Label`] an image has. Pushing looks at it, so that no image of another kind, and nothing foreign, is
-/// overwritten.
+/// The label that says which [`Label`] an image has. Pushing looks at it, so that no image of
+/// another kind, and nothing foreign, is overwritten.
 pub const LABEL: &str = "io.swaplet.image";
 
-/// The kinds of images that swaplet makes. Two kinds never share a reference: a container that was to be parked would end, one that was
-/// to end would stay, or a controller would be gone.
+/// The kinds of images that swaplet makes. Two kinds never share a reference: a container that was
+/// to be parked would end, one that was to end would stay, or a controller would be gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
     /// The exit image.

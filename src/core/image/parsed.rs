@@ -1,4 +1,5 @@
-//! The grammar of image references, as container runtimes read them (distribution: `reference/regexp.go`, `reference/normalize.go`).
+//! The grammar of image references, as container runtimes read them (distribution:
+//! `reference/regexp.go`, `reference/normalize.go`).
 
 use std::fmt;
 
@@ -28,7 +29,9 @@ pub(super) struct Parsed {
 /// What is wrong with a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("it is not of the form [REGISTRY/]REPOSITORY[:TAG][@DIGEST] ({DEFAULT_REGISTRY} is the registry if none is written)")]
+    #[error(
+        "it is not of the form [REGISTRY/]REPOSITORY[:TAG][@DIGEST] ({DEFAULT_REGISTRY} is the registry if none is written)"
+    )]
     Form,
     #[error("repository name must not be more than {MAX_REPOSITORY} characters")]
     RepositoryLength,
@@ -58,7 +61,12 @@ impl Parsed {
         }
         digest.map_or(Ok(()), check_digest)?;
         let tag = tag.or_else(|| digest.is_none().then_some(DEFAULT_TAG));
-        Ok(Self { registry, repository, tag: tag.map(str::to_owned), digest: digest.map(str::to_owned) })
+        Ok(Self {
+            registry,
+            repository,
+            tag: tag.map(str::to_owned),
+            digest: digest.map(str::to_owned),
+        })
     }
 }
 
@@ -66,42 +74,62 @@ impl fmt::Display for Parsed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}/{}", self.registry, self.repository)?;
         self.tag.iter().try_for_each(|tag| write!(out, ":{tag}"))?;
-        self.digest.iter().try_for_each(|digest| write!(out, "@{digest}"))
+        self.digest
+            .iter()
+            .try_for_each(|digest| write!(out, "@{digest}"))
     }
 }
 
 /// `[host[:port]/]part[/part]...`
 fn is_name(name: &str) -> bool {
     let is_path = |path: &str| path.split('/').all(is_part);
-    is_path(name) || name.split_once('/').is_some_and(|(host, path)| is_host(host) && is_path(path))
+    is_path(name)
+        || name
+            .split_once('/')
+            .is_some_and(|(host, path)| is_host(host) && is_path(path))
 }
 
 fn is_host(written: &str) -> bool {
     let (host, port) = written.split_once(':').unwrap_or((written, "0"));
     let is_label = |label: &str| {
         let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+        !label.is_empty()
+            && label.chars().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
     };
     host.split('.').all(is_label) && is_digits(port, |c| c.is_ascii_digit())
 }
 
-/// Lower-case letters and digits, with one dot, one or two underscores or any number of hyphens between them.
+/// Lower-case letters and digits, with one dot, one or two underscores or any number of hyphens
+/// between them.
 fn is_part(part: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let between = part.split(is_word).all(|run| matches!(run, "" | "." | "_" | "__") || run.chars().all(|c| c == '-'));
+    let between = part
+        .split(is_word)
+        .all(|run| matches!(run, "" | "." | "_" | "__") || run.chars().all(|c| c == '-'));
     part.starts_with(is_word) && part.ends_with(is_word) && between
 }
 
 fn is_tag(tag: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    tag.len() <= MAX_TAG && tag.starts_with(is_word) && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
+    tag.len() <= MAX_TAG
+        && tag.starts_with(is_word)
+        && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
 }
 
 /// `algorithm:digits`, the algorithm of any name.
 fn has_form_of_digest(digest: &str) -> bool {
-    let Some((algorithm, digits)) = digest.split_once(':') else { return false };
-    let is_component = |part: &str| part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.chars().all(|c| c.is_ascii_alphanumeric());
-    algorithm.split(['-', '_', '+', '.']).all(is_component) && digits.len() >= MIN_DIGITS && is_digits(digits, |c| c.is_ascii_hexdigit())
+    let Some((algorithm, digits)) = digest.split_once(':') else {
+        return false;
+    };
+    let is_component = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic())
+            && part.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    algorithm.split(['-', '_', '+', '.']).all(is_component)
+        && digits.len() >= MIN_DIGITS
+        && is_digits(digits, |c| c.is_ascii_hexdigit())
 }
 
 fn check_digest(digest: &str) -> Result<(), Problem> {
@@ -112,7 +140,11 @@ fn check_digest(digest: &str) -> Result<(), Problem> {
         "sha512" => 128,
         _ => return Err(Problem::Algorithm),
     };
-    if digits.len() == length { Ok(()) } else { Err(Problem::DigestLength) }
+    if digits.len() == length {
+        Ok(())
+    } else {
+        Err(Problem::DigestLength)
+    }
 }
 
 fn is_digits(text: &str, is_digit: impl Fn(char) -> bool) -> bool {
@@ -126,8 +158,16 @@ fn split(name: &str) -> (String, String) {
         Some((first, rest)) if is_registry(first) => (first, rest),
         _ => (DEFAULT_REGISTRY, name),
     };
-    let registry = if registry == LEGACY_REGISTRY { DEFAULT_REGISTRY } else { registry };
+    let registry = if registry == LEGACY_REGISTRY {
+        DEFAULT_REGISTRY
+    } else {
+        registry
+    };
     let is_official = registry == DEFAULT_REGISTRY && !repository.contains('/');
-    let repository = if is_official { format!("{OFFICIAL}/{repository}") } else { repository.to_owned() };
+    let repository = if is_official {
+        format!("{OFFICIAL}/{repository}")
+    } else {
+        repository.to_owned()
+    };
     (registry.to_owned(), repository)
 }

@@ -17,7 +17,8 @@ pub struct PathError {
     problem: &'static str,
 }
 
-/// A set of paths that can be in one image: absolute, normalised, sorted, unique, and no path is a directory of another one.
+/// A set of paths that can be in one image: absolute, normalised, sorted, unique, and no path is a
+/// directory of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathSet(BTreeSet<String>);
 
@@ -48,10 +49,12 @@ impl PathSet {
         self.0.contains(path)
     }
 
-    /// Whether this path is a directory of one in the set, or the other way round, so that they cannot be in one image.
+    /// Whether this path is a directory of one in the set, or the other way round, so that they
+    /// cannot be in one image.
     #[must_use]
     pub fn conflicts_with(&self, path: &str) -> bool {
-        self.iter().any(|other| is_below(path, other) || is_below(other, path))
+        self.iter()
+            .any(|other| is_below(path, other) || is_below(other, path))
     }
 
     /// How many paths the set holds.
@@ -66,7 +69,8 @@ impl PathSet {
         self.0.is_empty()
     }
 
-    /// Every directory above a path of the set, sorted, so that a directory comes before what it holds.
+    /// Every directory above a path of the set, sorted, so that a directory comes before what it
+    /// holds.
     #[must_use]
     pub fn directories(&self) -> BTreeSet<String> {
         self.iter().flat_map(parents).map(str::to_owned).collect()
@@ -74,7 +78,10 @@ impl PathSet {
 }
 
 fn fail(path: &str, problem: &'static str) -> PathError {
-    PathError { path: path.chars().take(200).collect(), problem }
+    PathError {
+        path: path.chars().take(200).collect(),
+        problem,
+    }
 }
 
 fn check(path: &str) -> Result<(), &'static str> {
@@ -84,24 +91,35 @@ fn check(path: &str) -> Result<(), &'static str> {
     if relative.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
         return Err("Linux cannot run a file there");
     }
-    if relative.split('/').any(|part| matches!(part, "" | "." | "..")) {
+    if relative
+        .split('/')
+        .any(|part| matches!(part, "" | "." | ".."))
+    {
         return Err("it is not normalised: no //, no . or .. and no / at the end");
     }
     if relative.split('/').any(|part| part.len() > MAX_COMPONENT) {
         return Err("a part of it is longer than 255 bytes");
     }
-    if SHADOWED.iter().any(|directory| path == *directory || is_below(path, directory)) {
+    if SHADOWED
+        .iter()
+        .any(|directory| path == *directory || is_below(path, directory))
+    {
         return Err("the container runtime mounts something over it");
     }
     Ok(())
 }
 
 fn is_below(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn check_conflicts(set: &BTreeSet<String>) -> Result<(), PathError> {
-    match set.iter().flat_map(|path| parents(path)).find(|parent| set.contains(*parent)) {
+    match set
+        .iter()
+        .flat_map(|path| parents(path))
+        .find(|parent| set.contains(*parent))
+    {
         Some(parent) => Err(fail(parent, "another path needs it to be a directory")),
         None => Ok(()),
     }

@@ -5,15 +5,19 @@ use std::str::FromStr;
 
 use super::reference::ImageReference;
 
-/// Stands for `*` while a pattern is read as a reference: letters that every part of a reference allows.
+/// Stands for `*` while a pattern is read as a reference: letters that every part of a reference
+/// allows.
 const STAND_IN: &str = "swapletanyrun0";
 
-/// One entry of the list: an exact reference, or one with `*`, which stands for any run of characters except `/` and `@`.
+/// One entry of the list: an exact reference, or one with `*`, which stands for any run of
+/// characters except `/` and `@`.
 ///
-/// Patterns and references are compared in their normalised forms, so `busybox:1` admits `docker.io/library/busybox:1`. A `*` at the end
-/// leaves the tag open: `registry.example/swaplet/*`. A digest is only admitted by a pattern that has one, such as
-/// `registry.example/swaplet/exit:v1@*` or `registry.example/swaplet/*@*`: a digest outranks the tag beside it, so whoever could add one to a
-/// listed tag could choose any image of the repository.
+/// Patterns and references are compared in their normalised forms, so `busybox:1` admits
+/// `docker.io/library/busybox:1`. A `*` at the end leaves the tag open:
+/// `registry.example/swaplet/*`. A digest is only admitted by a pattern that has one, such as
+/// `registry.example/swaplet/exit:v1@*` or `registry.example/swaplet/*@*`: a digest outranks the
+/// tag beside it, so whoever could add one to a listed tag could choose any image of the
+/// repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ImagePattern {
     written: String,
@@ -36,15 +40,24 @@ impl ImagePattern {
     /// # Errors
     /// [`PatternError`], which names the entry, what is wrong and how the flag is written.
     pub fn parse(written: &str) -> Result<Self, PatternError> {
-        let fail = |problem: &str| PatternError { written: written.chars().take(80).collect(), problem: problem.to_owned() };
+        let fail = |problem: &str| PatternError {
+            written: written.chars().take(80).collect(),
+            problem: problem.to_owned(),
+        };
         check(written).map_err(fail)?;
-        Ok(Self { written: written.to_owned(), normalized: normalize(written).map_err(|problem| fail(&problem))? })
+        Ok(Self {
+            written: written.to_owned(),
+            normalized: normalize(written).map_err(|problem| fail(&problem))?,
+        })
     }
 
     /// Whether the pattern admits this reference.
     #[must_use]
     pub fn matches(&self, reference: &ImageReference) -> bool {
-        matches_glob(self.normalized.as_bytes(), reference.normalized().as_bytes())
+        matches_glob(
+            self.normalized.as_bytes(),
+            reference.normalized().as_bytes(),
+        )
     }
 
     /// The pattern as it was written.
@@ -82,15 +95,17 @@ fn check(written: &str) -> Result<(), &'static str> {
     if written.chars().all(|c| matches!(c, '*' | '/' | ':' | '@')) {
         return Err("it would admit images of any registry");
     }
-    // An administrator who lists `*.example/...` would admit hosts that somebody else can register; nobody has needed it.
+    // An administrator who lists `*.example/...` would admit hosts that somebody else can register;
+    // nobody has needed it.
     if host.contains('*') {
         return Err("the registry's host is written out, without *");
     }
     Ok(())
 }
 
-/// The normalised form of a pattern: read as a reference in which every `*` is an ordinary word. A digest part with `*` cannot be read
-/// that way (it must be hexadecimal), so it is set aside and put back.
+/// The normalised form of a pattern: read as a reference in which every `*` is an ordinary word. A
+/// digest part with `*` cannot be read that way (it must be hexadecimal), so it is set aside and
+/// put back.
 fn normalize(written: &str) -> Result<String, String> {
     if written.contains(STAND_IN) {
         return Err(format!("it contains the reserved word {STAND_IN}"));
@@ -99,22 +114,32 @@ fn normalize(written: &str) -> Result<String, String> {
         Some((name, digest)) if digest.contains('*') => (name, Some(digest)),
         _ => (written, None),
     };
-    let reference = ImageReference::parse(&name.replace('*', STAND_IN)).map_err(|error| error.to_string().replace(STAND_IN, "*"))?;
+    let reference = ImageReference::parse(&name.replace('*', STAND_IN))
+        .map_err(|error| error.to_string().replace(STAND_IN, "*"))?;
     let form = without_invented_tag(name, digest.is_some(), reference.normalized());
-    let digest = digest.map(|digest| format!("@{digest}")).unwrap_or_default();
+    let digest = digest
+        .map(|digest| format!("@{digest}"))
+        .unwrap_or_default();
     Ok(format!("{}{digest}", form.replace(STAND_IN, "*")))
 }
 
-/// `busybox@sha256:*` names no tag, and `registry.example/swaplet/*` leaves it open: neither must gain `:latest`.
+/// `busybox@sha256:*` names no tag, and `registry.example/swaplet/*` leaves it open: neither must
+/// gain `:latest`.
 fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
-    let has_tag = name.rsplit('/').next().is_some_and(|last| last.contains(':'));
+    let has_tag = name
+        .rsplit('/')
+        .next()
+        .is_some_and(|last| last.contains(':'));
     if has_tag || !(has_digest || name.ends_with('*')) {
         return form;
     }
-    form.strip_suffix(":latest").map(str::to_owned).unwrap_or(form)
+    form.strip_suffix(":latest")
+        .map(str::to_owned)
+        .unwrap_or(form)
 }
 
-/// Classic two-pointer matching: linear in practice and never recursive, so no input can make it slow or deep.
+/// Classic two-pointer matching: linear in practice and never recursive, so no input can make it
+/// slow or deep.
 pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
@@ -148,7 +173,9 @@ mod tests {
     const A: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
     fn admits(pattern: &str, reference: &str) -> bool {
-        ImagePattern::parse(pattern).unwrap().matches(&ImageReference::parse(reference).unwrap())
+        ImagePattern::parse(pattern)
+            .unwrap()
+            .matches(&ImageReference::parse(reference).unwrap())
     }
 
     #[test]
@@ -165,9 +192,15 @@ mod tests {
         assert!(admits("r.example/exit/*", "r.example/exit/a:v1"));
         assert!(!admits("r.example/exit/*:v1", "r.example/exit/a/b:v1"));
         assert!(admits("r.example/*/exit:v*", "r.example/team/exit:v12"));
-        assert!(!admits("r.example/*/exit:v*", "r.example/team/sub/exit:v12"));
+        assert!(!admits(
+            "r.example/*/exit:v*",
+            "r.example/team/sub/exit:v12"
+        ));
         assert!(!admits("r.example/exit:v*", "r.example/exit:w1"));
-        assert!(!admits("busybox:1*", &format!("busybox:1@{A}")), "the digest would outrank the tag");
+        assert!(
+            !admits("busybox:1*", &format!("busybox:1@{A}")),
+            "the digest would outrank the tag"
+        );
         assert!(!admits("r.example/*", &format!("r.example/exit@{A}")));
         assert!(admits("r.example/*@*", &format!("r.example/exit:v1@{A}")));
         assert!(admits("busybox:1@*", &format!("busybox:1@{A}")));
@@ -179,15 +212,33 @@ mod tests {
     fn a_pattern_without_a_tag_means_latest_unless_the_star_ends_it() {
         assert!(admits("r.example/exit", "r.example/exit:latest"));
         assert!(!admits("r.example/exit", "r.example/exit:v1"));
-        assert!(admits("r.example/ex*", "r.example/exit:v1"), "an open end also leaves the tag open");
+        assert!(
+            admits("r.example/ex*", "r.example/exit:v1"),
+            "an open end also leaves the tag open"
+        );
         assert!(!admits("r.example/*/exit", "r.example/team/exit:v1"));
     }
 
     #[test]
     fn errors_name_the_flag_and_the_fix() {
-        for bad in ["", " ", "a b", "**", "*", "r.example/**", "*/*:*", "*.example/a", "r.example/A", "a,b", "r.example/a:"] {
+        for bad in [
+            "",
+            " ",
+            "a b",
+            "**",
+            "*",
+            "r.example/**",
+            "*/*:*",
+            "*.example/a",
+            "r.example/A",
+            "a,b",
+            "r.example/a:",
+        ] {
             let error = ImagePattern::parse(bad).unwrap_err().to_string();
-            assert!(error.contains("--exit-images") && error.contains("registry.example"), "{bad}: {error}");
+            assert!(
+                error.contains("--exit-images") && error.contains("registry.example"),
+                "{bad}: {error}"
+            );
             assert!(!error.contains(STAND_IN), "{error}");
         }
     }

@@ -5,13 +5,16 @@ use std::str::FromStr;
 
 use super::parsed::{Parsed, Problem};
 
-/// The longest reference that is read: far beyond any real one (a repository has at most 255 characters, a tag 128, a digest 135).
+/// The longest reference that is read: far beyond any real one (a repository has at most 255
+/// characters, a tag 128, a digest 135).
 const MAX_LENGTH: usize = 1024;
 
-/// A reference to an image as a user wrote it, with its normalised parts: `busybox` is `docker.io/library/busybox:latest`.
+/// A reference to an image as a user wrote it, with its normalised parts: `busybox` is
+/// `docker.io/library/busybox:latest`.
 ///
-/// Two references are equal (`==`) when they were written alike; whether they name the same image is asked with
-/// [`same_repository`](Self::same_repository), [`same_target`](Self::same_target) and [`is_alias_of`](Self::is_alias_of).
+/// Two references are equal (`==`) when they were written alike; whether they name the same image
+/// is asked with [`same_repository`](Self::same_repository), [`same_target`](Self::same_target) and
+/// [`is_alias_of`](Self::is_alias_of).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ImageReference {
     written: String,
@@ -23,7 +26,8 @@ pub struct ImageReference {
 pub enum Target {
     /// The same bytes: the digests are equal.
     Same,
-    /// Perhaps the same bytes: nothing contradicts it, but at least one side has no digest, so that a tag decides, and a tag can be moved.
+    /// Perhaps the same bytes: nothing contradicts it, but at least one side has no digest, so that
+    /// a tag decides, and a tag can be moved.
     Maybe,
     /// Different bytes, or different repositories.
     Different,
@@ -35,10 +39,16 @@ impl ImageReference {
     /// # Errors
     /// [`ReferenceError`], which names the input and what is wrong with it.
     pub fn parse(written: &str) -> Result<Self, ReferenceError> {
-        let fail = |problem| ReferenceError { written: shorten(written), problem };
+        let fail = |problem| ReferenceError {
+            written: shorten(written),
+            problem,
+        };
         check_characters(written).map_err(fail)?;
         let parsed = Parsed::read(written).map_err(|error| fail(problem_of(written, error)))?;
-        Ok(Self { written: written.to_owned(), parsed })
+        Ok(Self {
+            written: written.to_owned(),
+            parsed,
+        })
     }
 
     /// The reference exactly as it was written: what a pod's spec holds, and what a patch tests.
@@ -47,7 +57,8 @@ impl ImageReference {
         &self.written
     }
 
-    /// The full form: registry, repository, tag (`latest` if neither tag nor digest was written) and digest.
+    /// The full form: registry, repository, tag (`latest` if neither tag nor digest was written)
+    /// and digest.
     #[must_use]
     pub fn normalized(&self) -> String {
         self.parsed.to_string()
@@ -91,8 +102,9 @@ impl ImageReference {
         self.registry() == other.registry() && self.repository() == other.repository()
     }
 
-    /// Whether both name the same bytes, as far as the strings tell. Digests decide where both sides have one; tags are only compared
-    /// where neither side has a digest, for a tag beside a digest is decoration that no runtime reads.
+    /// Whether both name the same bytes, as far as the strings tell. Digests decide where both
+    /// sides have one; tags are only compared where neither side has a digest, for a tag beside a
+    /// digest is decoration that no runtime reads.
     ///
     /// | self | other | answer |
     /// |---|---|---|
@@ -113,11 +125,13 @@ impl ImageReference {
         }
     }
 
-    /// Whether one can be written in place of the other without changing what runs, if the tag has not moved: the same repository, and
-    /// either equal digests, or at least one side without a digest and no two different tags.
+    /// Whether one can be written in place of the other without changing what runs, if the tag has
+    /// not moved: the same repository, and either equal digests, or at least one side without a
+    /// digest and no two different tags.
     ///
-    /// `r:t`, `r:t@A` and `r@A` are aliases of each other; `r:t` and `r:u` are not, and neither are `r@A` and `r@B`. Where the digest
-    /// that the tag stands for is known (the node reports it), use [`pinned`](Self::pinned) first: then the answer is exact.
+    /// `r:t`, `r:t@A` and `r@A` are aliases of each other; `r:t` and `r:u` are not, and neither are
+    /// `r@A` and `r@B`. Where the digest that the tag stands for is known (the node reports it),
+    /// use [`pinned`](Self::pinned) first: then the answer is exact.
     #[must_use]
     pub fn is_alias_of(&self, other: &Self) -> bool {
         match self.same_target(other) {
@@ -128,13 +142,18 @@ impl ImageReference {
         }
     }
 
-    /// This reference pinned to a digest: `r:t` becomes `r:t@digest`. A digest that is already written is replaced.
+    /// This reference pinned to a digest: `r:t` becomes `r:t@digest`. A digest that is already
+    /// written is replaced.
     ///
     /// # Errors
     /// [`ReferenceError`] if the digest is not one.
     pub fn pinned(&self, digest: &str) -> Result<Self, ReferenceError> {
         let tag = self.tag().map(|tag| format!(":{tag}")).unwrap_or_default();
-        Self::parse(&format!("{}/{}{tag}@{digest}", self.registry(), self.repository()))
+        Self::parse(&format!(
+            "{}/{}{tag}@{digest}",
+            self.registry(),
+            self.repository()
+        ))
     }
 }
 
@@ -182,13 +201,24 @@ fn check_characters(written: &str) -> Result<(), String> {
         return Err("it is empty".to_owned());
     }
     if written.len() > MAX_LENGTH {
-        return Err(format!("it has {} characters, more than {MAX_LENGTH}", written.len()));
+        return Err(format!(
+            "it has {} characters, more than {MAX_LENGTH}",
+            written.len()
+        ));
     }
-    if let Some(space) = written.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!("it contains {space:?}; a reference has no white space"));
+    if let Some(space) = written
+        .chars()
+        .find(|c| c.is_whitespace() || c.is_control())
+    {
+        return Err(format!(
+            "it contains {space:?}; a reference has no white space"
+        ));
     }
     if written.contains("://") {
-        return Err("it starts with a URL scheme; write the host alone, such as registry.example/app:v1".to_owned());
+        return Err(
+            "it starts with a URL scheme; write the host alone, such as registry.example/app:v1"
+                .to_owned(),
+        );
     }
     Ok(())
 }
@@ -241,7 +271,10 @@ mod tests {
         let short = read("busybox");
         assert_eq!(short.as_str(), "busybox");
         assert_eq!(short.normalized(), "docker.io/library/busybox:latest");
-        assert_eq!(read("index.docker.io/library/busybox:1").normalized(), "docker.io/library/busybox:1");
+        assert_eq!(
+            read("index.docker.io/library/busybox:1").normalized(),
+            "docker.io/library/busybox:1"
+        );
         assert_eq!(read("127.0.0.1:5000/a/b:v1").registry(), "127.0.0.1:5000");
         assert_eq!(read(&format!("r.example/a@{A}")).tag(), None);
     }
@@ -262,7 +295,10 @@ mod tests {
     fn one_repository_however_written() {
         assert!(read("busybox:1").same_repository(&read("docker.io/library/busybox:2")));
         assert!(!read("busybox").same_repository(&read("quay.io/library/busybox")));
-        assert!(!read("r.example/a").same_repository(&read("r.example:443/a")), "a written port is another host to every runtime");
+        assert!(
+            !read("r.example/a").same_repository(&read("r.example:443/a")),
+            "a written port is another host to every runtime"
+        );
     }
 
     #[test]
@@ -302,10 +338,22 @@ mod tests {
 
     #[test]
     fn pinning_and_tagging() {
-        assert_eq!(read("busybox:1").pinned(A).unwrap().as_str(), format!("docker.io/library/busybox:1@{A}"));
-        assert_eq!(read(&format!("r.example/x@{A}")).pinned(B).unwrap().as_str(), format!("r.example/x@{B}"));
+        assert_eq!(
+            read("busybox:1").pinned(A).unwrap().as_str(),
+            format!("docker.io/library/busybox:1@{A}")
+        );
+        assert_eq!(
+            read(&format!("r.example/x@{A}"))
+                .pinned(B)
+                .unwrap()
+                .as_str(),
+            format!("r.example/x@{B}")
+        );
         assert!(read("busybox").pinned("latest").is_err());
-        assert_eq!(read("r.example/x:t").with_tag("t-amd64").unwrap().as_str(), "r.example/x:t-amd64");
+        assert_eq!(
+            read("r.example/x:t").with_tag("t-amd64").unwrap().as_str(),
+            "r.example/x:t-amd64"
+        );
         assert!(read("r.example/x").with_tag("a b").is_err());
     }
 
@@ -317,7 +365,14 @@ mod tests {
         )
             .prop_map(|(name, tag, digest)| {
                 let tag = tag.map(|tag| format!(":{tag}")).unwrap_or_default();
-                format!("{name}{tag}{}", if digest { format!("@{A}") } else { String::new() })
+                format!(
+                    "{name}{tag}{}",
+                    if digest {
+                        format!("@{A}")
+                    } else {
+                        String::new()
+                    }
+                )
             })
     }
 

@@ -1,13 +1,17 @@
-//! What would be executed if a container were started with the exit image, and so whether a swap would end it.
+//! What would be executed if a container were started with the exit image, and so whether a swap
+//! would end it.
 //!
-//! The pod keeps its command, environment and mounts when an image changes. A wrong guess is costly (measured): under `Never` the pod
-//! becomes Failed, under `OnFailure` it loops for ever, and a program on a volume simply runs again. So nothing is guessed in favour of
-//! the swap, with one exception that says so: a file of a ConfigMap is taken for a script.
+//! The pod keeps its command, environment and mounts when an image changes. A wrong guess is costly
+//! (measured): under `Never` the pod becomes Failed, under `OnFailure` it loops for ever, and a
+//! program on a volume simply runs again. So nothing is guessed in favour of the swap, with one
+//! exception that says so: a file of a ConfigMap is taken for a script.
 //!
-//! [`ContainerFacts`] takes from the spec what counts, once; [`resolve`] looks at them against the paths of an exit image.
+//! [`ContainerFacts`] takes from the spec what counts, once; [`resolve`] looks at them against the
+//! paths of an exit image.
 //!
-//! Mounts count twice: a program on a volume would run again, and a volume that is mounted over or below a program of the exit image
-//! keeps the container from starting (measured), so an image is derived that has a folder there.
+//! Mounts count twice: a program on a volume would run again, and a volume that is mounted over or
+//! below a program of the exit image keeps the container from starting (measured), so an image is
+//! derived that has a folder there.
 
 pub mod expand;
 mod facts;
@@ -79,12 +83,23 @@ impl fmt::Display for Executes {
     }
 }
 
-/// Whether an exit image with these paths would end the container. Total: every container has a verdict.
+/// Whether an exit image with these paths would end the container. Total: every container has a
+/// verdict.
 #[must_use]
 pub fn resolve(facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
-    let view = View { mounts: &facts.mounts, image };
-    let decided = facts.program.clone().map_err(Refusal::of).and_then(|program| run(&program, &view));
-    decided.unwrap_or_else(|refusal| Verdict::NotSwappable { reason: refusal.reason, path: refusal.path })
+    let view = View {
+        mounts: &facts.mounts,
+        image,
+    };
+    let decided = facts
+        .program
+        .clone()
+        .map_err(Refusal::of)
+        .and_then(|program| run(&program, &view));
+    decided.unwrap_or_else(|refusal| Verdict::NotSwappable {
+        reason: refusal.reason,
+        path: refusal.path,
+    })
 }
 
 /// A reason and the path that it is about.
@@ -99,7 +114,10 @@ impl Refusal {
     }
 
     fn at(reason: Obstacle, path: &str) -> Self {
-        Self { reason, path: Some(path.to_owned()) }
+        Self {
+            reason,
+            path: Some(path.to_owned()),
+        }
     }
 }
 
@@ -110,7 +128,11 @@ fn run(program: &Program, view: &View<'_>) -> Result<Verdict, Refusal> {
         Program::Named { name, search_path } => named(name, search_path.as_deref(), view)?,
     };
     let mount_points = view.missing_mount_points()?;
-    let conflict = if mount_points.is_empty() { Obstacle::CommandInvalid } else { Obstacle::MountOverProgram };
+    let conflict = if mount_points.is_empty() {
+        Obstacle::CommandInvalid
+    } else {
+        Obstacle::MountOverProgram
+    };
     paths.extend(mount_points);
     paths.sort_unstable();
     paths.dedup();
@@ -132,7 +154,9 @@ fn entrypoint(view: &View<'_>) -> Result<Run, Refusal> {
     let path = view.image.entrypoint();
     match view.covering(path) {
         Some(mount) => Err(Refusal::at(Obstacle::MountOverProgram, &mount.path)),
-        None => view.check_below(path).map(|()| (Executes::Program(path.to_owned()), Vec::new())),
+        None => view
+            .check_below(path)
+            .map(|()| (Executes::Program(path.to_owned()), Vec::new())),
     }
 }
 
@@ -159,22 +183,32 @@ fn script(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
         match view.look(interpreter) {
             Found::InImage => {}
             Found::Missing => paths.push(interpreter.to_owned()),
-            Found::Configuration | Found::Volume => return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter)),
+            Found::Configuration | Found::Volume => {
+                return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter));
+            }
         }
     }
     Ok((Executes::Script(path.to_owned()), paths))
 }
 
-/// The first directory of PATH that has the name counts. A volume may have it or not; one behind a directory where the image could have
-/// it loses against a derived image.
+/// The first directory of PATH that has the name counts. A volume may have it or not; one behind a
+/// directory where the image could have it loses against a derived image.
 fn named(name: &str, search_path: Option<&str>, view: &View<'_>) -> Result<Run, Refusal> {
     let mut free = None;
     // The runtime refuses what it finds in a relative directory, and an empty entry is one.
-    for directory in search_path.unwrap_or(view.image.search_path()).split(':').filter_map(path::normal) {
+    for directory in search_path
+        .unwrap_or(view.image.search_path())
+        .split(':')
+        .filter_map(path::normal)
+    {
         let path = format!("{}/{name}", directory.trim_end_matches('/'));
         match view.look(&path) {
             Found::InImage => return at(&path, view),
-            Found::Missing if free.is_none() && missing(&path).is_ok() && view.check_below(&path).is_ok() => free = Some(path),
+            Found::Missing
+                if free.is_none() && missing(&path).is_ok() && view.check_below(&path).is_ok() =>
+            {
+                free = Some(path)
+            }
             Found::Missing => {}
             Found::Configuration | Found::Volume if free.is_some() => break,
             Found::Configuration | Found::Volume => return at(&path, view),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer};
 use super::pod::Owner;
 use super::values::lenient::{Lenient, Object, Present};
 
-/// The limit where a Job names none: the API server's own default (Kubernetes: `pkg/apis/batch/v1/defaults.go`).
+/// The limit where a Job names none: the API server's own default (Kubernetes:
+/// `pkg/apis/batch/v1/defaults.go`).
 const DEFAULT_BACKOFF_LIMIT: u32 = 6;
 
 type Text = Lenient<Option<Box<str>>>;
@@ -74,7 +75,11 @@ struct StatusWire {
 
 impl<'de> Deserialize<'de> for JobWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let TopWire { metadata, spec, status } = TopWire::deserialize(deserializer)?;
+        let TopWire {
+            metadata,
+            spec,
+            status,
+        } = TopWire::deserialize(deserializer)?;
         let meta = metadata.value.0;
         let text = |field: Text| field.value.map(String::from);
         let metadata = ObjectMeta {
@@ -84,20 +89,30 @@ impl<'de> Deserialize<'de> for JobWire {
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };
-        let SpecWire { backoff_limit, backoff_limit_per_index, pod_failure_policy } = spec.value.0;
+        let SpecWire {
+            backoff_limit,
+            backoff_limit_per_index,
+            pod_failure_policy,
+        } = spec.value.0;
         let failed = status.value.0.failed;
         Ok(Self {
             metadata,
-            backoff_limit: Lenient { malformed: spec.malformed || backoff_limit.malformed, ..backoff_limit },
-            failed: Lenient { malformed: status.malformed || failed.malformed, ..failed },
+            backoff_limit: Lenient {
+                malformed: spec.malformed || backoff_limit.malformed,
+                ..backoff_limit
+            },
+            failed: Lenient {
+                malformed: status.malformed || failed.malformed,
+                ..failed
+            },
             judges_failures: backoff_limit_per_index.value.0 || pod_failure_policy.value.0,
         })
     }
 }
 
 impl JobWire {
-    /// Reads the Job into the form that is kept. `None` where it has no uid, or a limit that is no number from 0 on: nothing is
-    /// assumed about such a Job.
+    /// Reads the Job into the form that is kept. `None` where it has no uid, or a limit that is no
+    /// number from 0 on: nothing is assumed about such a Job.
     #[must_use]
     pub fn read(&self) -> Option<Job> {
         let backoff_limit = match (self.backoff_limit.malformed, self.backoff_limit.value) {
@@ -105,20 +120,29 @@ impl JobWire {
             (false, None) => DEFAULT_BACKOFF_LIMIT,
             (false, Some(limit)) => u32::try_from(limit).ok()?,
         };
-        let uid = self.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?.into();
+        let uid = self
+            .metadata
+            .uid
+            .as_deref()
+            .filter(|uid| !uid.is_empty())?
+            .into();
         Some(Job { uid, backoff_limit })
     }
 }
 
 impl JobWire {
-    /// Whether one more of its pods may fail under `Never`, and at least half of the failures that it allows are still left then. A Job that
-    /// counts failures by index, or has rules for them, may end with any.
+    /// Whether one more of its pods may fail under `Never`, and at least half of the failures that
+    /// it allows are still left then. A Job that counts failures by index, or has rules for them,
+    /// may end with any.
     #[must_use]
     pub fn bears_failure(&self) -> bool {
         let failed = self.failed.value.unwrap_or_default();
         let is_known = !self.failed.malformed && failed >= 0 && !self.judges_failures;
         let failed = u64::try_from(failed).unwrap_or_default();
-        is_known && self.read().is_some_and(|job| failed.saturating_add(1).saturating_mul(2) <= u64::from(job.backoff_limit))
+        is_known
+            && self.read().is_some_and(|job| {
+                failed.saturating_add(1).saturating_mul(2) <= u64::from(job.backoff_limit)
+            })
     }
 }
 
@@ -136,17 +160,24 @@ pub(crate) struct OwnerWire {
 impl OwnerWire {
     /// The kind and name of the owner that controls a pod.
     pub(crate) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
-        let owner = owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))?;
+        let owner = owners
+            .iter()
+            .map(|owner| &owner.value.0)
+            .find(|owner| owner.controller.value == Some(true))?;
         let text = |field: &Text| field.value.clone().unwrap_or_default();
         Some(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
     }
 
-    /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes: `controller.FilterPodsByOwner`), and
-    /// only the Job of group `batch`: others have Jobs of their own, with other rules.
+    /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes:
+    /// `controller.FilterPodsByOwner`), and only the Job of group `batch`: others have Jobs of
+    /// their own, with other rules.
     pub(crate) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
         let owner = Self::controlling(owners).filter(|owner| owner.is_job())?;
         let text = |field: &Text| field.value.clone().filter(|text| !text.is_empty());
-        Some(Box::new(JobRef { uid: text(&owner.uid)?, name: text(&owner.name)? }))
+        Some(Box::new(JobRef {
+            uid: text(&owner.uid)?,
+            name: text(&owner.name)?,
+        }))
     }
 
     /// What controls a pod, if that is no Job.
@@ -154,15 +185,26 @@ impl OwnerWire {
         let owner = Self::controlling(owners).filter(|owner| !owner.is_job())?;
         let version = owner.api_version.value.as_deref().unwrap_or_default();
         let group = version.rsplit_once('/').map_or("", |(group, _)| group);
-        Some(Box::new(Owner { group: group.into(), kind: owner.kind.value.clone().unwrap_or_default() }))
+        Some(Box::new(Owner {
+            group: group.into(),
+            kind: owner.kind.value.clone().unwrap_or_default(),
+        }))
     }
 
     fn controlling(owners: &[Lenient<Object<Self>>]) -> Option<&Self> {
-        owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))
+        owners
+            .iter()
+            .map(|owner| &owner.value.0)
+            .find(|owner| owner.controller.value == Some(true))
     }
 
     fn is_job(&self) -> bool {
-        self.kind.value.as_deref() == Some("Job") && self.api_version.value.as_deref().is_some_and(|version| version.starts_with("batch/"))
+        self.kind.value.as_deref() == Some("Job")
+            && self
+                .api_version
+                .value
+                .as_deref()
+                .is_some_and(|version| version.starts_with("batch/"))
     }
 }
 
@@ -180,17 +222,34 @@ mod tests {
 
     #[test]
     fn the_limit_is_read() {
-        for (spec, limit) in [(json!({"backoffLimit": 0}), 0), (json!({"backoffLimit": 2_147_483_647}), 2_147_483_647), (json!({}), 6)] {
-            assert_eq!(read(&spec), Some(Job { uid: "u1".into(), backoff_limit: limit }), "{spec}");
+        for (spec, limit) in [
+            (json!({"backoffLimit": 0}), 0),
+            (json!({"backoffLimit": 2_147_483_647}), 2_147_483_647),
+            (json!({}), 6),
+        ] {
+            assert_eq!(
+                read(&spec),
+                Some(Job {
+                    uid: "u1".into(),
+                    backoff_limit: limit
+                }),
+                "{spec}"
+            );
         }
     }
 
     #[test]
     fn a_limit_that_is_none_is_not_guessed() {
-        for spec in [json!({"backoffLimit": "6"}), json!({"backoffLimit": -1}), json!({"backoffLimit": 1.5}), json!("text")] {
+        for spec in [
+            json!({"backoffLimit": "6"}),
+            json!({"backoffLimit": -1}),
+            json!({"backoffLimit": 1.5}),
+            json!("text"),
+        ] {
             assert_eq!(read(&spec), None, "{spec}");
         }
-        let nameless: JobWire = serde_json::from_value(json!({"metadata": {}, "spec": {"backoffLimit": 1}})).unwrap();
+        let nameless: JobWire =
+            serde_json::from_value(json!({"metadata": {}, "spec": {"backoffLimit": 1}})).unwrap();
         assert_eq!(nameless.read(), None);
     }
 
@@ -198,25 +257,53 @@ mod tests {
     fn t1_a_job_bears_a_failure_that_leaves_it_half_of_its_limit() {
         let bears = |spec: Value, status: Value| {
             let job = json!({"metadata": {"uid": "u1"}, "spec": spec, "status": status});
-            serde_json::from_value::<JobWire>(job).unwrap().bears_failure()
+            serde_json::from_value::<JobWire>(job)
+                .unwrap()
+                .bears_failure()
         };
-        let limits = [(0, 0, false), (1, 0, false), (2, 0, true), (3, 1, false), (4, 1, true), (6, 2, true), (6, 3, false)];
+        let limits = [
+            (0, 0, false),
+            (1, 0, false),
+            (2, 0, true),
+            (3, 1, false),
+            (4, 1, true),
+            (6, 2, true),
+            (6, 3, false),
+        ];
         for (limit, failed, expected) in limits {
-            assert_eq!(bears(json!({"backoffLimit": limit}), json!({"failed": failed})), expected, "{limit} {failed}");
+            assert_eq!(
+                bears(json!({"backoffLimit": limit}), json!({"failed": failed})),
+                expected,
+                "{limit} {failed}"
+            );
         }
         assert!(bears(json!({}), json!({})), "the default is 6");
-        for spec in [json!({"backoffLimitPerIndex": 6}), json!({"podFailurePolicy": {"rules": []}}), json!({"backoffLimit": "6"})] {
+        for spec in [
+            json!({"backoffLimitPerIndex": 6}),
+            json!({"podFailurePolicy": {"rules": []}}),
+            json!({"backoffLimit": "6"}),
+        ] {
             assert!(!bears(spec.clone(), json!({})), "{spec}");
         }
-        for status in [json!({"failed": -1}), json!({"failed": i64::MAX}), json!({"failed": "none"}), json!("text")] {
+        for status in [
+            json!({"failed": -1}),
+            json!({"failed": i64::MAX}),
+            json!({"failed": "none"}),
+            json!("text"),
+        ] {
             assert!(!bears(json!({}), status.clone()), "{status}");
         }
     }
 
     #[test]
     fn the_watch_gets_what_it_goes_on_with() {
-        let job: JobWire = serde_json::from_value(json!({"metadata": {"resourceVersion": "7", "labels": 5}})).unwrap();
+        let job: JobWire =
+            serde_json::from_value(json!({"metadata": {"resourceVersion": "7", "labels": 5}}))
+                .unwrap();
         assert_eq!(job.meta().resource_version.as_deref(), Some("7"));
-        assert_eq!(JobWire::url_path(&(), Some("ns")), "/apis/batch/v1/namespaces/ns/jobs");
+        assert_eq!(
+            JobWire::url_path(&(), Some("ns")),
+            "/apis/batch/v1/namespaces/ns/jobs"
+        );
     }
 }

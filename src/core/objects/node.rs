@@ -1,5 +1,6 @@
-//! The node as it is listed and watched, reduced to what tells how it treats its pods. It lives only until it is recognised
-//! (`decide::node_class`): a node's annotations alone can be larger than all that is kept of a pod.
+//! The node as it is listed and watched, reduced to what tells how it treats its pods. It lives
+//! only until it is recognised (`decide::node_class`): a node's annotations alone can be larger
+//! than all that is kept of a pod.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +31,8 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// Whether its condition `Ready` is true.
     pub ready: bool,
-    /// `status.nodeInfo.kubeletVersion`; `None` where it is absent or cannot be read. A virtual node may name any.
+    /// `status.nodeInfo.kubeletVersion`; `None` where it is absent or cannot be read. A virtual
+    /// node may name any.
     pub kubelet: Option<KubeletVersion>,
 }
 
@@ -48,7 +50,10 @@ impl KubeletVersion {
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut numbers = text.strip_prefix('v')?.split('.');
-        Some(Self { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
+        Some(Self {
+            major: numbers.next()?.parse().ok()?,
+            minor: numbers.next()?.parse().ok()?,
+        })
     }
 }
 
@@ -67,7 +72,8 @@ pub struct Taint {
     pub value: Box<str>,
 }
 
-/// A node of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+/// A node of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
+/// be decoded.
 #[derive(Clone, Debug)]
 pub struct NodeWire {
     metadata: ObjectMeta,
@@ -152,12 +158,20 @@ impl<'de> Deserialize<'de> for NodeWire {
         };
         let (taints, status) = (top.spec.value.0.taints, top.status.value.0);
         let (conditions, info) = (status.conditions, status.node_info);
-        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints, conditions, info })
+        Ok(Self {
+            metadata,
+            labels: meta.labels,
+            annotations: meta.annotations,
+            taints,
+            conditions,
+            info,
+        })
     }
 }
 
 impl NodeWire {
-    /// Reads the node. `None` where it has no name: no pod can be on it. What has a wrong type is read as absent.
+    /// Reads the node. `None` where it has no name: no pod can be on it. What has a wrong type is
+    /// read as absent.
     #[must_use]
     pub fn read(self) -> Option<Node> {
         let taint = |wire: Lenient<Object<TaintWire>>| Taint {
@@ -170,8 +184,18 @@ impl NodeWire {
             labels: self.labels.value.0,
             annotations: self.annotations.value.0,
             taints: self.taints.value.into_iter().map(taint).collect(),
-            ready: self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True")),
-            kubelet: self.info.value.0.kubelet_version.value.and_then(|version| KubeletVersion::read(&version)),
+            ready: self
+                .conditions
+                .value
+                .iter()
+                .any(|condition| condition.value.0.is("Ready", "True")),
+            kubelet: self
+                .info
+                .value
+                .0
+                .kubelet_version
+                .value
+                .and_then(|version| KubeletVersion::read(&version)),
         })
     }
 }
@@ -195,11 +219,20 @@ mod tests {
         }))
         .unwrap();
         assert!(node.ready);
-        assert_eq!(node.kubelet.map(|version| version.to_string()), Some("1.34".to_owned()));
+        assert_eq!(
+            node.kubelet.map(|version| version.to_string()),
+            Some("1.34".to_owned())
+        );
         assert_eq!((&*node.name, &*node.uid), ("n", "u"));
-        assert_eq!(node.labels.get("type").map(|value| &**value), Some("virtual-kubelet"));
+        assert_eq!(
+            node.labels.get("type").map(|value| &**value),
+            Some("virtual-kubelet")
+        );
         assert_eq!(node.annotations.get("a").map(|value| &**value), Some("b"));
-        let taints = [("k", "v"), ("bare", "")].map(|(key, value)| Taint { key: key.into(), value: value.into() });
+        let taints = [("k", "v"), ("bare", "")].map(|(key, value)| Taint {
+            key: key.into(),
+            value: value.into(),
+        });
         assert_eq!(node.taints, taints);
     }
 
@@ -214,9 +247,19 @@ mod tests {
             node["status"] = json!({"nodeInfo": strange, "conditions": [strange, {"type": "Ready", "status": strange}]});
             let node = read(node).unwrap();
             assert!(!node.ready && node.kubelet.is_none(), "{strange}");
-            assert_eq!(node.labels.get("good").map(|value| &**value), Some("1"), "{strange}");
-            assert!(node.annotations.is_empty() && node.taints[1].key.len() <= 1, "{strange}");
-            assert!(read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(), "{strange}");
+            assert_eq!(
+                node.labels.get("good").map(|value| &**value),
+                Some("1"),
+                "{strange}"
+            );
+            assert!(
+                node.annotations.is_empty() && node.taints[1].key.len() <= 1,
+                "{strange}"
+            );
+            assert!(
+                read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(),
+                "{strange}"
+            );
             assert!(read(json!({"metadata": {"name": "n", "labels": strange}, "spec": {"taints": strange}})).is_some(), "{strange}");
         }
     }

@@ -13,11 +13,13 @@ use super::job::JobRef;
 use super::values::env::Mark;
 use crate::objects::command::ContainerFacts;
 
-/// The `status.reason` that the virtual-kubelet library writes when its provider has failed to create or update the pod, with phase
-/// Failed under `Never` and Pending elsewhere (`node/pod.go`, handleProviderError).
+/// The `status.reason` that the virtual-kubelet library writes when its provider has failed to
+/// create or update the pod, with phase Failed under `Never` and Pending elsewhere (`node/pod.go`,
+/// handleProviderError).
 pub const PROVIDER_FAILED: &str = "ProviderFailed";
 
-/// The type of the condition that goes with a phase which swaplet or OpenKruise has written (OpenKruise: `SidecarTerminated`).
+/// The type of the condition that goes with a phase which swaplet or OpenKruise has written
+/// (OpenKruise: `SidecarTerminated`).
 pub const PHASE_WRITTEN: &str = "SidecarTerminated";
 
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
@@ -29,7 +31,8 @@ pub struct Pod {
     pub name: Box<str>,
     /// `metadata.uid`: a pod of the same name with another uid is another pod.
     pub uid: Box<str>,
-    /// `metadata.resourceVersion`: another one with every change, whoever made it; empty where none was sent.
+    /// `metadata.resourceVersion`: another one with every change, whoever made it; empty where none
+    /// was sent.
     pub version: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -49,12 +52,13 @@ pub struct Pod {
     pub phase_was_written: bool,
     /// `status.reason`; a virtual-kubelet writes [`PROVIDER_FAILED`].
     pub reason: Box<str>,
-    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself. No field of the pod: it is
-    /// set from what the node is recognised as.
+    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`
+    /// by itself. No field of the pod: it is set from what the node is recognised as.
     pub platform_ends_eci_sidecars: bool,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
-    /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of `containers`.
+    /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of
+    /// `containers`.
     pub other_restarts: i64,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
@@ -78,7 +82,8 @@ pub struct Container {
     pub image: Box<str>,
     /// The container's own `restartPolicy` (Kubernetes 1.34 and later), which outranks the pod's.
     pub restart_policy: Option<RestartPolicy>,
-    /// `restartPolicyRules` (Kubernetes 1.34 and later), which may restart it after some exit codes whatever its policy.
+    /// `restartPolicyRules` (Kubernetes 1.34 and later), which may restart it after some exit codes
+    /// whatever its policy.
     pub restart_rules: Vec<RestartRule>,
     /// What its environment says about its role.
     pub mark: Mark,
@@ -88,10 +93,12 @@ pub struct Container {
     pub status: Option<ContainerStatus>,
 }
 
-/// One of the `restartPolicyRules` of a container: after these exit codes the node starts it again, whatever its policy.
+/// One of the `restartPolicyRules` of a container: after these exit codes the node starts it again,
+/// whatever its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartRule {
-    /// Whether it matches the codes that are not listed (`NotIn`), rather than those that are (`In`).
+    /// Whether it matches the codes that are not listed (`NotIn`), rather than those that are
+    /// (`In`).
     pub not_in: bool,
     /// The exit codes.
     pub codes: Vec<i64>,
@@ -232,7 +239,10 @@ impl Pod {
     /// The restartCounts of all containers, those of init containers included.
     #[must_use]
     pub fn restarts(&self) -> i64 {
-        let counts = self.containers.iter().filter_map(|container| Some(container.status.as_ref()?.restart_count));
+        let counts = self
+            .containers
+            .iter()
+            .filter_map(|container| Some(container.status.as_ref()?.restart_count));
         counts.fold(self.other_restarts, i64::saturating_add)
     }
 }
@@ -250,8 +260,9 @@ impl Container {
         !self.restart_rules.is_empty()
     }
 
-    /// Whether the node starts the container again after it has ended with this code, `None` where it did not say with which (Kubernetes:
-    /// `ContainerShouldRestart` in `pkg/api/v1/pod/util.go`); `None` where the policy is not known.
+    /// Whether the node starts the container again after it has ended with this code, `None` where
+    /// it did not say with which (Kubernetes: `ContainerShouldRestart` in
+    /// `pkg/api/v1/pod/util.go`); `None` where the policy is not known.
     #[must_use]
     pub fn comes_back_after(&self, pod: &Pod, code: Option<i64>) -> Option<bool> {
         if self.restart_rules.iter().any(|rule| rule.may_match(code)) {
@@ -278,7 +289,10 @@ impl Container {
 impl RestartRule {
     /// One that nobody can read may start the container again after any code.
     pub(crate) const fn unreadable() -> Self {
-        Self { not_in: true, codes: Vec::new() }
+        Self {
+            not_in: true,
+            codes: Vec::new(),
+        }
     }
 
     /// A code that the node does not tell is taken for the one that the rule is about.

@@ -1,5 +1,6 @@
-//! OpenKruise's `ContainerRecreateRequest` as swaplet reads it: only those that its SidecarTerminator makes, and what has become
-//! of them. Read as `v1alpha1`, which every release serves.
+//! OpenKruise's `ContainerRecreateRequest` as swaplet reads it: only those that its
+//! SidecarTerminator makes, and what has become of them. Read as `v1alpha1`, which every release
+//! serves.
 
 use std::borrow::Cow;
 
@@ -20,8 +21,8 @@ pub const VERSION: &str = "v1alpha1";
 pub const KIND: &str = "ContainerRecreateRequest";
 /// The resource in URLs.
 pub const PLURAL: &str = "containerrecreaterequests";
-/// The name of the request that ends the sidecars of a pod is this and the uid of the pod (OpenKruise: `getCRRName`). There is one
-/// per pod: whoever makes it, nobody else can.
+/// The name of the request that ends the sidecars of a pod is this and the uid of the pod
+/// (OpenKruise: `getCRRName`). There is one per pod: whoever makes it, nobody else can.
 const NAME_PREFIX: &str = "sidecar-termination-";
 
 /// A request to end the sidecars of a pod.
@@ -56,7 +57,8 @@ pub enum RequestPhase {
 pub struct Recreated {
     /// `name`
     pub name: Box<str>,
-    /// `statusContext.containerID`: the container that is to be stopped. Filled in by OpenKruise's webhook.
+    /// `statusContext.containerID`: the container that is to be stopped. Filled in by OpenKruise's
+    /// webhook.
     pub container_id: Box<str>,
     /// `statusContext.restartCount` of that container.
     pub restart_count: i64,
@@ -84,11 +86,14 @@ impl RecreateRequest {
     /// What it says of a container; `None` where it does not name it.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&Recreated> {
-        self.containers.iter().find(|container| &*container.name == name)
+        self.containers
+            .iter()
+            .find(|container| &*container.name == name)
     }
 }
 
-/// A request of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+/// A request of a list or watch. As for pods, only JSON that is no object of Kubernetes at all
+/// cannot be decoded.
 #[derive(Clone, Debug)]
 pub struct RecreateRequestWire {
     metadata: ObjectMeta,
@@ -154,8 +159,16 @@ impl<'de> Deserialize<'de> for RecreateRequestWire {
         let top = TopWire::deserialize(deserializer)?;
         let meta = top.metadata.value.0;
         let text = |field: Text| field.value.map(String::from);
-        let metadata = ObjectMeta { name: text(meta.name), resource_version: text(meta.resource_version), ..ObjectMeta::default() };
-        Ok(Self { metadata, containers: top.spec.value.0.containers, status: top.status.value.0 })
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self {
+            metadata,
+            containers: top.spec.value.0.containers,
+            status: top.status.value.0,
+        })
     }
 }
 
@@ -187,13 +200,29 @@ impl RecreateRequestWire {
     /// Reads the request. `None` where it is not one that ends the sidecars of a pod.
     #[must_use]
     pub fn read(self) -> Option<RecreateRequest> {
-        let pod_uid = self.metadata.name.as_deref()?.strip_prefix(NAME_PREFIX)?.into();
-        let states: Vec<_> = self.status.container_recreate_states.value.into_iter().map(|state| state.value.0).collect();
+        let pod_uid = self
+            .metadata
+            .name
+            .as_deref()?
+            .strip_prefix(NAME_PREFIX)?
+            .into();
+        let states: Vec<_> = self
+            .status
+            .container_recreate_states
+            .value
+            .into_iter()
+            .map(|state| state.value.0)
+            .collect();
         Some(RecreateRequest {
             pod_uid,
             phase: RequestPhase::read(self.status.phase.value.as_deref()),
             message: self.status.message.value.0,
-            containers: self.containers.value.into_iter().map(|container| container.value.0.read(&states)).collect(),
+            containers: self
+                .containers
+                .value
+                .into_iter()
+                .map(|container| container.value.0.read(&states))
+                .collect(),
         })
     }
 }
@@ -201,14 +230,22 @@ impl RecreateRequestWire {
 impl ContainerWire {
     fn read(self, states: &[StateWire]) -> Recreated {
         let name = self.name.value.unwrap_or_default();
-        let state = states.iter().find(|state| state.name.value.as_ref() == Some(&name));
-        let text = |field: Option<&Text>| field.and_then(|field| field.value.clone()).unwrap_or_default();
+        let state = states
+            .iter()
+            .find(|state| state.name.value.as_ref() == Some(&name));
+        let text = |field: Option<&Text>| {
+            field
+                .and_then(|field| field.value.clone())
+                .unwrap_or_default()
+        };
         let context = self.status_context.value.0;
         Recreated {
             container_id: context.container_id.value.unwrap_or_default(),
             restart_count: context.restart_count.value.unwrap_or_default(),
             failed: &*text(state.map(|state| &state.phase)) == "Failed",
-            message: state.map(|state| state.message.value.0.clone()).unwrap_or_default(),
+            message: state
+                .map(|state| state.message.value.0.clone())
+                .unwrap_or_default(),
             killed: state.is_some_and(|state| state.is_killed.value == Some(true)),
             name,
         }
@@ -216,7 +253,8 @@ impl ContainerWire {
 }
 
 impl RequestPhase {
-    /// OpenKruise declares `Succeeded` and `Failed` too, and uses them for containers only; whatever is final is taken for so.
+    /// OpenKruise declares `Succeeded` and `Failed` too, and uses them for containers only;
+    /// whatever is final is taken for so.
     pub(crate) fn read(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,
@@ -234,7 +272,9 @@ mod tests {
     use super::*;
 
     fn read(request: Value) -> Option<RecreateRequest> {
-        serde_json::from_value::<RecreateRequestWire>(request).unwrap().read()
+        serde_json::from_value::<RecreateRequestWire>(request)
+            .unwrap()
+            .read()
     }
 
     #[test]
@@ -251,9 +291,17 @@ mod tests {
             ]},
         }))
         .unwrap();
-        assert_eq!((&*request.pod_uid, request.phase), ("u1", RequestPhase::Recreating));
-        let log =
-            Recreated { name: "log".into(), container_id: "containerd://1".into(), restart_count: 2, killed: true, ..Recreated::default() };
+        assert_eq!(
+            (&*request.pod_uid, request.phase),
+            ("u1", RequestPhase::Recreating)
+        );
+        let log = Recreated {
+            name: "log".into(),
+            container_id: "containerd://1".into(),
+            restart_count: 2,
+            killed: true,
+            ..Recreated::default()
+        };
         assert_eq!(request.container("log"), Some(&log));
         let proxy = request.container("proxy").unwrap();
         assert!(proxy.failed && !proxy.killed && &*proxy.message == "kill container error: x");
@@ -264,7 +312,10 @@ mod tests {
     fn a_request_without_a_status_is_unanswered_and_others_are_not_ours() {
         let of = |name: &str| read(json!({"metadata": {"name": name}, "spec": {}}));
         let request = of(&RecreateRequest::name_for("u1")).unwrap();
-        assert_eq!((&*request.pod_uid, request.phase, request.containers.len()), ("u1", RequestPhase::Unanswered, 0));
+        assert_eq!(
+            (&*request.pod_uid, request.phase, request.containers.len()),
+            ("u1", RequestPhase::Unanswered, 0)
+        );
         assert_eq!(of("restart-the-proxy"), None);
     }
 

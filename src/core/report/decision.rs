@@ -6,7 +6,8 @@ use super::reason::Reason;
 use crate::objects::pod::Phase;
 use crate::objects::recreate_request::PLURAL;
 
-/// What an image is derived from: the paths that it has besides the standard ones; sorted, each once.
+/// What an image is derived from: the paths that it has besides the standard ones; sorted, each
+/// once.
 pub type Paths = Vec<String>;
 
 /// One way to end the sidecars of a pod.
@@ -32,8 +33,8 @@ impl Method {
     }
 }
 
-/// One guarded image change: the container at `index` of its list, if it is still called `container` and still has the image `from`,
-/// gets the image `to`.
+/// One guarded image change: the container at `index` of its list, if it is still called
+/// `container` and still has the image `from`, gets the image `to`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Swap {
     /// Position in its list: `spec.containers`, or `spec.initContainers`.
@@ -53,10 +54,11 @@ pub struct Swap {
 pub struct Finish {
     /// `Succeeded` or `Failed`.
     pub phase: Phase,
-    /// The resourceVersion of the pod that was decided about: nothing is written to a later one. `None` for a pod that others change
-    /// so often that no version lasts until the write.
+    /// The resourceVersion of the pod that was decided about: nothing is written to a later one.
+    /// `None` for a pod that others change so often that no version lasts until the write.
     pub version: Option<Box<str>>,
-    /// Whether an annotation goes with it, without which a kubelet takes the phase back; a virtual-kubelet would call its provider for it.
+    /// Whether an annotation goes with it, without which a kubelet takes the phase back; a
+    /// virtual-kubelet would call its provider for it.
     pub nudge: bool,
 }
 
@@ -125,21 +127,39 @@ impl Decision {
     /// Nothing is to be done, and nothing to be told.
     #[must_use]
     pub const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, reports: Vec::new(), done: None, swaps_wanted: 0, again: None, wants: Vec::new() }
+        Self {
+            reason,
+            action: None,
+            reports: Vec::new(),
+            done: None,
+            swaps_wanted: 0,
+            again: None,
+            wants: Vec::new(),
+        }
     }
 
     pub(crate) fn later(reason: Reason, again: Duration) -> Self {
-        Self { again: Some(again), ..Self::quiet(reason) }
+        Self {
+            again: Some(again),
+            ..Self::quiet(reason)
+        }
     }
 
     pub(crate) fn tell(reason: Reason, note: String) -> Self {
-        Self { reports: vec![Report { reason, note }], ..Self::quiet(reason) }
+        Self {
+            reports: vec![Report { reason, note }],
+            ..Self::quiet(reason)
+        }
     }
 
     /// An action, and what to tell once it is applied.
     pub(crate) fn act(action: Action, done: Report) -> Self {
         let reason = done.reason;
-        Self { action: Some(action), done: Some(done), ..Self::quiet(reason) }
+        Self {
+            action: Some(action),
+            done: Some(done),
+            ..Self::quiet(reason)
+        }
     }
 
     /// The images to change; empty where another action, or none, is to be made.

@@ -1,5 +1,6 @@
-//! Why something was done, or was not: the one closed list. A reason is the Event reason, the metric label and the word in logs; what stands
-//! here about each is its documentation and what `swaplet explain` says.
+//! Why something was done, or was not: the one closed list. A reason is the Event reason, the
+//! metric label and the word in logs; what stands here about each is its documentation and what
+//! `swaplet explain` says.
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ enum EventType {
 enum Ends {
     /// It passes by itself, or is the end.
     Itself,
-    /// Somebody has to mend the pod, the installation or the cluster, or the pod is left to somebody else.
+    /// Somebody has to mend the pod, the installation or the cluster, or the pod is left to
+    /// somebody else.
     Hand,
 }
 
@@ -259,7 +261,8 @@ impl Reason {
         matches!(self.facts().2, About::Pull)
     }
 
-    /// Whether it is true of the pod's Job, and reported of that, once, whatever the number of its pods.
+    /// Whether it is true of the pod's Job, and reported of that, once, whatever the number of its
+    /// pods.
     #[must_use]
     pub const fn regards_job(self) -> bool {
         matches!(self.facts().2, About::Job)

@@ -1,16 +1,22 @@
-//! Restarts of containers whose configuration has changed, for pods that ask for it ([`crate::restart::on_config::annotation`]).
+//! Restarts of containers whose configuration has changed, for pods that ask for it
+//! ([`crate::restart::on_config::annotation`]).
 //!
-//! What a running container has seen of an object cannot be read from its pod, so it is recorded: for each pod that is seen for the first
-//! time, and after each restart. A content that differs from the record is a change.
+//! What a running container has seen of an object cannot be read from its pod, so it is recorded:
+//! for each pod that is seen for the first time, and after each restart. A content that differs
+//! from the record is a change.
 //!
-//! * Restarts are asked for by requests ([`Asked`]), one per pod, named after the pod and the contents that its containers are restarted
-//!   for: so the same restart cannot be asked for twice, whatever was forgotten. A request is kept until the pod has another one.
-//! * What came of requests goes into the record. So it does not matter what was known of them before.
+//! * Restarts are asked for by requests ([`Asked`]), one per pod, named after the pod and the
+//!   contents that its containers are restarted for: so the same restart cannot be asked for twice,
+//!   whatever was forgotten. A request is kept until the pod has another one.
+//! * What came of requests goes into the record. So it does not matter what was known of them
+//!   before.
 //! * Pods of one owner are restarted one after another ([`round`]).
 //!
-//! What a container has seen after a restart that failed is `Unclear`: it may have started with the new content, and be the reason why.
-//! So an object that gets its old content back is a change too. Of Secrets the metadata alone is asked for (`PartialObjectMetadata`),
-//! since a watch of the objects would bring the values: their resourceVersion is all that is known, and an edit of a label is a change.
+//! What a container has seen after a restart that failed is `Unclear`: it may have started with the
+//! new content, and be the reason why. So an object that gets its old content back is a change too.
+//! Of Secrets the metadata alone is asked for (`PartialObjectMetadata`), since a watch of the
+//! objects would bring the values: their resourceVersion is all that is known, and an edit of a
+//! label is a change.
 
 pub mod annotation;
 pub mod pod;
@@ -22,7 +28,8 @@ use std::time::Duration;
 use crate::restart::on_config::annotation::{Content, Reference};
 use crate::restart::on_config::pod::{ConfiguredPod, Life, Use};
 
-/// How long a content has to stay before containers are restarted for it: several edits in a row cost one restart.
+/// How long a content has to stay before containers are restarted for it: several edits in a row
+/// cost one restart.
 pub const QUIET: Duration = Duration::from_secs(5);
 
 /// Contents, by container and object.
@@ -96,20 +103,34 @@ pub struct Around<'a> {
     pub now: Duration,
 }
 
-/// Compares what was recorded of a pod with what is there; `requests` are those for the pod, the oldest first.
+/// Compares what was recorded of a pod with what is there; `requests` are those for the pod, the
+/// oldest first.
 #[must_use]
-pub fn stand(pod: &ConfiguredPod, recorded: &Contents, requests: &[&Asked], around: &Around<'_>) -> Standing {
+pub fn stand(
+    pod: &ConfiguredPod,
+    recorded: &Contents,
+    requests: &[&Asked],
+    around: &Around<'_>,
+) -> Standing {
     let mut standing = Standing::default();
     let recorded = with_requests(recorded, requests);
     for (container, references) in pod.wish.iter().flatten() {
         let mut changes = Changes::default();
         for reference in references {
-            let before = recorded.get(container).and_then(|contents| contents.get(reference));
+            let before = recorded
+                .get(container)
+                .and_then(|contents| contents.get(reference));
             let before = before.filter(|before| !was_waited_for(pod, container, reference, before));
             let kept = match (around.look)(reference) {
                 Sight::Seen { content, since } => {
                     insert(&mut standing.current, container, reference, content.clone());
-                    changes.compare(pod.usage(container, reference), reference, (before, &content), since, around);
+                    changes.compare(
+                        pod.usage(container, reference),
+                        reference,
+                        (before, &content),
+                        since,
+                        around,
+                    );
                     Some(before.cloned().unwrap_or(content))
                 }
                 Sight::Unseen => {
@@ -121,7 +142,8 @@ pub fn stand(pod: &ConfiguredPod, recorded: &Contents, requests: &[&Asked], arou
                     before.cloned()
                 }
             };
-            kept.into_iter().for_each(|content| insert(&mut standing.record, container, reference, content));
+            kept.into_iter()
+                .for_each(|content| insert(&mut standing.record, container, reference, content));
         }
         standing.add(pod, container, changes, around.now);
     }
@@ -140,12 +162,23 @@ struct Changes {
 
 impl Changes {
     /// An object that is gone changes nothing: a restart would only find it missing.
-    fn compare(&mut self, usage: Use, reference: &Reference, of: (Option<&Content>, &Content), since: Duration, around: &Around<'_>) {
+    fn compare(
+        &mut self,
+        usage: Use,
+        reference: &Reference,
+        of: (Option<&Content>, &Content),
+        since: Duration,
+        around: &Around<'_>,
+    ) {
         let (before, content) = of;
         if before.is_none_or(|before| before == content) || *content == Content::Absent {
             return;
         }
-        let delay = if usage.mounted { around.mount_delay.max(QUIET) } else { QUIET };
+        let delay = if usage.mounted {
+            around.mount_delay.max(QUIET)
+        } else {
+            QUIET
+        };
         self.due = self.due.max(since.saturating_add(delay));
         self.changed.insert(reference.clone(), content.clone());
     }
@@ -165,12 +198,23 @@ impl Standing {
 }
 
 fn insert(contents: &mut Contents, container: &str, reference: &Reference, content: Content) {
-    contents.entry(container.into()).or_default().insert(reference.clone(), content);
+    contents
+        .entry(container.into())
+        .or_default()
+        .insert(reference.clone(), content);
 }
 
-/// A container that cannot be started without an object starts with what the object contains once it is there.
-fn was_waited_for(pod: &ConfiguredPod, container: &str, reference: &Reference, before: &Content) -> bool {
-    *before == Content::Absent && pod.life(container) == Life::Unstarted && pod.usage(container, reference).required
+/// A container that cannot be started without an object starts with what the object contains once
+/// it is there.
+fn was_waited_for(
+    pod: &ConfiguredPod,
+    container: &str,
+    reference: &Reference,
+    before: &Content,
+) -> bool {
+    *before == Content::Absent
+        && pod.life(container) == Life::Unstarted
+        && pod.usage(container, reference).required
 }
 
 /// The record, with what has come of the requests since.
@@ -182,7 +226,8 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
                 let seen = match request.progress {
                     Progress::Open => continue,
                     Progress::Succeeded => content.clone(),
-                    // Perhaps it was restarted and is not ready: so it may have seen this, or what was there before.
+                    // Perhaps it was restarted and is not ready: so it may have seen this, or what
+                    // was there before.
                     Progress::Failed(_) => Content::Unclear,
                 };
                 insert(&mut contents, container, reference, seen);
@@ -197,7 +242,15 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
 pub fn as_text(contents: &Contents) -> String {
     let texts: BTreeMap<_, BTreeMap<_, _>> = contents
         .iter()
-        .map(|(container, objects)| (container, objects.iter().map(|(object, content)| (object.to_string(), content.as_text())).collect()))
+        .map(|(container, objects)| {
+            (
+                container,
+                objects
+                    .iter()
+                    .map(|(object, content)| (object.to_string(), content.as_text()))
+                    .collect(),
+            )
+        })
         .collect();
     // Maps of texts are always JSON.
     serde_json::to_string(&texts).unwrap_or_default()
@@ -210,21 +263,34 @@ pub fn from_text(text: &str) -> Option<Contents> {
     let read = |objects: BTreeMap<String, String>| {
         objects
             .into_iter()
-            .map(|(object, content)| Some((Reference::read(&object).ok()?, Content::from_text(&content))))
+            .map(|(object, content)| {
+                Some((Reference::read(&object).ok()?, Content::from_text(&content)))
+            })
             .collect::<Option<_>>()
     };
-    texts.into_iter().map(|(container, objects)| Some((container, read(objects)?))).collect()
+    texts
+        .into_iter()
+        .map(|(container, objects)| Some((container, read(objects)?)))
+        .collect()
 }
 
 /// The objects in words: `configmap/a, configmap/b`.
 #[must_use]
 pub fn objects_of(contents: &Contents) -> String {
-    let objects: BTreeSet<_> = contents.values().flat_map(BTreeMap::keys).map(ToString::to_string).collect();
+    let objects: BTreeSet<_> = contents
+        .values()
+        .flat_map(BTreeMap::keys)
+        .map(ToString::to_string)
+        .collect();
     objects.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// The containers in words.
 #[must_use]
 pub fn containers_of(contents: &Contents) -> String {
-    contents.keys().map(|container| &**container).collect::<Vec<_>>().join(", ")
+    contents
+        .keys()
+        .map(|container| &**container)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,19 +1,21 @@
-//! What is written to a pod together with the park image: which image a container had before. One patch carries both, so that no crash
-//! and no lost request can leave a parked container whose image nobody knows.
+//! What is written to a pod together with the park image: which image a container had before. One
+//! patch carries both, so that no crash and no lost request can leave a parked container whose
+//! image nobody knows.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The annotation of a pod that holds [`Parked`], and the label by which such pods are found: a label is what can be selected.
+/// The annotation of a pod that holds [`Parked`], and the label by which such pods are found: a
+/// label is what can be selected.
 pub const PARKED: &str = "swaplet.io/parked";
 
 /// The containers of a pod that are parked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Parked {
-    /// The uid of this pod, which a pod template cannot know. Others can write it, also through `pods/status`: that only swaplet does, is for
-    /// `deploy/leash-parked.yaml` to see to.
+    /// The uid of this pod, which a pod template cannot know. Others can write it, also through
+    /// `pods/status`: that only swaplet does, is for `deploy/leash-parked.yaml` to see to.
     pub pod: Box<str>,
     /// The name of the request for which they are parked.
     pub name: Box<str>,
@@ -26,10 +28,13 @@ pub struct Parked {
 }
 
 impl Parked {
-    /// From the value of the annotation of the pod with this uid. `None` where it was not written for this pod, or cannot be read.
+    /// From the value of the annotation of the pod with this uid. `None` where it was not written
+    /// for this pod, or cannot be read.
     #[must_use]
     pub fn read(value: &str, pod: &str) -> Option<Self> {
-        serde_json::from_str(value).ok().filter(|parked: &Self| *parked.pod == *pod)
+        serde_json::from_str(value)
+            .ok()
+            .filter(|parked: &Self| *parked.pod == *pod)
     }
 
     /// As the value of the annotation.
@@ -46,7 +51,13 @@ mod tests {
     #[test]
     fn what_was_written_is_read_for_the_same_pod_only() {
         let images = [("app".into(), "r.example/app:1".into())].into();
-        let parked = Parked { pod: "pu".into(), name: "r".into(), request: "ru".into(), park: "r.example/park:1".into(), images };
+        let parked = Parked {
+            pod: "pu".into(),
+            name: "r".into(),
+            request: "ru".into(),
+            park: "r.example/park:1".into(),
+            images,
+        };
         assert_eq!(Parked::read(&parked.as_text(), "pu"), Some(parked.clone()));
         assert_eq!(Parked::read(&parked.as_text(), "another"), None);
         for strange in ["", "{}", "[]", "1", "{\"pod\":1}"] {

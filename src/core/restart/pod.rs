@@ -1,5 +1,5 @@
-//! A pod whose containers are to be restarted: what is kept of every pod, and besides it what a restart has to know. Few pods at a time
-//! are read so.
+//! A pod whose containers are to be restarted: what is kept of every pod, and besides it what a
+//! restart has to know. Few pods at a time are read so.
 
 mod wire;
 
@@ -22,7 +22,8 @@ pub struct RestartPod {
     pub created_at: Option<jiff::Timestamp>,
     /// The kind and name of the owner that controls the pod, and counts how it ends.
     pub controller: Option<Box<str>>,
-    /// `status.observedGeneration`: up to where the node has seen the spec. Absent on older and on virtual nodes.
+    /// `status.observedGeneration`: up to where the node has seen the spec. Absent on older and on
+    /// virtual nodes.
     pub observed_generation: Option<i64>,
     /// Of each of `pod.containers`, in the same order.
     pub details: Vec<Details>,
@@ -32,10 +33,12 @@ pub struct RestartPod {
     pub init_containers: Vec<Box<str>>,
     /// Its readiness, where it has the readiness gate `KruisePodReady`.
     pub readiness: Option<PodReadiness>,
-    /// Which containers are parked, by the annotation of [`Parked`]; `None` where it was not written for this pod.
+    /// Which containers are parked, by the annotation of [`Parked`]; `None` where it was not
+    /// written for this pod.
     pub parked: Option<Parked>,
-    /// Whether that annotation was written through `pods/status`, as `managedFields` say, which are told by whoever writes: swaplet never
-    /// does so, and to change a status takes less than to change a pod.
+    /// Whether that annotation was written through `pods/status`, as `managedFields` say, which are
+    /// told by whoever writes: swaplet never does so, and to change a status takes less than to
+    /// change a pod.
     pub parked_through_status: bool,
 }
 
@@ -63,7 +66,8 @@ pub struct Details {
     pub ready: bool,
     /// Whether it is one of `spec.initContainers`.
     pub is_native_sidecar: bool,
-    /// Which program another image would be started with, whatever the restart policy; `None` where it was not read.
+    /// Which program another image would be started with, whatever the restart policy; `None` where
+    /// it was not read.
     pub facts: Option<Box<ContainerFacts>>,
     /// `lifecycle.preStop`, as far as requests know it (`exec`, `httpGet`, `tcpSocket`).
     pub pre_stop: Option<Value>,
@@ -75,8 +79,17 @@ impl RestartPod {
     /// A container or native sidecar, with its position in its list.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(usize, &Container, &Details)> {
-        let Some((index, container)) = self.pod.containers.iter().enumerate().find(|(_, container)| &*container.name == name) else {
-            let native = self.native_sidecars.iter().find(|native| &*native.container.name == name)?;
+        let Some((index, container)) = self
+            .pod
+            .containers
+            .iter()
+            .enumerate()
+            .find(|(_, container)| &*container.name == name)
+        else {
+            let native = self
+                .native_sidecars
+                .iter()
+                .find(|native| &*native.container.name == name)?;
             return Some((native.index, &native.container, &native.details));
         };
         Some((index, container, self.details.get(index)?))
@@ -92,7 +105,9 @@ mod tests {
     use crate::restart::parked::PARKED;
 
     fn read(pod: Value) -> Option<RestartPod> {
-        serde_json::from_value::<RestartPodWire>(pod).unwrap().read()
+        serde_json::from_value::<RestartPodWire>(pod)
+            .unwrap()
+            .read()
     }
 
     #[test]
@@ -109,11 +124,28 @@ mod tests {
             ]},
         }))
         .unwrap();
-        assert_eq!((pod.generation, pod.observed_generation, &*pod.init_containers[0]), (Some(4), Some(3), "setup"));
+        assert_eq!(
+            (
+                pod.generation,
+                pod.observed_generation,
+                &*pod.init_containers[0]
+            ),
+            (Some(4), Some(3), "setup")
+        );
         let (index, container, details) = pod.find("log").unwrap();
-        assert_eq!((index, &*container.image, details.ready, &*details.image_id), (1, "log:1", true, "r.example/log@sha256:1"));
-        assert!(pod.details[0].pulls_always && pod.details[0].has_startup_probe && !pod.details[1].pulls_always);
-        assert_eq!((pod.controller.as_deref(), pod.created_at), (Some("Job j"), "2026-01-01T00:00:00Z".parse().ok()));
+        assert_eq!(
+            (index, &*container.image, details.ready, &*details.image_id),
+            (1, "log:1", true, "r.example/log@sha256:1")
+        );
+        assert!(
+            pod.details[0].pulls_always
+                && pod.details[0].has_startup_probe
+                && !pod.details[1].pulls_always
+        );
+        assert_eq!(
+            (pod.controller.as_deref(), pod.created_at),
+            (Some("Job j"), "2026-01-01T00:00:00Z".parse().ok())
+        );
         assert!(pod.details.iter().all(|details| details.facts.is_some()));
         assert_eq!(pod.find("setup"), None);
     }
@@ -126,9 +158,18 @@ mod tests {
             let details = read(pod).unwrap().details.remove(0);
             (details.pre_stop, details.ports)
         };
-        let (exec, http) = (json!({"exec": {"command": ["a"]}}), json!({"httpGet": {"port": "web"}}));
+        let (exec, http) = (
+            json!({"exec": {"command": ["a"]}}),
+            json!({"httpGet": {"port": "web"}}),
+        );
         assert_eq!(details(exec.clone()), (Some(exec), None));
-        assert_eq!(details(http.clone()), (Some(http), Some(json!([{"containerPort": 80, "name": "web"}]))));
+        assert_eq!(
+            details(http.clone()),
+            (
+                Some(http),
+                Some(json!([{"containerPort": 80, "name": "web"}]))
+            )
+        );
         for unknown in [json!({"sleep": {"seconds": 3}}), json!(3), json!(null)] {
             assert_eq!(details(unknown), (None, None));
         }
@@ -143,10 +184,25 @@ mod tests {
             read(pod).unwrap().readiness
         };
         let gates = json!([{"conditionType": "other"}, {"conditionType": KRUISE_POD_READY}]);
-        let gate = Some(GateCondition { is_true: false, message: "[]".into() });
-        assert_eq!(pod(&gates, &conditions), Some(PodReadiness { gate, is_ready: true }));
-        assert_eq!(pod(&gates, &json!([1, {"type": 2}])), Some(PodReadiness::default()));
-        assert_eq!(pod(&json!([{"conditionType": "other"}, 3]), &conditions), None);
+        let gate = Some(GateCondition {
+            is_true: false,
+            message: "[]".into(),
+        });
+        assert_eq!(
+            pod(&gates, &conditions),
+            Some(PodReadiness {
+                gate,
+                is_ready: true
+            })
+        );
+        assert_eq!(
+            pod(&gates, &json!([1, {"type": 2}])),
+            Some(PodReadiness::default())
+        );
+        assert_eq!(
+            pod(&json!([{"conditionType": "other"}, 3]), &conditions),
+            None
+        );
     }
 
     #[test]
@@ -160,19 +216,43 @@ mod tests {
         }))
         .unwrap();
         let (index, container, details) = pod.find("mesh").unwrap();
-        assert_eq!((index, &*container.image, container.status.as_ref().unwrap().restart_count), (1, "mesh:1", 3));
-        assert!(details.is_native_sidecar && details.ready && &*details.image_id == "mesh@sha256:1");
-        assert_eq!((pod.init_containers, pod.pod.containers.len()), (vec!["setup".into()], 1));
-        assert_eq!(pod.pod.containers[0].status.as_ref().unwrap().restart_count, 1);
+        assert_eq!(
+            (
+                index,
+                &*container.image,
+                container.status.as_ref().unwrap().restart_count
+            ),
+            (1, "mesh:1", 3)
+        );
+        assert!(
+            details.is_native_sidecar && details.ready && &*details.image_id == "mesh@sha256:1"
+        );
+        assert_eq!(
+            (pod.init_containers, pod.pod.containers.len()),
+            (vec!["setup".into()], 1)
+        );
+        assert_eq!(
+            pod.pod.containers[0].status.as_ref().unwrap().restart_count,
+            1
+        );
     }
 
     #[test]
     fn what_is_parked_is_read_where_it_was_written_for_this_pod() {
         let pod = |uid: &str| {
-            let parked = Parked { pod: "u".into(), park: "park:1".into(), ..Parked::default() };
-            read(json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid, "annotations": {PARKED: parked.as_text(), "other": 1}}}))
+            let parked = Parked {
+                pod: "u".into(),
+                park: "park:1".into(),
+                ..Parked::default()
+            };
+            read(
+                json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid, "annotations": {PARKED: parked.as_text(), "other": 1}}}),
+            )
         };
-        assert_eq!(pod("u").unwrap().parked.map(|parked| parked.park), Some("park:1".into()));
+        assert_eq!(
+            pod("u").unwrap().parked.map(|parked| parked.park),
+            Some("park:1".into())
+        );
         assert_eq!(pod("another").unwrap().parked, None);
     }
 
@@ -186,7 +266,11 @@ mod tests {
                 "status": {"observedGeneration": strange, "containerStatuses": [strange, {"name": "app", "ready": strange}]},
             }))
             .unwrap();
-            assert!(pod.find("app").is_some_and(|(_, _, details)| !details.ready && !details.has_startup_probe), "{strange}");
+            assert!(
+                pod.find("app")
+                    .is_some_and(|(_, _, details)| !details.ready && !details.has_startup_probe),
+                "{strange}"
+            );
         }
     }
 }

@@ -1,31 +1,35 @@
-//! Carrying out a request to restart containers of a pod (`ContainerRecreateRequest`) without a daemon, by writing another spelling of
-//! the same image (`image::alias`).
+//! Carrying out a request to restart containers of a pod (`ContainerRecreateRequest`) without a
+//! daemon, by writing another spelling of the same image (`image::alias`).
 //!
-//! Each step is written down before it is made, in the request itself, so that a new life of the process, or another one, goes on where
-//! the last one ended:
+//! Each step is written down before it is made, in the request itself, so that a new life of the
+//! process, or another one, goes on where the last one ended:
 //!
 //! 1. `Accept`: the request gets its labels and a journal: which containers are there now.
 //! 2. `Report`: it is Recreating.
 //! 3. `WriteDown`: the journal gets the image before and its alias.
 //! 4. `Swap`: the pod gets the alias; only if it is as it was in step 3.
-//! 5. Another container is seen, and it is ready: `Report`. If the alias cannot be pulled, the image before is put back, and that is
-//!    written down first as well.
+//! 5. Another container is seen, and it is ready: `Report`. If the alias cannot be pulled, the
+//!    image before is put back, and that is written down first as well.
 //! 6. `Release`, and `Delete` when its time has come.
 //!
-//! Where an image has no alias, the container is parked (`parking`): it gets the park image, and once that is seen to run the image before
-//! is put back, each written down as in 3 and 4. The pod itself then says what it had, in the patch that parks it: a request may be
-//! deleted ([`orphans`]), and its text is not ours ([`before`]). No request ends before what it has parked has its image back, but where
-//! nobody can be believed about that image: then a Warning says what a human can do.
+//! Where an image has no alias, the container is parked (`parking`): it gets the park image, and
+//! once that is seen to run the image before is put back, each written down as in 3 and 4. The pod
+//! itself then says what it had, in the patch that parks it: a request may be deleted
+//! ([`orphans`]), and its text is not ours ([`before`]). No request ends before what it has parked
+//! has its image back, but where nobody can be believed about that image: then a Warning says what
+//! a human can do.
 //!
-//! Every write to the request is made to one version of it, and the write to the pod to one generation of it: of two processes one
-//! goes on, and a write that arrives late changes nothing.
+//! Every write to the request is made to one version of it, and the write to the pod to one
+//! generation of it: of two processes one goes on, and a write that arrives late changes nothing.
 //!
-//! A change and its undoing move the generation by two. So a container that has its image as before was not touched if the generation has
-//! moved by one at most since the change was written down, whoever sent what. Before Kubernetes 1.33 the API server counts no generations
-//! of pods, and the image alone is tested. A restarted container is not looked for by its image: `status.image` and `imageID` do not
-//! change on an alias.
+//! A change and its undoing move the generation by two. So a container that has its image as before
+//! was not touched if the generation has moved by one at most since the change was written down,
+//! whoever sent what. Before Kubernetes 1.33 the API server counts no generations of pods, and the
+//! image alone is tested. A restarted container is not looked for by its image: `status.image` and
+//! `imageID` do not change on an alias.
 //!
-//! A request that has ended although a container stays parked is kept beyond its time: it is the witness against what the pod says.
+//! A request that has ended although a container stays parked is kept beyond its time: it is the
+//! witness against what the pod says.
 
 mod acceptance;
 mod before;
@@ -67,9 +71,11 @@ const LONGEST_NAME: usize = 253;
 /// The words of OpenKruise for a request whose time is over.
 const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
 
-/// For how long after the deadline of a request that was begun is waited for its pod to be seen, for what was begun needs the pod.
+/// For how long after the deadline of a request that was begun is waited for its pod to be seen,
+/// for what was begun needs the pod.
 const SEEN_AFTER_DEADLINE: Duration = Duration::from_secs(600);
-/// For how long it is waited for where there is no deadline, from when it is looked for: as long as an API server or a right may be away.
+/// For how long it is waited for where there is no deadline, from when it is looked for: as long as
+/// an API server or a right may be away.
 const SEEN_WITHIN: Duration = Duration::from_secs(3600);
 /// How often is looked at a request that is kept although it is over.
 const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
@@ -79,7 +85,8 @@ const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 pub enum Sight<'a> {
     /// Nobody has looked yet.
     Unseen,
-    /// The API server does not take the question for it, for this reason, and so nobody will ever see it.
+    /// The API server does not take the question for it, for this reason, and so nobody will ever
+    /// see it.
     Refused(&'a str),
     /// There is no pod of that name.
     Absent,
@@ -92,7 +99,8 @@ pub enum Sight<'a> {
 pub struct Around<'a> {
     /// The exit images of the installation: a container that shows one was ended.
     pub exit_images: &'a ExitImages,
-    /// The image in which containers are parked whose image has no alias; `None` where there is none.
+    /// The image in which containers are parked whose image has no alias; `None` where there is
+    /// none.
     pub park: Option<&'a ParkImage>,
     /// The class of the pod's node; `None` where it is not known yet.
     pub node: Option<NodeClass>,
@@ -102,8 +110,8 @@ pub struct Around<'a> {
     pub room: &'a dyn Fn(u32) -> Headroom,
     /// Whether no other request for the pod comes before this one.
     pub is_first: bool,
-    /// Whether requests with OpenKruise's label for virtual nodes are left to the vendor of the pod's node; `None` where only the node
-    /// can tell, and is not known yet.
+    /// Whether requests with OpenKruise's label for virtual nodes are left to the vendor of the
+    /// pod's node; `None` where only the node can tell, and is not known yet.
     pub left_to_vendor: Option<bool>,
     /// The time since the start of the process.
     pub now: Duration,
@@ -144,7 +152,8 @@ pub enum Action {
 /// Images of a pod that are changed, all in one patch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Empty where what the pod says of parked containers is taken away, because none is parked any more.
+    /// Empty where what the pod says of parked containers is taken away, because none is parked any
+    /// more.
     pub swaps: Vec<Swap>,
     /// The `metadata.generation` for which this was decided: nothing is changed in another one.
     pub generation: Option<i64>,
@@ -160,14 +169,16 @@ impl Change {
             let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
             parked.is_some_and(|parked| parked.images.contains_key(&swap.container))
         };
-        u32::try_from(self.swaps.len() + self.swaps.iter().filter(parks).count()).unwrap_or(u32::MAX)
+        u32::try_from(self.swaps.len() + self.swaps.iter().filter(parks).count())
+            .unwrap_or(u32::MAX)
     }
 }
 
 /// What a pod is to say of its parked containers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// The resourceVersion of the pod for which this was decided: a generation does not count its annotations.
+    /// The resourceVersion of the pod for which this was decided: a generation does not count its
+    /// annotations.
     pub version: Box<str>,
     /// `None` where none is parked any more.
     pub parked: Option<Parked>,
@@ -199,49 +210,75 @@ pub struct Decision {
 
 impl Decision {
     const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, done: Vec::new(), again: None }
+        Self {
+            reason,
+            action: None,
+            done: Vec::new(),
+            again: None,
+        }
     }
 
     fn later(reason: Reason, again: Duration) -> Self {
-        Self { again: Some(again), ..Self::quiet(reason) }
+        Self {
+            again: Some(again),
+            ..Self::quiet(reason)
+        }
     }
 
     fn act(reason: Reason, action: Action) -> Self {
-        Self { action: Some(action), ..Self::quiet(reason) }
+        Self {
+            action: Some(action),
+            ..Self::quiet(reason)
+        }
     }
 }
 
-/// Whether a request can be decided only with its pod in sight; `nodes_tell` is whether there are nodes whose vendor does not carry out
-/// requests with OpenKruise's label for virtual nodes.
+/// Whether a request can be decided only with its pod in sight; `nodes_tell` is whether there are
+/// nodes whose vendor does not carry out requests with OpenKruise's label for virtual nodes.
 #[must_use]
 pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
     let is_over = request.deleting || request.is_completed();
-    let is_ours = if is_over { readiness::is_held(request) } else { others::may_be_ours(request, nodes_tell) };
+    let is_ours = if is_over {
+        readiness::is_held(request)
+    } else {
+        others::may_be_ours(request, nodes_tell)
+    };
     is_ours && names_a_pod(request)
 }
 
-/// Whether there may be a pod of this name (a DNS subdomain, RFC 1123). Any other text would be a selector of its own making, and nothing
-/// would ever be heard of it.
+/// Whether there may be a pod of this name (a DNS subdomain, RFC 1123). Any other text would be a
+/// selector of its own making, and nothing would ever be heard of it.
 fn names_a_pod(request: &RestartRequest) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
         let ends = bytes.first().zip(bytes.last());
-        ends.is_some_and(|(first, last)| is_inner(*first) && is_inner(*last)) && bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
+        ends.is_some_and(|(first, last)| is_inner(*first) && is_inner(*last))
+            && bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
     };
     request.pod_name.len() <= LONGEST_NAME && request.pod_name.split('.').all(is_label)
 }
 
-/// What to do about a request. The memory must have observed the request and the pod as they are ([`Memory::observe`]).
+/// What to do about a request. The memory must have observed the request and the pod as they are
+/// ([`Memory::observe`]).
 #[must_use]
-pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, around: &Around<'_>) -> Decision {
+pub fn decide(
+    request: &RestartRequest,
+    sight: Sight<'_>,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Decision {
     if memory.in_flight {
         return Decision::quiet(Reason::WriteInFlight);
     }
     if let Some(at) = memory.not_before.filter(|at| *at > around.now) {
         return Decision::later(Reason::WriteBackoff, at);
     }
-    let sight = if names_a_pod(request) { sight } else { Sight::Absent };
+    let sight = if names_a_pod(request) {
+        sight
+    } else {
+        Sight::Absent
+    };
     if request.deleting || request.is_completed() {
         return after_completion(request, sight, around);
     }
@@ -253,42 +290,75 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
         return give_up(request, why);
     }
     let mut decision = match sight {
-        Sight::Refused(why) if !request.has_begun() => {
-            give_up(request, &format!("the API server does not take the question for the pod {}: {why}", request.pod_name))
-        }
+        Sight::Refused(why) if !request.has_begun() => give_up(
+            request,
+            &format!(
+                "the API server does not take the question for the pod {}: {why}",
+                request.pod_name
+            ),
+        ),
         Sight::Unseen | Sight::Refused(_) => unseen(request, memory, around),
-        Sight::Absent if request.pod_uid.is_none() => give_up(request, &format!("no found Pod named {}", request.pod_name)),
+        Sight::Absent if request.pod_uid.is_none() => {
+            give_up(request, &format!("no found Pod named {}", request.pod_name))
+        }
         Sight::Absent => give_up(request, POD_GONE),
         Sight::There(pod) => with_pod(request, pod, memory, around),
     };
-    let deadline = deadline(request, around).filter(|at| *at > around.now && decision.action.is_none());
+    let deadline =
+        deadline(request, around).filter(|at| *at > around.now && decision.action.is_none());
     decision.again = decision.again.into_iter().chain(deadline).min();
     decision
 }
 
-/// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is waited for without end. (OpenKruise reads
-/// pods from a cache, so that they are there or gone.)
+/// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is
+/// waited for without end. (OpenKruise reads pods from a cache, so that they are there or gone.)
 fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
     let begun = request.has_begun();
-    let (until, over) = match (deadline(request, around), memory.unseen_since.filter(|_| begun)) {
-        (Some(deadline), _) if begun => (deadline.saturating_add(SEEN_AFTER_DEADLINE), DEADLINE.to_owned()),
+    let (until, over) = match (
+        deadline(request, around),
+        memory.unseen_since.filter(|_| begun),
+    ) {
+        (Some(deadline), _) if begun => (
+            deadline.saturating_add(SEEN_AFTER_DEADLINE),
+            DEADLINE.to_owned(),
+        ),
         (Some(deadline), _) => (deadline, DEADLINE.to_owned()),
-        (None, Some(since)) => (since.saturating_add(SEEN_WITHIN), format!("the pod was not seen for {} s", SEEN_WITHIN.as_secs())),
+        (None, Some(since)) => (
+            since.saturating_add(SEEN_WITHIN),
+            format!("the pod was not seen for {} s", SEEN_WITHIN.as_secs()),
+        ),
         (None, None) => return Decision::quiet(Reason::RequestWaits),
     };
     if until > around.now {
         return Decision::later(Reason::RequestWaits, until);
     }
-    let why = if begun { "; its pod cannot be seen, so nobody knows what became of what was begun" } else { "" };
+    let why = if begun {
+        "; its pod cannot be seen, so nobody knows what became of what was begun"
+    } else {
+        ""
+    };
     give_up(request, &format!("{over}{why}"))
 }
 
-fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>) -> Decision {
-    if pod.pod.deleting || request.pod_uid.as_ref().is_some_and(|uid| *uid != pod.pod.uid) {
+fn with_pod(
+    request: &RestartRequest,
+    pod: &RestartPod,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Decision {
+    if pod.pod.deleting
+        || request
+            .pod_uid
+            .as_ref()
+            .is_some_and(|uid| *uid != pod.pod.uid)
+    {
         return give_up(request, POD_GONE);
     }
     if is_younger(pod, request) {
-        return give_up(request, &format!("{POD_GONE}: the one that is there now was created after the request"));
+        return give_up(
+            request,
+            &format!("{POD_GONE}: the one that is there now was created after the request"),
+        );
     }
     if is_late(request, around) {
         return late::end(request, pod, memory, DEADLINE, around);
@@ -297,7 +367,14 @@ fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around:
         return Decision::quiet(Reason::RequestWaits);
     }
     if pod.pod.phase.is_terminal() && request.journal.is_some() {
-        return give_up(request, &format!("the pod has become {}{}", pod.pod.phase.as_str(), because(&pod.pod.reason)));
+        return give_up(
+            request,
+            &format!(
+                "the pod has become {}{}",
+                pod.pod.phase.as_str(),
+                because(&pod.pod.reason)
+            ),
+        );
     }
     match &request.journal {
         None => acceptance::accept(request, pod),
@@ -306,18 +383,27 @@ fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around:
     }
 }
 
-/// Whether a pod was created after it was asked for, by whoever did not say which one is meant. Both times are whole seconds of one clock.
+/// Whether a pod was created after it was asked for, by whoever did not say which one is meant.
+/// Both times are whole seconds of one clock.
 fn is_younger(pod: &RestartPod, request: &RestartRequest) -> bool {
-    let times = pod.created_at.zip(request.created_at).filter(|_| request.pod_uid.is_none());
+    let times = pod
+        .created_at
+        .zip(request.created_at)
+        .filter(|_| request.pod_uid.is_none());
     times.is_some_and(|(pod, request)| pod > request)
 }
 
 fn because(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({reason})")
+    }
 }
 
-/// Whoever has carried a request out cleans up after it. One that was refused, or that OpenKruise has completed, goes when its time has come
-/// as well: where OpenKruise does not delete it, nobody else does.
+/// Whoever has carried a request out cleans up after it. One that was refused, or that OpenKruise
+/// has completed, goes when its time has come as well: where OpenKruise does not delete it, nobody
+/// else does.
 fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<'_>) -> Decision {
     if request.journal.is_some() {
         if let Some(decision) = readiness::after_restart(request, sight) {
@@ -334,7 +420,9 @@ fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<
     if before::is_witness(request) {
         return Decision::later(Reason::RequestOver, around.now + WITNESS_AGAIN);
     }
-    let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else { return Decision::quiet(Reason::RequestOver) };
+    let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else {
+        return Decision::quiet(Reason::RequestOver);
+    };
     match in_time(completed, ttl, around) {
         at if at <= around.now => Decision::act(Reason::RequestOver, Action::Delete),
         at => Decision::later(Reason::RequestOver, at),
@@ -345,36 +433,73 @@ fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<
 fn give_up(request: &RestartRequest, message: &str) -> Decision {
     let fail = |state: RecreateState| match state.phase.is_final() {
         true => state,
-        false => RecreateState { phase: StatePhase::Failed, message: message.into(), ..state },
+        false => RecreateState {
+            phase: StatePhase::Failed,
+            message: message.into(),
+            ..state
+        },
     };
-    let states = request.containers.iter().map(|wanted| fail(request.state(&wanted.name))).collect();
-    let status = Status { phase: RequestPhase::Completed, message: message.into(), states };
-    let note = format!("ContainerRecreateRequest {} is given up: {message}", request.name);
-    let done = vec![Report { reason: Reason::RestartFailed, note }];
-    Decision { done, ..Decision::act(Reason::RestartFailed, Action::Report(status)) }
+    let states = request
+        .containers
+        .iter()
+        .map(|wanted| fail(request.state(&wanted.name)))
+        .collect();
+    let status = Status {
+        phase: RequestPhase::Completed,
+        message: message.into(),
+        states,
+    };
+    let note = format!(
+        "ContainerRecreateRequest {} is given up: {message}",
+        request.name
+    );
+    let done = vec![Report {
+        reason: Reason::RestartFailed,
+        note,
+    }];
+    Decision {
+        done,
+        ..Decision::act(Reason::RestartFailed, Action::Report(status))
+    }
 }
 
 fn waits_in_line(request: &RestartRequest) -> Decision {
     if request.phase != RequestPhase::Unanswered {
         return Decision::quiet(Reason::RequestWaits);
     }
-    let states = request.containers.iter().map(|wanted| request.state(&wanted.name)).collect();
-    let status = Status { phase: RequestPhase::Pending, message: Box::default(), states };
+    let states = request
+        .containers
+        .iter()
+        .map(|wanted| request.state(&wanted.name))
+        .collect();
+    let status = Status {
+        phase: RequestPhase::Pending,
+        message: Box::default(),
+        states,
+    };
     Decision::act(Reason::RequestWaits, Action::Report(status))
 }
 
 fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Duration> {
-    Some(in_time(request.created_at?, request.active_deadline_seconds?, around))
+    Some(in_time(
+        request.created_at?,
+        request.active_deadline_seconds?,
+        around,
+    ))
 }
 
 fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
     deadline(request, around).is_some_and(|at| at <= around.now)
 }
 
-/// So many seconds after a time of day, as time since the start of the process. Both times of day are by the API server's clock.
+/// So many seconds after a time of day, as time since the start of the process. Both times of day
+/// are by the API server's clock.
 fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
     let age = age(then, around);
-    around.now.saturating_add(Duration::from_secs(seconds.into())).saturating_sub(age)
+    around
+        .now
+        .saturating_add(Duration::from_secs(seconds.into()))
+        .saturating_sub(age)
 }
 
 /// How long ago a time of day was; nothing for one that is yet to come.

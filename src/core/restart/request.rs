@@ -1,5 +1,6 @@
-//! OpenKruise's `ContainerRecreateRequest` as the one who carries it out reads it: what is asked for, how far it is, and what was
-//! written down before each step. Read as `v1alpha1`, which every release serves.
+//! OpenKruise's `ContainerRecreateRequest` as the one who carries it out reads it: what is asked
+//! for, how far it is, and what was written down before each step. Read as `v1alpha1`, which every
+//! release serves.
 
 mod journal;
 mod new;
@@ -16,10 +17,12 @@ pub const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
 pub const NODE_NAME: &str = "crr.apps.kruise.io/node-name";
 /// The label of a request that is not completed.
 pub const ACTIVE: &str = "crr.apps.kruise.io/active";
-/// The annotation that says since when the pod is kept not ready for `unreadyGracePeriodSeconds`, and the finalizer of a request whose
-/// entry in the pod's readiness is to be taken away before the request is gone: one string in OpenKruise, too.
+/// The annotation that says since when the pod is kept not ready for `unreadyGracePeriodSeconds`,
+/// and the finalizer of a request whose entry in the pod's readiness is to be taken away before the
+/// request is gone: one string in OpenKruise, too.
 pub const UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
-/// The label by which OpenKruise 1.9 says that the pod's node is a virtual one, whose vendor may carry requests out.
+/// The label by which OpenKruise 1.9 says that the pod's node is a virtual one, whose vendor may
+/// carry requests out.
 pub const NODE_TYPE: &str = "type";
 /// The value of [`NODE_TYPE`].
 pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
@@ -47,14 +50,15 @@ pub struct RestartRequest {
     pub active: bool,
     /// Whether the label [`NODE_TYPE`] says that the node is a virtual one.
     pub on_virtual_node: bool,
-    /// The annotation [`JOURNAL`]; `None` where it is not there, or nothing that swaplet has written ([`Journal::is_taken_up`]).
+    /// The annotation [`JOURNAL`]; `None` where it is not there, or nothing that swaplet has
+    /// written ([`Journal::is_taken_up`]).
     pub journal: Option<Journal>,
     /// `metadata.finalizers`
     pub finalizers: Vec<Box<str>>,
     /// The annotation [`UNREADY_ACQUIRED`].
     pub unready_acquired: Option<Box<str>>,
-    /// The annotation [`RESTART_ON`](super::on_config::annotation::RESTART_ON): what the containers are restarted for, where their configuration
-    /// has changed.
+    /// The annotation [`RESTART_ON`](super::on_config::annotation::RESTART_ON): what the containers
+    /// are restarted for, where their configuration has changed.
     pub restart_on: Option<Box<str>>,
     /// `spec.podName`
     pub pod_name: Box<str>,
@@ -158,7 +162,8 @@ impl StatePhase {
 }
 
 impl RestartRequest {
-    /// Whether it is one of those that ask OpenKruise's daemon to end sidecars: those are not for anybody else.
+    /// Whether it is one of those that ask OpenKruise's daemon to end sidecars: those are not for
+    /// anybody else.
     #[must_use]
     pub fn ends_sidecars(&self) -> bool {
         RecreateRequest::is_name_of_one(&self.name)
@@ -173,8 +178,15 @@ impl RestartRequest {
     /// The state of a container; `Pending` where the status does not tell.
     #[must_use]
     pub fn state(&self, container: &str) -> RecreateState {
-        let known = self.states.iter().find(|state| &*state.name == container).cloned();
-        known.unwrap_or_else(|| RecreateState { name: container.into(), ..RecreateState::default() })
+        let known = self
+            .states
+            .iter()
+            .find(|state| &*state.name == container)
+            .cloned();
+        known.unwrap_or_else(|| RecreateState {
+            name: container.into(),
+            ..RecreateState::default()
+        })
     }
 
     /// Whether somebody works on it who has written nothing down: OpenKruise's daemon, or a vendor.
@@ -186,7 +198,10 @@ impl RestartRequest {
     /// Whether something may have been done to the pod.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        self.journal.iter().flat_map(|journal| journal.0.values()).any(|mark| mark.intent.is_some())
+        self.journal
+            .iter()
+            .flat_map(|journal| journal.0.values())
+            .any(|mark| mark.intent.is_some())
     }
 
     /// What was written down about a container.

@@ -1,8 +1,9 @@
 //! Restarting containers of several pods: which pod is next, and how many at once.
 //!
 //! * At most as many pods as the limit says are restarted at the same time.
-//! * A pod that is ready is restarted only while fewer pods than the limit are unavailable: those that are being restarted, those that
-//!   are not ready, and those that a workload wants and does not have.
+//! * A pod that is ready is restarted only while fewer pods than the limit are unavailable: those
+//!   that are being restarted, those that are not ready, and those that a workload wants and does
+//!   not have.
 //! * Pods that are not ready come first: restarting them takes nothing away, and may be their cure.
 //! * A `PodDisruptionBudget` is respected as by the eviction of a pod.
 
@@ -79,8 +80,13 @@ pub enum Hold {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtOnce(limit) => write!(f, "{limit} of --max-unavailable {limit} are being restarted"),
-            Self::Unavailable { unavailable, limit } => write!(f, "{unavailable} unavailable, --max-unavailable is {limit}"),
+            Self::AtOnce(limit) => write!(
+                f,
+                "{limit} of --max-unavailable {limit} are being restarted"
+            ),
+            Self::Unavailable { unavailable, limit } => {
+                write!(f, "{unavailable} unavailable, --max-unavailable is {limit}")
+            }
             Self::Budget(name) => write!(f, "PodDisruptionBudget {name} allows no disruption"),
         }
     }
@@ -108,7 +114,10 @@ impl Situation {
     fn in_order(&self) -> impl Iterator<Item = (usize, &Member)> {
         let waiting = |ready| {
             let is = move |member: &Member| member.stage == Stage::Waiting && member.ready == ready;
-            self.members.iter().enumerate().filter(move |(_, member)| is(member))
+            self.members
+                .iter()
+                .enumerate()
+                .filter(move |(_, member)| is(member))
         };
         waiting(false).chain(waiting(true))
     }
@@ -126,8 +135,12 @@ impl Count {
     fn of(situation: &Situation) -> Self {
         let members = || situation.members.iter();
         Self {
-            restarting: members().filter(|member| member.stage == Stage::Restarting).count(),
-            available: members().filter(|member| member.ready && member.stage != Stage::Restarting).count(),
+            restarting: members()
+                .filter(|member| member.stage == Stage::Restarting)
+                .count(),
+            available: members()
+                .filter(|member| member.ready && member.stage != Stage::Restarting)
+                .count(),
             disrupted: vec![0; situation.budgets.len()],
         }
     }
@@ -143,7 +156,9 @@ impl Count {
         }
         let full = |&&index: &&usize| {
             let (budget, taken) = (situation.budgets.get(index), self.disrupted.get(index));
-            budget.zip(taken).is_some_and(|(budget, taken)| !budget.allows(member.ready, *taken))
+            budget
+                .zip(taken)
+                .is_some_and(|(budget, taken)| !budget.allows(member.ready, *taken))
         };
         let budget = situation.budgets.get(*member.budgets.iter().find(full)?)?;
         Some(Hold::Budget(budget.name.clone()))
@@ -154,15 +169,23 @@ impl Count {
         if member.ready {
             self.available -= 1;
             for index in &member.budgets {
-                self.disrupted.iter_mut().skip(*index).take(1).for_each(|taken| *taken += 1);
+                self.disrupted
+                    .iter_mut()
+                    .skip(*index)
+                    .take(1)
+                    .for_each(|taken| *taken += 1);
             }
         }
     }
 }
 
-/// The place of a pod in the order: pods of a `StatefulSet` from the highest ordinal down, as it updates them itself, others by name.
+/// The place of a pod in the order: pods of a `StatefulSet` from the highest ordinal down, as it
+/// updates them itself, others by name.
 #[must_use]
 pub fn place(name: &str, by_ordinal: bool) -> (std::cmp::Reverse<u64>, Box<str>) {
-    let ordinal = name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok()).filter(|_| by_ordinal);
+    let ordinal = name
+        .rsplit_once('-')
+        .and_then(|(_, ordinal)| ordinal.parse().ok())
+        .filter(|_| by_ordinal);
     (std::cmp::Reverse(ordinal.unwrap_or_default()), name.into())
 }

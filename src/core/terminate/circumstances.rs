@@ -19,9 +19,11 @@ pub struct Circumstances<'a> {
     pub exit_images: &'a ExitImages,
     /// What the administrator allows.
     pub allowed: &'a AllowedMethods,
-    /// The restarts that count against the limits of Jobs; it must have observed this state of the pod ([`Ledger::observe`]).
+    /// The restarts that count against the limits of Jobs; it must have observed this state of the
+    /// pod ([`Ledger::observe`]).
     pub headroom: &'a Ledger,
-    /// When a swap of a pod of the same Job was last made: the line of those that wait for room gets on.
+    /// When a swap of a pod of the same Job was last made: the line of those that wait for room
+    /// gets on.
     pub line_moved: Option<Duration>,
     /// Exit images that cannot be had.
     pub image_troubles: &'a ImageTroubles,
@@ -36,18 +38,22 @@ pub struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
-    /// Whether a kubelet runs the pods of the node, or may: finishing a pod needs more care then, which does no harm elsewhere.
+    /// Whether a kubelet runs the pods of the node, or may: finishing a pod needs more care then,
+    /// which does no harm elsewhere.
     pub(crate) const fn may_be_kubelet(&self) -> bool {
         self.node.is_kubelet() || self.facts.may_be_kubelet
     }
 
     /// Whether the node of this pod may get swaps.
     pub(crate) fn may_swap(&self, pod: &Pod) -> bool {
-        self.allowed.methods(self.node, &pod.restart_policy, self.bears_swap(pod)).contains(&Method::Swap)
+        self.allowed
+            .methods(self.node, &pod.restart_policy, self.bears_swap(pod))
+            .contains(&Method::Swap)
     }
 
-    /// Whether this pod may be swapped although it is under `Never`, or may be the one that proves it: the work of one whose main has
-    /// failed is not lost by another failure, but neither does its end prove anything.
+    /// Whether this pod may be swapped although it is under `Never`, or may be the one that proves
+    /// it: the work of one whose main has failed is not lost by another failure, but neither does
+    /// its end prove anything.
     pub(crate) fn bears_swap(&self, pod: &Pod) -> bool {
         match self.facts.under_never {
             UnderNever::No => false,
@@ -57,20 +63,23 @@ impl Circumstances<'_> {
     }
 }
 
-/// What is known of a pod's node besides its class. All times are durations since the start of the process.
+/// What is known of a pod's node besides its class. All times are durations since the start of the
+/// process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Until when the class is not known yet, because the node has not been seen.
     pub unseen_until: Option<Duration>,
-    /// Until when the swap of another pod is the probe of this node: one at a time, so that one pod at most pays for it.
+    /// Until when the swap of another pod is the probe of this node: one at a time, so that one pod
+    /// at most pays for it.
     pub probed_until: Option<Duration>,
     /// Whether a pod under `Never` may be swapped there, where the node replaces containers.
     pub under_never: UnderNever,
     /// When the class changes by itself, because what was proved on the node expires.
     pub class_until: Option<Duration>,
-    /// Whether a kubelet may run the pods of the node although its class says otherwise, by what was proved there or because nobody
-    /// can look.
+    /// Whether a kubelet may run the pods of the node although its class says otherwise, by what
+    /// was proved there or because nobody can look.
     pub may_be_kubelet: bool,
-    /// Whether the node has the label `type=virtual-kubelet`, by which alone OpenKruise knows virtual nodes.
+    /// Whether the node has the label `type=virtual-kubelet`, by which alone OpenKruise knows
+    /// virtual nodes.
     pub labelled_virtual: bool,
 }

@@ -9,7 +9,9 @@ use crate::report::reason::Reason;
 
 /// The pod is finished: tells the truth about what was written to it.
 pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    finish::watch(pod, memory, around).or_else(|| finish::finished(pod, memory, around)).unwrap_or_else(|| swapped(pod, memory))
+    finish::watch(pod, memory, around)
+        .or_else(|| finish::finished(pod, memory, around))
+        .unwrap_or_else(|| swapped(pod, memory))
 }
 
 fn swapped(pod: &Pod, memory: &Memory) -> Decision {
@@ -38,21 +40,33 @@ pub(crate) fn describe(sidecar: &Container) -> String {
 
 pub(crate) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     let name = &sidecar.name;
-    let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
+    let shown = sidecar
+        .end()
+        .map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {
-        Some(real) if sidecar.end() == Some(real) => format!("{name} ended ({shown}), exit image not seen"),
+        Some(real) if sidecar.end() == Some(real) => {
+            format!("{name} ended ({shown}), exit image not seen")
+        }
         Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
-        None if shows_exit_image(sidecar, record) => format!("{name} ended (its own exit code was not shown), exit image {shown}"),
+        None if shows_exit_image(sidecar, record) => {
+            format!("{name} ended (its own exit code was not shown), exit image {shown}")
+        }
         None => describe(sidecar),
     }
 }
 
 fn shows_exit_image(sidecar: &Container, record: &SwapRecord) -> bool {
-    sidecar.status.as_ref().is_some_and(|status| evidence::exit_image_shown(&status.image, &record.to) == Some(true))
+    sidecar
+        .status
+        .as_ref()
+        .is_some_and(|status| evidence::exit_image_shown(&status.image, &record.to) == Some(true))
 }
 
 pub(crate) fn describe_code(end: &Terminated) -> String {
-    let code = end.exit_code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"));
+    let code = end.exit_code.map_or_else(
+        || "no exit code".to_owned(),
+        |code| format!("exit code {code}"),
+    );
     match (end.signal, &*end.reason) {
         (Some(signal), _) => format!("{code}, signal {signal}"),
         (None, "" | "Completed" | "Error") => code,

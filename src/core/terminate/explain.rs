@@ -1,7 +1,8 @@
-//! The decision about a pod, step by step: what was looked at, what was seen, and where the rule comes from.
+//! The decision about a pod, step by step: what was looked at, what was seen, and where the rule
+//! comes from.
 //!
-//! The steps are those of [`decide`], asked through the same functions, so that an explanation cannot say anything else than what
-//! the controller does.
+//! The steps are those of [`decide`], asked through the same functions, so that an explanation
+//! cannot say anything else than what the controller does.
 
 mod words;
 
@@ -19,11 +20,14 @@ use crate::terminate;
 pub use words::{describe, sentence};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
-const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
+const ROLES: &str =
+    "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
-const NODE: &str = "labels, annotations and taints of the node, and what was proved there (swaplet nodes)";
+const NODE: &str =
+    "labels, annotations and taints of the node, and what was proved there (swaplet nodes)";
 const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
-const FIT: &str = "command, PATH and mounts of the container beside the paths of the exit image (swaplet check)";
+const FIT: &str =
+    "command, PATH and mounts of the container beside the paths of the exit image (swaplet check)";
 const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const METHODS: &str = "the methods of the node's class (swaplet nodes --help)";
 
@@ -41,19 +45,27 @@ pub struct Finding {
 /// A decision and what led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// In the order in which things were looked at; what comes after the finding that decided was not looked at.
+    /// In the order in which things were looked at; what comes after the finding that decided was
+    /// not looked at.
     pub findings: Vec<Finding>,
     /// What comes of it.
     pub decision: Decision,
     /// The decision in one sentence.
     pub sentence: String,
-    /// What happens next, and what the user can do, a sentence or two each; empty where nothing does and nothing is to be done.
+    /// What happens next, and what the user can do, a sentence or two each; empty where nothing
+    /// does and nothing is to be done.
     pub next: Vec<String>,
 }
 
-/// Decides about a pod as [`decide`] does, and tells how. `node_why` is what told the class of its node.
+/// Decides about a pod as [`decide`] does, and tells how. `node_why` is what told the class of its
+/// node.
 #[must_use]
-pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Explanation {
+pub fn explain(
+    pod: &Pod,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+    node_why: &str,
+) -> Explanation {
     let decision = decide(pod, memory, around);
     let mut findings = vec![scope(pod)];
     findings.extend(pod.containers.iter().map(|each| container(pod, each)));
@@ -65,17 +77,37 @@ pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why:
             outlook(pod, memory, around, node_why)
         });
     }
-    let (sentence, next) = (sentence(pod, &decision), words::next(pod, &decision, around));
-    Explanation { findings, decision, sentence, next }
+    let (sentence, next) = (
+        sentence(pod, &decision),
+        words::next(pod, &decision, around),
+    );
+    Explanation {
+        findings,
+        decision,
+        sentence,
+        next,
+    }
 }
 
 fn finding(subject: impl Into<String>, seen: String, rule: &'static str) -> Finding {
-    Finding { subject: subject.into(), seen, rule }
+    Finding {
+        subject: subject.into(),
+        seen,
+        rule,
+    }
 }
 
 fn scope(pod: &Pod) -> Finding {
     let deleting = if pod.deleting { ", being deleted" } else { "" };
-    finding("pod", format!("restartPolicy {}, phase {}{deleting}", policy(&pod.restart_policy), pod.phase.as_str()), SCOPE)
+    finding(
+        "pod",
+        format!(
+            "restartPolicy {}, phase {}{deleting}",
+            policy(&pod.restart_policy),
+            pod.phase.as_str()
+        ),
+        SCOPE,
+    )
 }
 
 fn policy(policy: &RestartPolicy) -> String {
@@ -98,7 +130,11 @@ fn container(pod: &Pod, container: &Container) -> Finding {
     if container.mark.ignores_exit_code() {
         seen.push_str(", its exit code does not count");
     }
-    finding(format!("container {}", container.name), format!("{seen}; image {}; {}", container.image, state(container)), ROLES)
+    finding(
+        format!("container {}", container.name),
+        format!("{seen}; image {}; {}", container.image, state(container)),
+        ROLES,
+    )
 }
 
 fn role(pod: &Pod, container: &Container) -> &'static str {
@@ -114,9 +150,13 @@ fn role(pod: &Pod, container: &Container) -> &'static str {
 }
 
 fn state(container: &Container) -> String {
-    let Some(status) = &container.status else { return "not reported by the node".to_owned() };
+    let Some(status) = &container.status else {
+        return "not reported by the node".to_owned();
+    };
     let mut state = match &status.state {
-        ContainerState::Waiting { reason, message } if message.is_empty() => format!("waiting ({reason})"),
+        ContainerState::Waiting { reason, message } if message.is_empty() => {
+            format!("waiting ({reason})")
+        }
         ContainerState::Waiting { reason, message } => format!("waiting ({reason}: {message})"),
         ContainerState::Running { .. } => "running".to_owned(),
         ContainerState::Terminated(end) => format!("ended ({})", super::ending::describe_code(end)),
@@ -126,7 +166,10 @@ fn state(container: &Container) -> String {
         state.push_str(&format!("; restarts: {}", status.restart_count));
     }
     if let Some(end) = &status.last_end {
-        state.push_str(&format!("; the container before it ended ({})", super::ending::describe_code(end)));
+        state.push_str(&format!(
+            "; the container before it ended ({})",
+            super::ending::describe_code(end)
+        ));
     }
     state
 }
@@ -144,8 +187,16 @@ fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
     if around.facts.unseen_until.is_some() {
         return finding("node", format!("{} has not been seen yet", pod.node), NODE);
     }
-    let beside = if around.node == NodeClass::Daemon { "; OpenKruise's daemon is Ready beside its kubelet" } else { "" };
-    finding("node", format!("{} is taken as {} ({why}{beside})", pod.node, around.node), NODE)
+    let beside = if around.node == NodeClass::Daemon {
+        "; OpenKruise's daemon is Ready beside its kubelet"
+    } else {
+        ""
+    };
+    finding(
+        "node",
+        format!("{} is taken as {} ({why}{beside})", pod.node, around.node),
+        NODE,
+    )
 }
 
 /// What can be said of the sidecars while a main is not done.
@@ -158,7 +209,13 @@ fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &st
     findings
 }
 
-fn methods(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
+fn methods(
+    pod: &Pod,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+    node_why: &str,
+    decision: &Decision,
+) -> Vec<Finding> {
     let mut findings = vec![node(pod, around, node_why)];
     if around.facts.unseen_until.is_some() {
         return findings;
@@ -169,13 +226,23 @@ fn methods(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &st
         return findings;
     }
     if methods.contains(&Method::Swap) {
-        let unswapped = unended.iter().filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
+        let unswapped = unended
+            .iter()
+            .filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
         findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
         findings.extend(restarts(pod, &unended, memory, around));
     }
-    for (nth, method) in methods.iter().enumerate().take_while(|_| !unended.is_empty()) {
+    for (nth, method) in methods
+        .iter()
+        .enumerate()
+        .take_while(|_| !unended.is_empty())
+    {
         let step = ask(*method, pod, &unended, &methods[nth + 1..], memory, around);
-        findings.push(finding(words::way(*method), answer(pod, &step, decision), METHODS));
+        findings.push(finding(
+            words::way(*method),
+            answer(pod, &step, decision),
+            METHODS,
+        ));
         if matches!(step, Step::Here(_)) {
             break;
         }
@@ -186,36 +253,63 @@ fn methods(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &st
 fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
     let seen = match preflight(pod, sidecar, around.exit_images) {
         Preflight::Image { image, .. } => format!("{image} would end it"),
-        Preflight::Awaited(paths) => format!("an exit image with {} is to be pushed first", paths.join(", ")),
+        Preflight::Awaited(paths) => format!(
+            "an exit image with {} is to be pushed first",
+            paths.join(", ")
+        ),
         Preflight::Blocked { report, .. } => format!("none ({})", report.reason),
     };
     finding(format!("exit image for {}", sidecar.name), seen, FIT)
 }
 
 /// Nothing where nobody counts them, or none would be added.
-fn restarts(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Finding> {
+fn restarts(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Finding> {
     let swaps = swap::wanted(pod, unended, memory, around);
     let answer = around.headroom.answer(pod, swaps);
-    (swaps > 0 && answer != Headroom::Free).then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
+    (swaps > 0 && answer != Headroom::Free)
+        .then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 
 /// What the decision tells in full is named by its reason only.
 fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
-    let is_told = |report: &Report| decision.reports.iter().any(|told| told.reason == report.reason);
+    let is_told = |report: &Report| {
+        decision
+            .reports
+            .iter()
+            .any(|told| told.reason == report.reason)
+    };
     match step {
-        Step::Here(Decision { action: Some(action), .. }) => format!("leads on: {}", describe(action)),
+        Step::Here(Decision {
+            action: Some(action),
+            ..
+        }) => format!("leads on: {}", describe(action)),
         Step::Here(here) if here.reports.is_empty() => sentence(pod, here),
         Step::Here(here) => reasons(&here.reports),
         Step::Next { reports, .. } if reports.is_empty() => "not open for this pod".to_owned(),
-        Step::Next { reports, .. } if reports.iter().all(is_told) => format!("does not lead on: {}", reasons(reports)),
+        Step::Next { reports, .. } if reports.iter().all(is_told) => {
+            format!("does not lead on: {}", reasons(reports))
+        }
         Step::Next { reports, .. } => format!("does not lead on: {}", notes(reports)),
     }
 }
 
 fn reasons(reports: &[Report]) -> String {
-    reports.iter().map(|report| report.reason.as_str()).collect::<Vec<_>>().join(", ")
+    reports
+        .iter()
+        .map(|report| report.reason.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn notes(reports: &[Report]) -> String {
-    reports.iter().map(|report| format!("{}: {}", report.reason, report.note)).collect::<Vec<_>>().join("; ")
+    reports
+        .iter()
+        .map(|report| format!("{}: {}", report.reason, report.note))
+        .collect::<Vec<_>>()
+        .join("; ")
 }

@@ -1,12 +1,16 @@
 //! The method `finish`: the pod's phase is written, and the node ends what still runs.
 //!
-//! OpenKruise's `KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE` does the same (`sidecarterminator`, "mark terminated"). A kubelet needs a
-//! nudge with it: it takes a phase that it sees with a change of the metadata for the end of the pod, and takes one that it sees alone
-//! back when it compares statuses, every 10 s (`docs/measured.md`, rows 31 and 32). Until its worker has noticed, that comparison may still
-//! take the phase back, and a pod whose sidecar is stopped in that moment is judged by the sidecar's exit code: `Failed`, for good
-//! (the same, "The phase against the kubelet's own writes"). So a kubelet's pod is finished only when it has been quiet, and again at once when the phase was taken back.
+//! OpenKruise's `KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE` does the same (`sidecarterminator`,
+//! "mark terminated"). A kubelet needs a nudge with it: it takes a phase that it sees with a change
+//! of the metadata for the end of the pod, and takes one that it sees alone back when it compares
+//! statuses, every 10 s (`docs/measured.md`, rows 31 and 32). Until its worker has noticed, that
+//! comparison may still take the phase back, and a pod whose sidecar is stopped in that moment is
+//! judged by the sidecar's exit code: `Failed`, for good (the same, "The phase against the
+//! kubelet's own writes"). So a kubelet's pod is finished only when it has been quiet, and again at
+//! once when the phase was taken back.
 //!
-//! How long it has to be quiet was measured (`docs/measured.md`, "The phase against the kubelet's own writes").
+//! How long it has to be quiet was measured (`docs/measured.md`, "The phase against the kubelet's
+//! own writes").
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -19,20 +23,25 @@ use crate::objects::pod::{Container, Phase, Pod, roles};
 use crate::report::decision::{Action, Decision, Finish, Report};
 use crate::report::reason::Reason;
 
-/// How long a kubelet's pod must not have changed: the worker looks at nothing new before the runtime was listed once more after its
-/// last work, which takes a second on an idle node and several while many pods start.
+/// How long a kubelet's pod must not have changed: the worker looks at nothing new before the
+/// runtime was listed once more after its last work, which takes a second on an idle node and
+/// several while many pods start.
 pub const QUIET: Duration = Duration::from_secs(10);
 /// After so long without such a time, changes that a kubelet has no part in do not count any more.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is waited then since the last change of the status: shorter than the shortest back-off of a container that crashes (10 s).
+/// What is waited then since the last change of the status: shorter than the shortest back-off of a
+/// container that crashes (10 s).
 const QUIET_STATUS: Duration = Duration::from_secs(3);
-/// How often the phase of one pod is written: a kubelet takes it back at most every 10 s, so this is two minutes of it.
+/// How often the phase of one pod is written: a kubelet takes it back at most every 10 s, so this
+/// is two minutes of it.
 const WRITES: u32 = 12;
 /// The pause between two writes on a virtual node, where nobody is known to take the phase back.
 const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
-/// How long a phase that is written may stay unseen, where another state of the pod came before the answer: nobody knows which is newer.
+/// How long a phase that is written may stay unseen, where another state of the pod came before the
+/// answer: nobody knows which is newer.
 const UNSEEN: Duration = Duration::from_secs(2);
-/// How long a finished pod on a virtual node is watched: two polls of a provider that is asked for statuses every 5 s.
+/// How long a finished pod on a virtual node is watched: two polls of a provider that is asked for
+/// statuses every 5 s.
 const VIRTUAL_SETTLES: Duration = Duration::from_secs(10);
 /// How long a finished pod is watched after its last change: two of the kubelet's comparisons.
 const SETTLES: Duration = Duration::from_secs(20);
@@ -41,7 +50,8 @@ const TEARDOWN: Duration = Duration::from_secs(60);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
-/// What is remembered of a pod for this method, from when its main containers are done. All times are since the start of the process.
+/// What is remembered of a pod for this method, from when its main containers are done. All times
+/// are since the start of the process.
 #[derive(Clone, Debug)]
 pub struct FinishRecord {
     /// Since when the pod has not been quiet, until it was last seen to change.
@@ -92,8 +102,8 @@ impl FinishRecord {
         self.confirm(pod);
     }
 
-    /// The watch may show a write before its answer comes, or instead of it. A pod whose containers have ended gets a terminal phase from
-    /// its node too; the condition comes with a write only.
+    /// The watch may show a write before its answer comes, or instead of it. A pod whose containers
+    /// have ended gets a terminal phase from its node too; the condition comes with a write only.
     fn confirm(&mut self, pod: &Pod) {
         if !pod.phase.is_terminal() {
             return;
@@ -149,7 +159,8 @@ impl FinishRecord {
                 let without_others = self.status_changed_at + QUIET_STATUS;
                 (self.changed_at + QUIET).min(without_others.max(self.unrest_since + PATIENCE))
             }
-            // What the worker has begun with the phase taken back ends in a wrong phase, so every moment counts.
+            // What the worker has begun with the phase taken back ends in a wrong phase, so every
+            // moment counts.
             (true, Some(at)) if self.is_unseen => at + UNSEEN,
             (true, Some(at)) => at,
             (false, None) => Duration::ZERO,
@@ -162,35 +173,74 @@ impl FinishRecord {
 fn digest(pod: &Pod) -> u64 {
     let mut hasher = DefaultHasher::new();
     pod.phase.hash(&mut hasher);
-    pod.containers.iter().for_each(|container| container.status.hash(&mut hasher));
+    pod.containers
+        .iter()
+        .for_each(|container| container.status.hash(&mut hasher));
     hasher.finish()
 }
 
 /// What is to be done for a pod whose main containers are done and whose phase is not terminal.
-pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Step {
-    let Some(record) = memory.finish.as_deref() else { return Step::Next { reports: Vec::new(), again: None } };
+pub(crate) fn step(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Step {
+    let Some(record) = memory.finish.as_deref() else {
+        return Step::Next {
+            reports: Vec::new(),
+            again: None,
+        };
+    };
     if record.writes >= WRITES {
-        let note = format!("the phase was written {WRITES} times and taken back each time: find who writes this pod's status");
-        return Step::Next { reports: vec![Report { reason: Reason::FinishUndone, note }], again: None };
+        let note = format!(
+            "the phase was written {WRITES} times and taken back each time: find who writes this pod's status"
+        );
+        return Step::Next {
+            reports: vec![Report {
+                reason: Reason::FinishUndone,
+                note,
+            }],
+            again: None,
+        };
     }
     let kubelet = around.may_be_kubelet();
     let due = record.due(kubelet);
     if due > around.now {
         return Step::Here(wait(record, due, around.now));
     }
-    let phase = if roles::mains_succeeded(pod) { Phase::Succeeded } else { Phase::Failed };
+    let phase = if roles::mains_succeeded(pod) {
+        Phase::Succeeded
+    } else {
+        Phase::Failed
+    };
     let restless = record.is_restless(around.now);
     let version = (!restless).then(|| pod.version.clone());
-    let action = Action::Finish(Finish { phase, version, nudge: kubelet });
-    let mut decision = Decision::act(action, Report { reason: Reason::PhaseWritten, note: note(phase, unended, kubelet, restless) });
+    let action = Action::Finish(Finish {
+        phase,
+        version,
+        nudge: kubelet,
+    });
+    let mut decision = Decision::act(
+        action,
+        Report {
+            reason: Reason::PhaseWritten,
+            note: note(phase, unended, kubelet, restless),
+        },
+    );
     // One that is repeated was told.
     decision.done = decision.done.filter(|_| record.written_at.is_none());
     Step::Here(decision)
 }
 
-/// What this method has begun it goes on with, whatever the order of the methods and also when the sidecars have just ended: a kubelet that
-/// has taken the phase back judges the pod by them.
-pub(crate) fn go_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+/// What this method has begun it goes on with, whatever the order of the methods and also when the
+/// sidecars have just ended: a kubelet that has taken the phase back judges the pod by them.
+pub(crate) fn go_on(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Decision> {
     memory.finish.as_deref()?.written_at?;
     match step(pod, unended, memory, around) {
         Step::Here(decision) => Some(decision),
@@ -212,15 +262,28 @@ fn wait(record: &FinishRecord, due: Duration, now: Duration) -> Decision {
         PATIENCE.as_secs(),
         QUIET_STATUS.as_secs()
     );
-    Decision { again: Some(due), ..Decision::tell(Reason::FinishNotQuiet, note) }
+    Decision {
+        again: Some(due),
+        ..Decision::tell(Reason::FinishNotQuiet, note)
+    }
 }
 
 fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) -> String {
-    let names = unended.iter().map(|(_, container)| &*container.name).collect::<Vec<_>>().join(", ");
+    let names = unended
+        .iter()
+        .map(|(_, container)| &*container.name)
+        .collect::<Vec<_>>()
+        .join(", ");
     let phase = phase.as_str();
     if kubelet {
-        let restless = if restless { "; somebody keeps changing the pod, which is a risk: the node may take the phase back" } else { "" };
-        format!("main containers are done; phase {phase} is written, so that the node ends {names}, whatever the exit code{restless}")
+        let restless = if restless {
+            "; somebody keeps changing the pod, which is a risk: the node may take the phase back"
+        } else {
+            ""
+        };
+        format!(
+            "main containers are done; phase {phase} is written, so that the node ends {names}, whatever the exit code{restless}"
+        )
     } else {
         format!(
             "main containers are done; phase {phase} is written; on this virtual node {names} may run, and its instance be billed, until the pod is deleted: set \
@@ -229,8 +292,8 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
     }
 }
 
-/// What is to be done for a pod whose phase this method has written: nothing, but the node may still take it back. `None` once there is
-/// nothing left to see.
+/// What is to be done for a pod whose phase this method has written: nothing, but the node may
+/// still take it back. `None` once there is nothing left to see.
 pub(crate) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     let record = memory.finish.as_deref()?;
     let until = settled(pod, record, record.written_at?, around);
@@ -238,11 +301,20 @@ pub(crate) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> O
 }
 
 /// When what the node shows can be taken for the end.
-fn settled(pod: &Pod, record: &FinishRecord, written_at: Duration, around: &Circumstances<'_>) -> Duration {
+fn settled(
+    pod: &Pod,
+    record: &FinishRecord,
+    written_at: Duration,
+    around: &Circumstances<'_>,
+) -> Duration {
     if !around.may_be_kubelet() {
         return written_at + VIRTUAL_SETTLES;
     }
-    if pod.containers.iter().all(|container| container.end().is_some()) {
+    if pod
+        .containers
+        .iter()
+        .all(|container| container.end().is_some())
+    {
         return record.changed_at + SETTLES;
     }
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
@@ -253,7 +325,10 @@ fn settled(pod: &Pod, record: &FinishRecord, written_at: Duration, around: &Circ
 pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     memory.finish.as_deref()?.written_at?;
     let phase = pod.phase.as_str();
-    let ends = roles::sidecars(pod).map(|sidecar| describe(sidecar, memory)).collect::<Vec<_>>().join(", ");
+    let ends = roles::sidecars(pod)
+        .map(|sidecar| describe(sidecar, memory))
+        .collect::<Vec<_>>()
+        .join(", ");
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!(
             "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase"
@@ -263,11 +338,16 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
     let note = if around.may_be_kubelet() {
         format!("the pod is {phase}: {ends}")
     } else {
-        format!("the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted")
+        format!(
+            "the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted"
+        )
     };
     Some(Decision::tell(Reason::SidecarEnded, note))
 }
 
 fn describe(sidecar: &Container, memory: &Memory) -> String {
-    memory.swap_of(&sidecar.name).map_or_else(|| ending::describe(sidecar), |swapped| ending::describe_end(sidecar, swapped))
+    memory.swap_of(&sidecar.name).map_or_else(
+        || ending::describe(sidecar),
+        |swapped| ending::describe_end(sidecar, swapped),
+    )
 }

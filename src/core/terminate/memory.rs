@@ -1,5 +1,5 @@
-//! What is remembered of a pod between two looks at it. It times things and keeps reports from being repeated; losing it
-//! (a restart of the process) changes no outcome.
+//! What is remembered of a pod between two looks at it. It times things and keeps reports from
+//! being repeated; losing it (a restart of the process) changes no outcome.
 
 pub mod denials;
 pub mod image_troubles;
@@ -58,7 +58,8 @@ pub struct SwapRecord {
     pub times: u32,
     /// What the status showed before the swap; `None` where this process did not see it.
     pub before: Option<Footprint>,
-    /// How the real sidecar ended, where the node showed it (kubelets before 1.36 show it for about a second).
+    /// How the real sidecar ended, where the node showed it (kubelets before 1.36 show it for about
+    /// a second).
     pub real_end: Option<Terminated>,
 }
 
@@ -80,27 +81,35 @@ impl Memory {
                 self.observe_swapped(pod, sidecar, now);
             }
         }
-        // A polled provider's next status takes it back, and the library's next try brings it again.
+        // A polled provider's next status takes it back, and the library's next try brings it
+        // again.
         self.rejected |= !self.swaps.is_empty() && *pod.reason == *PROVIDER_FAILED;
     }
 
-    /// Whether the spec of a container shows an exit image: one of the installation's, or what the API server made of the
-    /// one that was written (an admission webhook may have rewritten it).
+    /// Whether the spec of a container shows an exit image: one of the installation's, or what the
+    /// API server made of the one that was written (an admission webhook may have rewritten it).
     #[must_use]
     pub fn shows_exit_image(&self, container: &Container, exit_images: &ExitImages) -> bool {
-        self.swap_of(&container.name).is_some_and(|record| record.to == container.image)
+        self.swap_of(&container.name)
+            .is_some_and(|record| record.to == container.image)
             || exit_images.contains(&container.image)
             || shows_image_asked_for(container, exit_images)
     }
 
-    /// A pod that is already finished when it is first seen was reported by the life that saw it end.
+    /// A pod that is already finished when it is first seen was reported by the life that saw it
+    /// end.
     fn observe_swapped(&mut self, pod: &Pod, sidecar: &Container, now: Duration) {
         if !pod.phase.is_terminal() && self.swap_of(&sidecar.name).is_none() {
             self.swaps.push(SwapRecord::found(sidecar, now));
         }
         let in_flight = self.in_flight;
-        if let Some(record) = self.swaps.iter_mut().find(|record| record.container == sidecar.name) {
-            // What is seen while a write is under way is that write, which is counted when it comes back.
+        if let Some(record) = self
+            .swaps
+            .iter_mut()
+            .find(|record| record.container == sidecar.name)
+        {
+            // What is seen while a write is under way is that write, which is counted when it comes
+            // back.
             record.times = record.times.max(u32::from(!in_flight));
             record.observe(sidecar);
         }
@@ -110,10 +119,15 @@ impl Memory {
     #[must_use]
     pub fn first_write(&self) -> Option<Duration> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
-        self.swaps.iter().map(|record| record.at).chain(finished).min()
+        self.swaps
+            .iter()
+            .map(|record| record.at)
+            .chain(finished)
+            .min()
     }
 
-    /// When the first write to end the pod took effect, and which method was tried last; `None` where nothing was written.
+    /// When the first write to end the pod took effect, and which method was tried last; `None`
+    /// where nothing was written.
     #[must_use]
     pub fn ending(&self) -> Option<(Duration, Method)> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
@@ -122,13 +136,17 @@ impl Memory {
             (None, false) => Method::Swap,
             (None, true) => Method::Recreate,
         };
-        self.first_write().or(self.request_seen_at).map(|at| (at, last))
+        self.first_write()
+            .or(self.request_seen_at)
+            .map(|at| (at, last))
     }
 
     /// The record of a container's swap.
     #[must_use]
     pub fn swap_of(&self, container: &str) -> Option<&SwapRecord> {
-        self.swaps.iter().find(|record| &*record.container == container)
+        self.swaps
+            .iter()
+            .find(|record| &*record.container == container)
     }
 
     /// Records that a container's image was swapped.
@@ -136,10 +154,20 @@ impl Memory {
         let known = self.swap_of(&container.name);
         let times = known.map_or(0, |record| record.times) + 1;
         // The watch may have shown this swap, and the end of the sidecar, before the answer came.
-        let real_end = known.filter(|record| record.times == 0).and_then(|record| record.real_end.clone());
-        self.swaps.retain(|record| record.container != container.name);
+        let real_end = known
+            .filter(|record| record.times == 0)
+            .and_then(|record| record.real_end.clone());
+        self.swaps
+            .retain(|record| record.container != container.name);
         let before = Some(Footprint::of(container));
-        self.swaps.push(SwapRecord { container: container.name.clone(), to: to.into(), at: now, times, before, real_end });
+        self.swaps.push(SwapRecord {
+            container: container.name.clone(),
+            to: to.into(),
+            at: now,
+            times,
+            before,
+            real_end,
+        });
     }
 
     /// Whether the reason is reported now for the first time; remembers it.
@@ -154,30 +182,48 @@ impl Memory {
 
 impl SwapRecord {
     fn found(sidecar: &Container, now: Duration) -> Self {
-        Self { container: sidecar.name.clone(), to: sidecar.image.clone(), at: now, times: 0, before: None, real_end: None }
+        Self {
+            container: sidecar.name.clone(),
+            to: sidecar.image.clone(),
+            at: now,
+            times: 0,
+            before: None,
+            real_end: None,
+        }
     }
 
     fn observe(&mut self, sidecar: &Container) {
-        let Some(status) = &sidecar.status else { return };
-        let shown = exit_image_shown(&status.image, &self.to).or_else(|| self.runs_again(sidecar).then_some(true));
+        let Some(status) = &sidecar.status else {
+            return;
+        };
+        let shown = exit_image_shown(&status.image, &self.to)
+            .or_else(|| self.runs_again(sidecar).then_some(true));
         if let Some(end) = sidecar.end().filter(|_| shown == Some(false)) {
             self.real_end = Some(end.clone());
-        } else if let Some(end) = status.last_end.as_ref().filter(|_| shown == Some(true) && self.real_end.is_none()) {
+        } else if let Some(end) = status
+            .last_end
+            .as_ref()
+            .filter(|_| shown == Some(true) && self.real_end.is_none())
+        {
             self.real_end = Some(end.clone());
         }
     }
 
     fn runs_again(&self, sidecar: &Container) -> bool {
-        self.before.as_ref().is_some_and(|before| before.shows_new_container(&Footprint::of(sidecar)))
+        self.before
+            .as_ref()
+            .is_some_and(|before| before.shows_new_container(&Footprint::of(sidecar)))
     }
 }
 
-/// Whether the container shows the listed image that it asks for, with a digest that a webhook has put to it: a new life has no
-/// record of what was stored.
+/// Whether the container shows the listed image that it asks for, with a digest that a webhook has
+/// put to it: a new life has no record of what was stored.
 fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> bool {
     container.mark.with_image.as_deref().is_some_and(|asked| {
         exit_image_shown(&container.image, asked) == Some(true)
-            && exit_images.choose(&container.mark).is_ok_and(|choice| choice.refused.is_none())
+            && exit_images
+                .choose(&container.mark)
+                .is_ok_and(|choice| choice.refused.is_none())
     })
 }
 
@@ -185,19 +231,27 @@ impl Swapped {
     /// What is seen in this state of the pod, which the memory must have observed.
     #[must_use]
     pub fn of(pod: &Pod, memory: &Memory, exit_images: &ExitImages) -> Self {
-        let sidecars = roles::sidecars(pod).filter(|sidecar| memory.shows_exit_image(sidecar, exit_images));
-        sidecars.fold(Self::default(), |Self { containers, coming }, sidecar| Self {
-            containers: containers + 1,
-            coming: coming + u32::from(!runs_exit_image(sidecar, memory)),
+        let sidecars =
+            roles::sidecars(pod).filter(|sidecar| memory.shows_exit_image(sidecar, exit_images));
+        sidecars.fold(Self::default(), |Self { containers, coming }, sidecar| {
+            Self {
+                containers: containers + 1,
+                coming: coming + u32::from(!runs_exit_image(sidecar, memory)),
+            }
         })
     }
 }
 
-/// Another life of the process does not know what was there before the swap, and then only the image in the status tells.
+/// Another life of the process does not know what was there before the swap, and then only the
+/// image in the status tells.
 fn runs_exit_image(sidecar: &Container, memory: &Memory) -> bool {
-    let Some(status) = &sidecar.status else { return false };
+    let Some(status) = &sidecar.status else {
+        return false;
+    };
     exit_image_shown(&status.image, &sidecar.image).unwrap_or_else(|| {
-        let before = memory.swap_of(&sidecar.name).and_then(|record| record.before.as_ref());
+        let before = memory
+            .swap_of(&sidecar.name)
+            .and_then(|record| record.before.as_ref());
         before.is_some_and(|before| before.shows_new_container(&Footprint::of(sidecar)))
     })
 }

@@ -1,7 +1,7 @@
 //! Which ways there are to end the sidecars of a pod, and in which order they are tried.
 //!
-//! A method answers with what is to be done on it ([`Step::Here`]), or why it does not lead on ([`Step::Next`]). Each is bounded in
-//! time, and tried once per life of a container.
+//! A method answers with what is to be done on it ([`Step::Here`]), or why it does not lead on
+//! ([`Step::Next`]). Each is bounded in time, and tried once per life of a container.
 
 use std::time::Duration;
 
@@ -19,16 +19,20 @@ pub struct AllowedMethods {
     pub finish: bool,
     /// Whether `ContainerRecreateRequest`s may be created.
     pub recreate: bool,
-    /// Whether images are swapped on virtual nodes that replace containers also under `Never`, whatever is known of their provider: it may
-    /// judge the pod while no container runs.
+    /// Whether images are swapped on virtual nodes that replace containers also under `Never`,
+    /// whatever is known of their provider: it may judge the pod while no container runs.
     pub swap_under_never: bool,
 }
 
 impl AllowedMethods {
-    /// Returns the methods allowed for this pod: what adds no restart comes first where its owner counts them, or may.
+    /// Returns the methods allowed for this pod: what adds no restart comes first where its owner
+    /// counts them, or may.
     pub(crate) fn of_pod(&self, pod: &Pod) -> Self {
         let first = owner::may_count(pod).then_some(Method::Finish);
-        Self { prefer: self.prefer.or(first), ..*self }
+        Self {
+            prefer: self.prefer.or(first),
+            ..*self
+        }
     }
 }
 
@@ -47,20 +51,35 @@ pub(crate) enum Step {
 }
 
 impl AllowedMethods {
-    /// The methods for a pod with this restart policy on a node of this class, in the order in which they are tried. `bears_swap`: a pod under
-    /// `Never` may be swapped there.
+    /// The methods for a pod with this restart policy on a node of this class, in the order in
+    /// which they are tried. `bears_swap`: a pod under `Never` may be swapped there.
     #[must_use]
-    pub fn methods(&self, class: NodeClass, policy: &RestartPolicy, bears_swap: bool) -> Vec<Method> {
+    pub fn methods(
+        &self,
+        class: NodeClass,
+        policy: &RestartPolicy,
+        bears_swap: bool,
+    ) -> Vec<Method> {
         let never = *policy == RestartPolicy::Never;
         let methods: &[Method] = match class {
             NodeClass::Kubelet => &[Method::Swap, Method::Finish],
             NodeClass::Daemon => &[Method::Swap, Method::Finish, Method::Recreate],
-            NodeClass::VirtualUpdates if !never || bears_swap || self.swap_under_never => &[Method::Swap, Method::Finish],
-            // A provider that rejects the update leaves a pod under OnFailure Pending, and finish still ends it.
+            NodeClass::VirtualUpdates if !never || bears_swap || self.swap_under_never => {
+                &[Method::Swap, Method::Finish]
+            }
+            // A provider that rejects the update leaves a pod under OnFailure Pending, and finish
+            // still ends it.
             NodeClass::Unknown if !never => &[Method::Swap, Method::Finish],
-            NodeClass::VirtualUpdates | NodeClass::Unknown | NodeClass::VirtualInert | NodeClass::VirtualRejects => &[Method::Finish],
+            NodeClass::VirtualUpdates
+            | NodeClass::Unknown
+            | NodeClass::VirtualInert
+            | NodeClass::VirtualRejects => &[Method::Finish],
         };
-        let mut methods: Vec<_> = methods.iter().copied().filter(|method| self.allows(*method)).collect();
+        let mut methods: Vec<_> = methods
+            .iter()
+            .copied()
+            .filter(|method| self.allows(*method))
+            .collect();
         // Stable: the others keep their order.
         methods.sort_by_key(|method| Some(*method) != self.prefer);
         methods
@@ -82,7 +101,12 @@ mod tests {
 
     use super::*;
 
-    const ALL: AllowedMethods = AllowedMethods { prefer: None, finish: true, recreate: true, swap_under_never: false };
+    const ALL: AllowedMethods = AllowedMethods {
+        prefer: None,
+        finish: true,
+        recreate: true,
+        swap_under_never: false,
+    };
 
     #[test]
     fn each_class_has_its_methods() {
@@ -95,22 +119,95 @@ mod tests {
             (Unknown, &[Finish], &[Swap, Finish]),
         ];
         for (class, never, on_failure) in table {
-            assert_eq!(ALL.methods(class, &RestartPolicy::Never, false), never, "{class}");
-            // What is known of replaced containers says nothing about nodes of which even that is not known.
-            let bearing = if class == VirtualUpdates { on_failure } else { never };
-            assert_eq!(ALL.methods(class, &RestartPolicy::Never, true), bearing, "{class}");
-            assert_eq!(ALL.methods(class, &RestartPolicy::OnFailure, false), on_failure, "{class}");
+            assert_eq!(
+                ALL.methods(class, &RestartPolicy::Never, false),
+                never,
+                "{class}"
+            );
+            // What is known of replaced containers says nothing about nodes of which even that is
+            // not known.
+            let bearing = if class == VirtualUpdates {
+                on_failure
+            } else {
+                never
+            };
+            assert_eq!(
+                ALL.methods(class, &RestartPolicy::Never, true),
+                bearing,
+                "{class}"
+            );
+            assert_eq!(
+                ALL.methods(class, &RestartPolicy::OnFailure, false),
+                on_failure,
+                "{class}"
+            );
         }
     }
 
     #[test]
     fn what_is_not_allowed_is_left_out_and_what_is_preferred_comes_first() {
-        let methods = |allowed: AllowedMethods, class| allowed.methods(class, &RestartPolicy::Never, false);
-        assert_eq!(methods(AllowedMethods { finish: false, ..ALL }, Daemon), [Swap, Recreate]);
-        assert_eq!(methods(AllowedMethods { finish: false, ..ALL }, Unknown), []);
-        assert_eq!(methods(AllowedMethods { prefer: Some(Recreate), ..ALL }, Daemon), [Recreate, Swap, Finish]);
-        assert_eq!(methods(AllowedMethods { prefer: Some(Finish), ..ALL }, Kubelet), [Finish, Swap]);
-        assert_eq!(methods(AllowedMethods { prefer: Some(Recreate), recreate: false, ..ALL }, Daemon), [Swap, Finish]);
-        assert_eq!(methods(AllowedMethods { swap_under_never: true, ..ALL }, VirtualUpdates), [Swap, Finish]);
+        let methods =
+            |allowed: AllowedMethods, class| allowed.methods(class, &RestartPolicy::Never, false);
+        assert_eq!(
+            methods(
+                AllowedMethods {
+                    finish: false,
+                    ..ALL
+                },
+                Daemon
+            ),
+            [Swap, Recreate]
+        );
+        assert_eq!(
+            methods(
+                AllowedMethods {
+                    finish: false,
+                    ..ALL
+                },
+                Unknown
+            ),
+            []
+        );
+        assert_eq!(
+            methods(
+                AllowedMethods {
+                    prefer: Some(Recreate),
+                    ..ALL
+                },
+                Daemon
+            ),
+            [Recreate, Swap, Finish]
+        );
+        assert_eq!(
+            methods(
+                AllowedMethods {
+                    prefer: Some(Finish),
+                    ..ALL
+                },
+                Kubelet
+            ),
+            [Finish, Swap]
+        );
+        assert_eq!(
+            methods(
+                AllowedMethods {
+                    prefer: Some(Recreate),
+                    recreate: false,
+                    ..ALL
+                },
+                Daemon
+            ),
+            [Swap, Finish]
+        );
+        assert_eq!(
+            methods(
+                AllowedMethods {
+                    swap_under_never: true,
+                    ..ALL
+                },
+                VirtualUpdates
+            ),
+            [Swap, Finish]
+        );
     }
 }

@@ -1,10 +1,13 @@
-//! Living beside OpenKruise: whether its SidecarTerminator is on, which pods it acts on, and who ends the sidecars of a pod.
+//! Living beside OpenKruise: whether its SidecarTerminator is on, which pods it acts on, and who
+//! ends the sidecars of a pod.
 //!
-//! One actor per pod, never both: two that end the same sidecar in two ways count two restarts, and tell two stories. What
-//! OpenKruise does is from its source (`pkg/controller/sidecarterminator`, 1.9.0).
+//! One actor per pod, never both: two that end the same sidecar in two ways count two restarts, and
+//! tell two stories. What OpenKruise does is from its source (`pkg/controller/sidecarterminator`,
+//! 1.9.0).
 //!
-//! Whether it is on is read from its manager's flags, because nothing else tells; where they cannot be read, pods are left alone and an
-//! Event says so. A pod that OpenKruise has given up is reported, not taken: the administrator decides that with `--coexist`.
+//! Whether it is on is read from its manager's flags, because nothing else tells; where they cannot
+//! be read, pods are left alone and an Event says so. A pod that OpenKruise has given up is
+//! reported, not taken: the administrator decides that with `--coexist`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,14 +23,15 @@ use crate::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
-/// How long a pod whose main containers are done stays Pending until OpenKruise is not expected to see it in another phase: an image that
-/// is still being pulled passes.
+/// How long a pod whose main containers are done stays Pending until OpenKruise is not expected to
+/// see it in another phase: an image that is still being pulled passes.
 const STAYS_PENDING: Duration = Duration::from_secs(60);
 
 /// What the administrator wants where OpenKruise is there as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coexist {
-    /// While its SidecarTerminator is on, the pods that it acts on are its own; swaplet takes exactly those that it leaves alone.
+    /// While its SidecarTerminator is on, the pods that it acts on are its own; swaplet takes
+    /// exactly those that it leaves alone.
     #[default]
     Auto,
     /// While its manager is there, every pod is its own.
@@ -79,10 +83,11 @@ pub struct Signals {
     pub command_lines: Seen<Vec<String>>,
     /// Its webhook configuration. While it is there and the manager is not, no pod can be created.
     pub webhooks: Seen<()>,
-    /// Its Lease, and whether that was renewed between the last two looks (the manager renews it every 2 s).
+    /// Its Lease, and whether that was renewed between the last two looks (the manager renews it
+    /// every 2 s).
     pub lease: Seen<bool>,
-    /// Whether its API group has kinds that swaplet's CRDs do not define. It never comes without; so where there are none, a manager that
-    /// nobody may look for is not there.
+    /// Whether its API group has kinds that swaplet's CRDs do not define. It never comes without;
+    /// so where there are none, a manager that nobody may look for is not there.
     pub other_kinds: bool,
 }
 
@@ -91,7 +96,8 @@ impl Signals {
     #[must_use]
     pub fn terminator(&self) -> Terminator {
         let there = self.webhooks == Seen::Found(()) || self.lease == Seen::Found(true);
-        let blind = self.other_kinds && (self.webhooks == Seen::Hidden || self.lease == Seen::Hidden);
+        let blind =
+            self.other_kinds && (self.webhooks == Seen::Hidden || self.lease == Seen::Hidden);
         match &self.command_lines {
             _ if !there && !blind => Terminator::Absent,
             Seen::Found(lines) if gate_is_on(lines) => Terminator::On,
@@ -101,10 +107,12 @@ impl Signals {
     }
 }
 
-/// Who does jobs that pull images where OpenKruise's CRDs are served: nothing where swaplet does, or why they are left.
+/// Who does jobs that pull images where OpenKruise's CRDs are served: nothing where swaplet does,
+/// or why they are left.
 ///
-/// OpenKruise's manager takes up each such job, and two would write over each other's status. It does none without its daemon, or with the
-/// gate off. Where neither is said it depends on its version; and where the gate is off by default, its webhook lets no job be made.
+/// OpenKruise's manager takes up each such job, and two would write over each other's status. It
+/// does none without its daemon, or with the gate off. Where neither is said it depends on its
+/// version; and where the gate is off by default, its webhook lets no job be made.
 #[must_use]
 pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static str> {
     if coexist == Coexist::Own {
@@ -130,29 +138,58 @@ pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static 
 
 /// Whether a manager with these flags does no job that pulls images.
 fn pull_jobs_are_off(command_line: &[String]) -> bool {
-    let gate = |wanted: &str| feature_gates(command_line).filter(|(name, _)| *name == wanted).last().map(|(_, on)| on);
-    // A gate of pre-downloads switches that of the jobs on (OpenKruise: `features.SetDefaultFeatureGates`).
-    let pre_downloads =
-        ["PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate"].map(|name| gate(name).or_else(|| gate("AllAlpha")));
+    let gate = |wanted: &str| {
+        feature_gates(command_line)
+            .filter(|(name, _)| *name == wanted)
+            .last()
+            .map(|(_, on)| on)
+    };
+    // A gate of pre-downloads switches that of the jobs on (OpenKruise:
+    // `features.SetDefaultFeatureGates`).
+    let pre_downloads = [
+        "PreDownloadImageForInPlaceUpdate",
+        "PreDownloadImageForDaemonSetUpdate",
+    ]
+    .map(|name| gate(name).or_else(|| gate("AllAlpha")));
     gate("KruiseDaemon").or_else(|| gate("AllBeta")) == Some(false)
         || gate("ImagePullJobGate") == Some(false) && !pre_downloads.contains(&Some(true))
 }
 
-/// The feature gate `SidecarTerminator`, as the flags of the manager set it: off where nothing is said; `AllAlpha` counts where the
-/// gate itself is not named; without `KruiseDaemon` it is forced off (OpenKruise: `features.SetDefaultFeatureGates`).
+/// The feature gate `SidecarTerminator`, as the flags of the manager set it: off where nothing is
+/// said; `AllAlpha` counts where the gate itself is not named; without `KruiseDaemon` it is forced
+/// off (OpenKruise: `features.SetDefaultFeatureGates`).
 #[must_use]
 pub fn gate_is_on(command_line: &[String]) -> bool {
-    let gate = |wanted: &str| feature_gates(command_line).filter(|(name, _)| *name == wanted).last().map(|(_, on)| on);
-    let daemon = gate("KruiseDaemon").or_else(|| gate("AllBeta")).unwrap_or(true);
-    daemon && gate("SidecarTerminator").or_else(|| gate("AllAlpha")).unwrap_or(false)
+    let gate = |wanted: &str| {
+        feature_gates(command_line)
+            .filter(|(name, _)| *name == wanted)
+            .last()
+            .map(|(_, on)| on)
+    };
+    let daemon = gate("KruiseDaemon")
+        .or_else(|| gate("AllBeta"))
+        .unwrap_or(true);
+    daemon
+        && gate("SidecarTerminator")
+            .or_else(|| gate("AllAlpha"))
+            .unwrap_or(false)
 }
 
 /// Each `name=value` of `--feature-gates=...` or `--feature-gates ...`.
 fn feature_gates(command_line: &[String]) -> impl Iterator<Item = (&str, bool)> {
-    let after_flag = command_line.windows(2).filter(|pair| is_flag(&pair[0])).map(|pair| &*pair[1]);
-    let in_flag = command_line.iter().filter_map(|word| word.split_once('=')).filter(|(name, _)| is_flag(name)).map(|(_, value)| value);
+    let after_flag = command_line
+        .windows(2)
+        .filter(|pair| is_flag(&pair[0]))
+        .map(|pair| &*pair[1]);
+    let in_flag = command_line
+        .iter()
+        .filter_map(|word| word.split_once('='))
+        .filter(|(name, _)| is_flag(name))
+        .map(|(_, value)| value);
     let gates = in_flag.chain(after_flag).flat_map(|gates| gates.split(','));
-    gates.filter_map(|gate| gate.split_once('=')).map(|(name, value)| (name.trim(), is_true(value.trim())))
+    gates
+        .filter_map(|gate| gate.split_once('='))
+        .map(|(name, value)| (name.trim(), is_true(value.trim())))
 }
 
 fn is_flag(word: &str) -> bool {
@@ -208,8 +245,17 @@ impl Daemons {
     /// The daemon on a node.
     #[must_use]
     pub fn on(&self, node: &str) -> Daemon {
-        let pods = self.pods.values().filter(|pod| *pod.node == *node && !node.is_empty());
-        let daemons = pods.map(|pod| if pod.ready { Daemon::Ready } else { Daemon::NotReady });
+        let pods = self
+            .pods
+            .values()
+            .filter(|pod| *pod.node == *node && !node.is_empty());
+        let daemons = pods.map(|pod| {
+            if pod.ready {
+                Daemon::Ready
+            } else {
+                Daemon::NotReady
+            }
+        });
         daemons.max().unwrap_or_default()
     }
 }
@@ -247,9 +293,20 @@ impl Default for OpenKruise<'_> {
     }
 }
 
-/// Whether the pod is left to OpenKruise, and what to tell about that. A pod in which swaplet has acted stays its own.
-pub(crate) fn left(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
-    let OpenKruise { seen, coexist, terminator, .. } = around.openkruise;
+/// Whether the pod is left to OpenKruise, and what to tell about that. A pod in which swaplet has
+/// acted stays its own.
+pub(crate) fn left(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Decision> {
+    let OpenKruise {
+        seen,
+        coexist,
+        terminator,
+        ..
+    } = around.openkruise;
     if memory.has_acted() {
         return None;
     }
@@ -258,14 +315,19 @@ pub(crate) fn left(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: 
     }
     match (coexist, terminator) {
         (Coexist::Own, _) | (_, Terminator::Absent) | (Coexist::Auto, Terminator::Off) => None,
-        (Coexist::Defer, _) => Some(left_because("--coexist=defer leaves every pod to OpenKruise while its manager is there")),
+        (Coexist::Defer, _) => Some(left_because(
+            "--coexist=defer leaves every pod to OpenKruise while its manager is there",
+        )),
         (Coexist::Auto, Terminator::Unknown) => Some(unclear()),
         (Coexist::Auto, Terminator::On) => acts_on(pod, unended, memory, around),
     }
 }
 
 fn left_because(why: &str) -> Decision {
-    Decision::tell(Reason::LeftToOpenKruise, format!("main containers are done; {why}"))
+    Decision::tell(
+        Reason::LeftToOpenKruise,
+        format!("main containers are done; {why}"),
+    )
 }
 
 fn unclear() -> Decision {
@@ -275,8 +337,15 @@ fn unclear() -> Decision {
 }
 
 /// Its SidecarTerminator is on: does it act on this pod, and on all of its sidecars?
-fn acts_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
-    let OpenKruise { daemon, request, .. } = around.openkruise;
+fn acts_on(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Decision> {
+    let OpenKruise {
+        daemon, request, ..
+    } = around.openkruise;
     let labelled_virtual = around.facts.labelled_virtual;
     if !labelled_virtual && daemon == Daemon::None {
         // It makes a request, and nobody ever carries it out.
@@ -285,22 +354,33 @@ fn acts_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circums
     if pod.phase == Phase::Pending {
         return while_pending(memory, around);
     }
-    let (acts, leaves): (Vec<_>, Vec<_>) =
-        unended.iter().map(|(_, sidecar)| *sidecar).partition(|sidecar| is_marked(sidecar, labelled_virtual));
+    let (acts, leaves): (Vec<_>, Vec<_>) = unended
+        .iter()
+        .map(|(_, sidecar)| *sidecar)
+        .partition(|sidecar| is_marked(sidecar, labelled_virtual));
     if acts.is_empty() {
         return None;
     }
-    let ignored = ignored(&leaves, labelled_virtual).filter(|_| !ends_the_pod(&acts, labelled_virtual));
+    let ignored =
+        ignored(&leaves, labelled_virtual).filter(|_| !ends_the_pod(&acts, labelled_virtual));
     let incomplete = ignored.or_else(|| given_up(&acts, request));
     Some(incomplete.map_or_else(
         || left_because("OpenKruise's SidecarTerminator is on, and ends the sidecars of this pod"),
-        |report| Decision { reports: vec![report], ..Decision::quiet(Reason::OpenKruiseIncomplete) },
+        |report| Decision {
+            reports: vec![report],
+            ..Decision::quiet(Reason::OpenKruiseIncomplete)
+        },
     ))
 }
 
-/// On a virtual node OpenKruise acts on sidecars that name an image, on all others on those with the plain mark.
+/// On a virtual node OpenKruise acts on sidecars that name an image, on all others on those with
+/// the plain mark.
 const fn is_marked(sidecar: &Container, labelled_virtual: bool) -> bool {
-    if labelled_virtual { sidecar.mark.with_image.is_some() } else { sidecar.mark.when_job_exit }
+    if labelled_virtual {
+        sidecar.mark.with_image.is_some()
+    } else {
+        sidecar.mark.when_job_exit
+    }
 }
 
 /// OpenKruise does not act while a pod is Pending; but a phase may pass.
@@ -309,15 +389,24 @@ fn while_pending(memory: &Memory, around: &Circumstances<'_>) -> Option<Decision
     (around.now < until).then(|| Decision::later(Reason::LeftToOpenKruise, until))
 }
 
-/// On ordinary nodes a sidecar whose exit code is to be ignored has the whole pod ended, by its phase.
+/// On ordinary nodes a sidecar whose exit code is to be ignored has the whole pod ended, by its
+/// phase.
 fn ends_the_pod(acts: &[&Container], labelled_virtual: bool) -> bool {
     !labelled_virtual && acts.iter().any(|sidecar| sidecar.mark.ignores_exit_code())
 }
 
 /// It acts on some sidecars of the pod and leaves others, which keep the pod from ending.
 fn ignored(leaves: &[&Container], labelled_virtual: bool) -> Option<Report> {
-    let names = leaves.iter().map(|sidecar| &*sidecar.name).collect::<Vec<_>>().join(", ");
-    let (node, mark) = if labelled_virtual { ("virtual", WITH_IMAGE) } else { ("ordinary", WHEN_JOB_EXIT) };
+    let names = leaves
+        .iter()
+        .map(|sidecar| &*sidecar.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let (node, mark) = if labelled_virtual {
+        ("virtual", WITH_IMAGE)
+    } else {
+        ("ordinary", WHEN_JOB_EXIT)
+    };
     (!leaves.is_empty()).then(|| Report {
         reason: Reason::OpenKruiseIncomplete,
         note: format!(
@@ -330,8 +419,12 @@ fn ignored(leaves: &[&Container], labelled_virtual: bool) -> Option<Report> {
 /// Its request is over, and a sidecar runs, or runs again: it does not try twice.
 fn given_up(acts: &[&Container], request: Option<&RecreateRequest>) -> Option<Report> {
     let request = request.filter(|request| request.phase == RequestPhase::Completed)?;
-    let (sidecar, recreated) = acts.iter().find_map(|sidecar| Some((sidecar, request.container(&sidecar.name)?)))?;
-    let words = [&*request.message, &*recreated.message].into_iter().find(|words| !words.is_empty());
+    let (sidecar, recreated) = acts
+        .iter()
+        .find_map(|sidecar| Some((sidecar, request.container(&sidecar.name)?)))?;
+    let words = [&*request.message, &*recreated.message]
+        .into_iter()
+        .find(|words| !words.is_empty());
     let words = words.unwrap_or("the kubelet has started it again after an exit code other than 0");
     Some(Report {
         reason: Reason::OpenKruiseIncomplete,

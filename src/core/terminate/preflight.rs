@@ -1,15 +1,18 @@
 //! Which exit image would end a sidecar, asked before anything is written.
 //!
-//! The default has the standard paths. For a path that it does not have, an image is derived, if the installation derives images. An
-//! image that a pod asks for, and that the administrator listed, is taken at its word: its paths are not known, so only what no image at
-//! all can cure keeps it from being written.
+//! The default has the standard paths. For a path that it does not have, an image is derived, if
+//! the installation derives images. An image that a pod asks for, and that the administrator
+//! listed, is taken at its word: its paths are not known, so only what no image at all can cure
+//! keeps it from being written.
 
 use std::time::Duration;
 
 use crate::cluster::exit_images::derived::Derived;
 use crate::cluster::exit_images::{Choice, ExitImages, NoChoice};
 use crate::image::Kind;
-use crate::objects::command::{ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve};
+use crate::objects::command::{
+    ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve,
+};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 use crate::objects::values::bounds::{MESSAGE, cut};
 use crate::objects::values::env::WITH_IMAGE;
@@ -39,24 +42,47 @@ pub(crate) enum Preflight<'a> {
 }
 
 /// The exit image for a sidecar of a pod.
-pub(crate) fn preflight<'a>(pod: &Pod, container: &'a Container, exit_images: &'a ExitImages) -> Preflight<'a> {
+pub(crate) fn preflight<'a>(
+    pod: &Pod,
+    container: &'a Container,
+    exit_images: &'a ExitImages,
+) -> Preflight<'a> {
     if *container.effective_policy(pod) == RestartPolicy::Always {
-        return blocked(Reason::SidecarRestartsAlways, container, &refusal(Obstacle::RestartsAlways, None));
+        return blocked(
+            Reason::SidecarRestartsAlways,
+            container,
+            &refusal(Obstacle::RestartsAlways, None),
+        );
     }
     let choice = match exit_images.choose(&container.mark) {
         Ok(choice) => choice,
         Err(why) => return no_choice(container, &why),
     };
-    let image = Preflight::Image { image: choice.image, refused: choice.refused };
+    let image = Preflight::Image {
+        image: choice.image,
+        refused: choice.refused,
+    };
     // Facts are kept of every container that is marked.
     let Some(facts) = container.facts.as_deref() else {
-        return blocked(Reason::NotSwappable, container, &refusal(Obstacle::CommandUnknown, None));
+        return blocked(
+            Reason::NotSwappable,
+            container,
+            &refusal(Obstacle::CommandUnknown, None),
+        );
     };
     match verdict(facts, &choice, exit_images) {
         Verdict::Runnable { .. } => image,
         Verdict::NeedsImage { .. } if !choice.is_default => image,
-        Verdict::NotSwappable { reason, .. } if !choice.is_default && reason.is_about_our_image() => image,
-        Verdict::NotSwappable { reason, path } => blocked(Reason::NotSwappable, container, &refusal(reason, path.as_deref())),
+        Verdict::NotSwappable { reason, .. }
+            if !choice.is_default && reason.is_about_our_image() =>
+        {
+            image
+        }
+        Verdict::NotSwappable { reason, path } => blocked(
+            Reason::NotSwappable,
+            container,
+            &refusal(reason, path.as_deref()),
+        ),
         Verdict::NeedsImage { .. } => derived(pod, container, facts, &choice, exit_images),
     }
 }
@@ -68,7 +94,8 @@ fn verdict(facts: &ContainerFacts, choice: &Choice<'_>, exit_images: &ExitImages
     }
 }
 
-/// A derived image has the standard paths and those that are missing there, whatever the default has.
+/// A derived image has the standard paths and those that are missing there, whatever the default
+/// has.
 fn derived<'a>(
     pod: &Pod,
     container: &Container,
@@ -78,27 +105,52 @@ fn derived<'a>(
 ) -> Preflight<'a> {
     let paths = paths(resolve(facts, &StandardPaths));
     let (why, again, comes) = match exit_images.derived(&pod.namespace, &paths) {
-        Some(Derived::Ready(image)) => return Preflight::Image { image, refused: choice.refused },
+        Some(Derived::Ready(image)) => {
+            return Preflight::Image {
+                image,
+                refused: choice.refused,
+            };
+        }
         Some(Derived::Awaited) => return Preflight::Awaited(paths),
-        Some(Derived::Failed(words, again)) => (format!("; it could not be pushed: {words}"), again, true),
-        Some(Derived::TooMany) => ("; the pods of this namespace have asked for too many exit images".to_owned(), None, false),
+        Some(Derived::Failed(words, again)) => {
+            (format!("; it could not be pushed: {words}"), again, true)
+        }
+        Some(Derived::TooMany) => (
+            "; the pods of this namespace have asked for too many exit images".to_owned(),
+            None,
+            false,
+        ),
         None => (String::new(), None, false),
     };
-    let note = format!("the exit image {} does not have {}{why}; {}", choice.image, paths.join(", "), remedy(&paths, exit_images));
-    Preflight::Blocked { report: report(Reason::NeedsImage, container, &note), wants: comes.then_some(paths), again }
+    let note = format!(
+        "the exit image {} does not have {}{why}; {}",
+        choice.image,
+        paths.join(", "),
+        remedy(&paths, exit_images)
+    );
+    Preflight::Blocked {
+        report: report(Reason::NeedsImage, container, &note),
+        wants: comes.then_some(paths),
+        again,
+    }
 }
 
 fn paths(verdict: Verdict) -> Paths {
     match verdict {
         Verdict::NeedsImage { paths, .. } => paths,
         // The default has other paths, and not this one.
-        Verdict::Runnable { executes: Executes::Program(path) } if path != Kind::Exit.program_path() => vec![path],
+        Verdict::Runnable {
+            executes: Executes::Program(path),
+        } if path != Kind::Exit.program_path() => vec![path],
         Verdict::Runnable { .. } | Verdict::NotSwappable { .. } => Vec::new(),
     }
 }
 
 fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
-    let flags: String = paths.iter().map(|path| format!(" --path {}", quoted(path))).collect();
+    let flags: String = paths
+        .iter()
+        .map(|path| format!(" --path {}", quoted(path)))
+        .collect();
     match exit_images.repository() {
         Some(repository) => format!("push it there: swaplet exit-image push {repository}{flags}"),
         None => format!(
@@ -110,7 +162,11 @@ fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
 /// As a shell takes it for one word, whatever a tenant has written: somebody will paste it.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:=,".contains(c);
-    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
 }
 
 /// What is wrong, and what to do about it.
@@ -122,26 +178,44 @@ fn refusal(obstacle: Obstacle, path: Option<&str>) -> String {
 fn no_choice<'a>(container: &Container, why: &NoChoice) -> Preflight<'a> {
     let asked = container.mark.with_image.as_deref().unwrap_or_default();
     match why {
-        NoChoice::Invalid(error) => blocked(Reason::ExitImageInvalid, container, &format!("{WITH_IMAGE} is not an image: {error}")),
+        NoChoice::Invalid(error) => blocked(
+            Reason::ExitImageInvalid,
+            container,
+            &format!("{WITH_IMAGE} is not an image: {error}"),
+        ),
         NoChoice::Missing if asked.is_empty() => blocked(
             Reason::ExitImageMissing,
             container,
-            &format!("no exit image is configured: start the controller with --exit-image, or name a listed image in {WITH_IMAGE}"),
+            &format!(
+                "no exit image is configured: start the controller with --exit-image, or name a listed image in {WITH_IMAGE}"
+            ),
         ),
         NoChoice::Missing => blocked(
             Reason::ExitImageMissing,
             container,
-            &format!("{asked} is not on the list of --exit-images and there is no default: add it, or set --exit-image"),
+            &format!(
+                "{asked} is not on the list of --exit-images and there is no default: add it, or set --exit-image"
+            ),
         ),
     }
 }
 
 fn blocked<'a>(reason: Reason, container: &Container, what: &str) -> Preflight<'a> {
-    Preflight::Blocked { report: report(reason, container, what), wants: None, again: None }
+    Preflight::Blocked {
+        report: report(reason, container, what),
+        wants: None,
+        again: None,
+    }
 }
 
 fn report(reason: Reason, container: &Container, what: &str) -> Report {
     // What a spec says must not be able to draw on a terminal.
-    let what: String = cut(what, MESSAGE).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    Report { reason, note: format!("container {}: {what}", container.name) }
+    let what: String = cut(what, MESSAGE)
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect();
+    Report {
+        reason,
+        note: format!("container {}: {what}", container.name),
+    }
 }

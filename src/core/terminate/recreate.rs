@@ -1,11 +1,14 @@
-//! The method `recreate`: OpenKruise's daemon is asked, by a `ContainerRecreateRequest`, and the request is followed to its end.
+//! The method `recreate`: OpenKruise's daemon is asked, by a `ContainerRecreateRequest`, and the
+//! request is followed to its end.
 //!
-//! The daemon stops a container as the kubelet does, and nothing takes the container's place: so its own exit code counts. One
-//! other than 0 fails the pod under `Never`, and under `OnFailure` the kubelet starts the sidecar again for ever (`docs/measured.md`,
-//! "OpenKruise 1.9.0 on an ordinary node"). There is one request per pod, whoever makes it: it is never tried twice.
+//! The daemon stops a container as the kubelet does, and nothing takes the container's place: so
+//! its own exit code counts. One other than 0 fails the pod under `Never`, and under `OnFailure`
+//! the kubelet starts the sidecar again for ever (`docs/measured.md`, "OpenKruise 1.9.0 on an
+//! ordinary node"). There is one request per pod, whoever makes it: it is never tried twice.
 //!
-//! Its name is OpenKruise's own, so a request by OpenKruise, by an earlier life or by this one is the same object. Its `statusContext`
-//! has the id of the container that was to be stopped, so no memory is needed to see that another one runs.
+//! Its name is OpenKruise's own, so a request by OpenKruise, by an earlier life or by this one is
+//! the same object. Its `statusContext` has the id of the container that was to be stopped, so no
+//! memory is needed to see that another one runs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,11 +22,12 @@ use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase}
 use crate::report::decision::{Action, Decision, Method, Report};
 use crate::report::reason::Reason;
 
-/// How long the daemon may take to answer. Alone it answers in a second; with its client's 5 requests per second and a full node
-/// it takes longer. OpenKruise's manager gives up after 60 s, and the next method has to be reached within a minute.
+/// How long the daemon may take to answer. Alone it answers in a second; with its client's 5
+/// requests per second and a full node it takes longer. OpenKruise's manager gives up after 60 s,
+/// and the next method has to be reached within a minute.
 const ANSWERS: Duration = Duration::from_secs(40);
-/// What the daemon and the kubelet may take after an answer, besides the grace periods of the containers, which are stopped one
-/// after another.
+/// What the daemon and the kubelet may take after an answer, besides the grace periods of the
+/// containers, which are stopped one after another.
 const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
 
 /// A request that was made, or tried.
@@ -60,77 +64,153 @@ impl Memory {
     /// Since when there is a request for the pod, or the wish for one.
     #[must_use]
     pub fn asked_at(&self) -> Option<Duration> {
-        self.asked.as_ref().map(|asked| asked.at).or(self.request_seen_at)
+        self.asked
+            .as_ref()
+            .map(|asked| asked.at)
+            .or(self.request_seen_at)
     }
 
     /// Whether this process has written something for the pod.
     #[must_use]
     pub(crate) fn has_acted(&self) -> bool {
-        let finished = self.finish.as_ref().is_some_and(|record| record.written_at().is_some());
+        let finished = self
+            .finish
+            .as_ref()
+            .is_some_and(|record| record.written_at().is_some());
         finished || self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
     }
 }
 
-/// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead on.
-pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Step {
+/// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead
+/// on.
+pub(crate) fn step(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Step {
     let sidecars = unended.iter().map(|(_, sidecar)| *sidecar);
-    let targets: Vec<_> = sidecars.filter(|sidecar| !swap::is_hoped_for(pod, sidecar, memory, around)).collect();
+    let targets: Vec<_> = sidecars
+        .filter(|sidecar| !swap::is_hoped_for(pod, sidecar, memory, around))
+        .collect();
     if targets.is_empty() {
-        return Step::Next { reports: Vec::new(), again: None };
+        return Step::Next {
+            reports: Vec::new(),
+            again: None,
+        };
     }
     match (around.openkruise.request, &memory.asked) {
         (Some(request), _) => follow(pod, &targets, request, memory, around),
-        (None, Some(asked)) if !asked.is_worth_another_try(around.now) => not_seen(asked, around.now),
+        (None, Some(asked)) if !asked.is_worth_another_try(around.now) => {
+            not_seen(asked, around.now)
+        }
         (None, _) => ask(pod, &targets, memory, around),
     }
 }
 
 fn ask(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> Step {
-    let obstacles: Vec<_> = targets.iter().filter_map(|target| obstacle(pod, target, memory, around)).collect();
+    let obstacles: Vec<_> = targets
+        .iter()
+        .filter_map(|target| obstacle(pod, target, memory, around))
+        .collect();
     if !obstacles.is_empty() {
-        return Step::Next { reports: one_per_reason(obstacles), again: None };
+        return Step::Next {
+            reports: one_per_reason(obstacles),
+            again: None,
+        };
     }
     if let Some(step) = tried_elsewhere(pod, targets, memory, around) {
         return step;
     }
     let swaps_wanted = restarts_risked(pod, targets, memory, around);
-    if let Some(step) = swap::no_room(pod, swaps_wanted, memory, around).filter(|_| swaps_wanted > 0) {
+    if let Some(step) =
+        swap::no_room(pod, swaps_wanted, memory, around).filter(|_| swaps_wanted > 0)
+    {
         return step;
     }
     let note = note(pod, targets, memory, around);
     let names = targets.iter().map(|target| target.name.clone()).collect();
-    let requested = Decision::act(Action::Recreate(names), Report { reason: Reason::RecreateRequested, note });
-    Step::Here(Decision { swaps_wanted, ..requested })
+    let requested = Decision::act(
+        Action::Recreate(names),
+        Report {
+            reason: Reason::RecreateRequested,
+            note,
+        },
+    );
+    Step::Here(Decision {
+        swaps_wanted,
+        ..requested
+    })
 }
 
-/// One pod at a time finds out how a sidecar ends, and the others wait for it; not longer than for a daemon that does not answer.
-fn tried_elsewhere(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
-    let unknown = targets.iter().filter(|target| past_exit(pod, target, memory, around).is_none());
-    let until = unknown.filter_map(|target| around.openkruise.past_exits.tried_until(pod, target, around.now)).max()?;
+/// One pod at a time finds out how a sidecar ends, and the others wait for it; not longer than for
+/// a daemon that does not answer.
+fn tried_elsewhere(
+    pod: &Pod,
+    targets: &[&Container],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Step> {
+    let unknown = targets
+        .iter()
+        .filter(|target| past_exit(pod, target, memory, around).is_none());
+    let until = unknown
+        .filter_map(|target| {
+            around
+                .openkruise
+                .past_exits
+                .tried_until(pod, target, around.now)
+        })
+        .max()?;
     let patience = memory.mains_done_at.unwrap_or(around.now) + ANSWERS;
     if around.now < patience {
-        return Some(Step::Here(Decision::later(Reason::ExitCodeProbed, patience.min(until))));
+        return Some(Step::Here(Decision::later(
+            Reason::ExitCodeProbed,
+            patience.min(until),
+        )));
     }
     let note = "OpenKruise's daemon was asked to end the same sidecar of another pod, and has not: does it run on the node?".to_owned();
-    Some(Step::Next { reports: vec![Report { reason: Reason::RecreateUnanswered, note }], again: Some(until) })
+    Some(Step::Next {
+        reports: vec![Report {
+            reason: Reason::RecreateUnanswered,
+            note,
+        }],
+        again: Some(until),
+    })
 }
 
 /// How many containers may come back, and count as restarts of the Job like those of swaps.
-fn restarts_risked(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> u32 {
-    let comes_back = |target: &&&Container| *target.effective_policy(pod) != RestartPolicy::Never || target.has_restart_rules();
-    let risked = targets.iter().filter(comes_back).filter(|target| past_exit(pod, target, memory, around) != Some(Some(0)));
+fn restarts_risked(
+    pod: &Pod,
+    targets: &[&Container],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> u32 {
+    let comes_back = |target: &&&Container| {
+        *target.effective_policy(pod) != RestartPolicy::Never || target.has_restart_rules()
+    };
+    let risked = targets
+        .iter()
+        .filter(comes_back)
+        .filter(|target| past_exit(pod, target, memory, around) != Some(Some(0)));
     u32::try_from(risked.count()).unwrap_or(u32::MAX)
 }
 
 /// How long a request may take at most, until it is known how its containers have ended.
 #[must_use]
 pub fn patience(pod: &Pod) -> Duration {
-    swap::graces(pod).saturating_add(ANSWERS).saturating_add(STOPPED_VISIBLE)
+    swap::graces(pod)
+        .saturating_add(ANSWERS)
+        .saturating_add(STOPPED_VISIBLE)
 }
 
 /// What was chosen, and why.
 fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> String {
-    let names = targets.iter().map(|target| &*target.name).collect::<Vec<_>>().join(", ");
+    let names = targets
+        .iter()
+        .map(|target| &*target.name)
+        .collect::<Vec<_>>()
+        .join(", ");
     let mut note = format!(
         "main containers are done; asking OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
         RecreateRequest::name_for(&pod.uid)
@@ -138,7 +218,12 @@ fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstanc
     for target in targets {
         let _ = match past_exit(pod, target, memory, around) {
             Some(code) => write!(note, "; {} {}", target.name, ended(code)),
-            None => write!(note, "; how {} ends is not known yet ({})", target.name, consequence(pod, target)),
+            None => write!(
+                note,
+                "; how {} ends is not known yet ({})",
+                target.name,
+                consequence(pod, target)
+            ),
         };
     }
     if around.allowed.prefer == Some(Method::Recreate) {
@@ -148,21 +233,40 @@ fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstanc
 }
 
 /// What keeps a request from ending this container, or makes it do harm.
-fn obstacle(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'_>) -> Option<Report> {
+fn obstacle(
+    pod: &Pod,
+    target: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Report> {
     if !is_running(target) {
-        let note = format!("container {}: OpenKruise's daemon stops running containers only, and this one does not run", target.name);
-        return Some(Report { reason: Reason::RecreateImpossible, note });
+        let note = format!(
+            "container {}: OpenKruise's daemon stops running containers only, and this one does not run",
+            target.name
+        );
+        return Some(Report {
+            reason: Reason::RecreateImpossible,
+            note,
+        });
     }
     trap(pod, target, memory, around)
 }
 
 /// OpenKruise's webhook refuses containers without a containerID.
 fn is_running(target: &Container) -> bool {
-    target.status.as_ref().is_some_and(|status| matches!(status.state, ContainerState::Running { .. }) && !status.container_id.is_empty())
+    target.status.as_ref().is_some_and(|status| {
+        matches!(status.state, ContainerState::Running { .. }) && !status.container_id.is_empty()
+    })
 }
 
-/// The exit code that the container ended with before would fail the pod, or bring the container back.
-fn trap(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'_>) -> Option<Report> {
+/// The exit code that the container ended with before would fail the pod, or bring the container
+/// back.
+fn trap(
+    pod: &Pod,
+    target: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Report> {
     let told = |code: &str| Report {
         reason: Reason::RecreateExitCode,
         note: format!(
@@ -171,17 +275,27 @@ fn trap(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'
             consequence(pod, target)
         ),
     };
-    match (target.effective_policy(pod), past_exit(pod, target, memory, around)) {
+    match (
+        target.effective_policy(pod),
+        past_exit(pod, target, memory, around),
+    ) {
         (RestartPolicy::Always, _) => Some(told("its own restartPolicy is Always")),
         (_, None | Some(Some(0))) => None,
         // The pod is Failed anyway.
-        (RestartPolicy::Never, _) if !target.has_restart_rules() && !roles::mains_succeeded(pod) => None,
+        (RestartPolicy::Never, _)
+            if !target.has_restart_rules() && !roles::mains_succeeded(pod) =>
+        {
+            None
+        }
         (_, Some(code)) => Some(told(&format!("it {}", ended(code)))),
     }
 }
 
 fn ended(code: Option<i64>) -> String {
-    code.map_or_else(|| "ended without an exit code before".to_owned(), |code| format!("ended with exit code {code} before"))
+    code.map_or_else(
+        || "ended without an exit code before".to_owned(),
+        |code| format!("ended with exit code {code} before"),
+    )
 }
 
 fn consequence(pod: &Pod, target: &Container) -> &'static str {
@@ -192,23 +306,41 @@ fn consequence(pod: &Pod, target: &Container) -> &'static str {
     }
 }
 
-/// How the container ended before: by a swap of this pod, earlier in this pod, or in another pod. The inner `None` is an end
-/// without an exit code.
-fn past_exit(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'_>) -> Option<Option<i64>> {
-    let swapped = memory.swap_of(&target.name).and_then(|record| record.real_end.as_ref());
+/// How the container ended before: by a swap of this pod, earlier in this pod, or in another pod.
+/// The inner `None` is an end without an exit code.
+fn past_exit(
+    pod: &Pod,
+    target: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Option<i64>> {
+    let swapped = memory
+        .swap_of(&target.name)
+        .and_then(|record| record.real_end.as_ref());
     let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_ref());
-    earlier.map(|end| end.exit_code).or_else(|| around.openkruise.past_exits.of(pod, target).map(Some))
+    earlier
+        .map(|end| end.exit_code)
+        .or_else(|| around.openkruise.past_exits.of(pod, target).map(Some))
 }
 
 /// A request that was made, or tried, and that the watch does not show.
 fn not_seen(asked: &Asked, now: Duration) -> Step {
     let until = asked.at + ANSWERS;
     let (reason, note) = match &asked.error {
-        Some(words) => (Reason::RecreateFailed, format!("a ContainerRecreateRequest cannot be created: {words}")),
+        Some(words) => (
+            Reason::RecreateFailed,
+            format!("a ContainerRecreateRequest cannot be created: {words}"),
+        ),
         None if now < until => return Step::Here(Decision::later(Reason::RecreatePending, until)),
-        None => (Reason::RecreateUnanswered, "the ContainerRecreateRequest is not to be seen: has somebody deleted it?".to_owned()),
+        None => (
+            Reason::RecreateUnanswered,
+            "the ContainerRecreateRequest is not to be seen: has somebody deleted it?".to_owned(),
+        ),
     };
-    Step::Next { reports: vec![Report { reason, note }], again: None }
+    Step::Next {
+        reports: vec![Report { reason, note }],
+        again: None,
+    }
 }
 
 /// What has become of one container of a request.
@@ -221,7 +353,13 @@ enum Progress {
     Past,
 }
 
-fn follow(pod: &Pod, targets: &[&Container], request: &RecreateRequest, memory: &Memory, around: &Circumstances<'_>) -> Step {
+fn follow(
+    pod: &Pod,
+    targets: &[&Container],
+    request: &RecreateRequest,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Step {
     let asked_at = memory.asked_at().unwrap_or(around.now);
     let mut reports = Vec::new();
     let mut again: Option<Duration> = None;
@@ -234,41 +372,84 @@ fn follow(pod: &Pod, targets: &[&Container], request: &RecreateRequest, memory: 
         }
     }
     if lead_on || !reports.is_empty() {
-        return Step::Next { reports: one_per_reason(reports), again };
+        return Step::Next {
+            reports: one_per_reason(reports),
+            again,
+        };
     }
     let swaps_wanted = restarts_risked(pod, targets, memory, around);
-    Step::Here(Decision { again, swaps_wanted, ..Decision::quiet(Reason::RecreatePending) })
+    Step::Here(Decision {
+        again,
+        swaps_wanted,
+        ..Decision::quiet(Reason::RecreatePending)
+    })
 }
 
-fn progress(pod: &Pod, target: &Container, request: &RecreateRequest, asked_at: Duration, memory: &Memory, now: Duration) -> Progress {
-    if memory.swap_of(&target.name).is_some_and(|swap| swap.at > asked_at) {
+fn progress(
+    pod: &Pod,
+    target: &Container,
+    request: &RecreateRequest,
+    asked_at: Duration,
+    memory: &Memory,
+    now: Duration,
+) -> Progress {
+    if memory
+        .swap_of(&target.name)
+        .is_some_and(|swap| swap.at > asked_at)
+    {
         return Progress::Past;
     }
     let name = RecreateRequest::name_for(&request.pod_uid);
-    let over = |reason, what: String| Progress::Over(Report { reason, note: format!("container {}: {what}", target.name) });
+    let over = |reason, what: String| {
+        Progress::Over(Report {
+            reason,
+            note: format!("container {}: {what}", target.name),
+        })
+    };
     let Some(recreated) = request.container(&target.name) else {
-        return over(Reason::RecreateFailed, format!("ContainerRecreateRequest {name} is there and does not name it; a pod has only one"));
+        return over(
+            Reason::RecreateFailed,
+            format!(
+                "ContainerRecreateRequest {name} is there and does not name it; a pod has only one"
+            ),
+        );
     };
     if recreated.failed {
-        return over(Reason::RecreateFailed, format!("OpenKruise's daemon could not stop it: {}", recreated.message));
+        return over(
+            Reason::RecreateFailed,
+            format!(
+                "OpenKruise's daemon could not stop it: {}",
+                recreated.message
+            ),
+        );
     }
     if let Some(what) = came_back(target, recreated) {
         return over(Reason::RecreateFailed, what);
     }
     let (until, reason, what) = deadline(pod, request, asked_at);
     if request.phase == RequestPhase::Completed && !recreated.killed {
-        return over(Reason::RecreateUnanswered, format!("{name} is over and has not stopped it: {}", request.message));
+        return over(
+            Reason::RecreateUnanswered,
+            format!("{name} is over and has not stopped it: {}", request.message),
+        );
     }
-    if now < until { Progress::Until(until) } else { over(reason, format!("{name} {what}")) }
+    if now < until {
+        Progress::Until(until)
+    } else {
+        over(reason, format!("{name} {what}"))
+    }
 }
 
 /// Whether the container of a request was stopped, and runs or will run again.
 pub(crate) fn is_back(target: &Container, recreated: &Recreated) -> bool {
-    let Some(status) = &target.status else { return false };
+    let Some(status) = &target.status else {
+        return false;
+    };
     match &status.state {
         ContainerState::Running { .. } => {
             !recreated.container_id.is_empty()
-                && (status.container_id != recreated.container_id || status.restart_count > recreated.restart_count)
+                && (status.container_id != recreated.container_id
+                    || status.restart_count > recreated.restart_count)
         }
         ContainerState::Waiting { .. } => recreated.killed,
         ContainerState::Terminated(_) | ContainerState::Unreported => false,
@@ -276,8 +457,13 @@ pub(crate) fn is_back(target: &Container, recreated: &Recreated) -> bool {
 }
 
 fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
-    let end = target.status.as_ref().and_then(|status| status.last_end.as_ref());
-    let code = end.and_then(|end| end.exit_code).map_or_else(String::new, |code| format!(" with exit code {code}"));
+    let end = target
+        .status
+        .as_ref()
+        .and_then(|status| status.last_end.as_ref());
+    let code = end
+        .and_then(|end| end.exit_code)
+        .map_or_else(String::new, |code| format!(" with exit code {code}"));
     is_back(target, recreated).then(|| {
         format!(
             "OpenKruise's daemon stopped it, it ended{code}, and the node started it again: let it exit with 0 on SIGTERM, or allow finish"
@@ -285,18 +471,30 @@ fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
     })
 }
 
-fn deadline(pod: &Pod, request: &RecreateRequest, asked_at: Duration) -> (Duration, Reason, &'static str) {
+fn deadline(
+    pod: &Pod,
+    request: &RecreateRequest,
+    asked_at: Duration,
+) -> (Duration, Reason, &'static str) {
     if request.phase == RequestPhase::Unanswered {
         let what = "is not answered by OpenKruise's daemon: does it run on the node?";
         return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);
     }
-    let until = asked_at.saturating_add(swap::graces(pod)).saturating_add(STOPPED_VISIBLE);
-    (until, Reason::RecreateFailed, "was taken by OpenKruise's daemon, and the container has not ended")
+    let until = asked_at
+        .saturating_add(swap::graces(pod))
+        .saturating_add(STOPPED_VISIBLE);
+    (
+        until,
+        Reason::RecreateFailed,
+        "was taken by OpenKruise's daemon, and the container has not ended",
+    )
 }
 
 /// What to tell about a pod that is finished and was ended by a request.
 pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
-    let left = [Reason::LeftToOpenKruise, Reason::OpenKruiseIncomplete].iter().any(|reason| memory.said.contains(reason));
+    let left = [Reason::LeftToOpenKruise, Reason::OpenKruiseIncomplete]
+        .iter()
+        .any(|reason| memory.said.contains(reason));
     if left || memory.asked_at().is_none() {
         return None;
     }
@@ -308,6 +506,13 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
         );
         return Some(Decision::tell(Reason::PodFailedAfterRecreate, note));
     }
-    let phase = if pod.phase == Phase::Succeeded { "Succeeded" } else { "Failed" };
-    Some(Decision::tell(Reason::SidecarEnded, format!("the pod is {phase}: {ends}")))
+    let phase = if pod.phase == Phase::Succeeded {
+        "Succeeded"
+    } else {
+        "Failed"
+    };
+    Some(Decision::tell(
+        Reason::SidecarEnded,
+        format!("the pod is {phase}: {ends}"),
+    ))
 }

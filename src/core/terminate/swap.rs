@@ -1,8 +1,11 @@
-//! The method `swap`: the images of the sidecars are changed to an exit image, and the node is watched until it has acted.
+//! The method `swap`: the images of the sidecars are changed to an exit image, and the node is
+//! watched until it has acted.
 //!
-//! A sidecar that can be swapped does not wait for one that cannot; the phase is written after those that were swapped have ended, for it
-//! would meet a container that is just being replaced. A pod that an earlier life, or somebody else, has left stuck on an exit image that
-//! cannot run is swapped once more under `OnFailure`, to the right one; what this life wrote itself was checked before.
+//! A sidecar that can be swapped does not wait for one that cannot; the phase is written after
+//! those that were swapped have ended, for it would meet a container that is just being replaced. A
+//! pod that an earlier life, or somebody else, has left stuck on an exit image that cannot run is
+//! swapped once more under `OnFailure`, to the right one; what this life wrote itself was checked
+//! before.
 
 mod plan;
 mod room;
@@ -21,21 +24,33 @@ use crate::report::reason::Reason;
 use plan::Plan;
 pub(crate) use room::no_room;
 
-/// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
-/// with the kubelet's next relist (1 s), the poll of a virtual node (5 s), and more under load.
+/// What a started exit image may take until it counts as running on: it exits in milliseconds, but
+/// its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5 s),
+/// and more under load.
 const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
-/// What a node may take to react to a swap, besides the grace periods of the containers it stops one after another.
+/// What a node may take to react to a swap, besides the grace periods of the containers it stops
+/// one after another.
 const SWAP_VISIBLE: Duration = Duration::from_secs(60);
-/// What a node may take to get over a trouble with the exit image before the next method is tried: two tries of a pull that backs off
-/// for 10 s.
+/// What a node may take to get over a trouble with the exit image before the next method is tried:
+/// two tries of a pull that backs off for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
-/// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the methods that come after.
-pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Method], memory: &Memory, around: &Circumstances<'_>) -> Step {
+/// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later`
+/// are the methods that come after.
+pub(crate) fn step(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    later: &[Method],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Step {
     if memory.rejected {
-        return Step::Next { reports: vec![rejected(pod)], again: None };
+        return Step::Next {
+            reports: vec![rejected(pod)],
+            again: None,
+        };
     }
     let plan = Plan::make(pod, unended, memory, around);
     if plan.awaits && around.may_swap(pod) {
@@ -43,51 +58,92 @@ pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Method], memory:
     }
     // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {
-        return if around.may_swap(pod) { plan.decide(pod, memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
+        return if around.may_swap(pod) {
+            plan.decide(pod, memory, around)
+        } else {
+            Step::Next {
+                reports: Vec::new(),
+                again: None,
+            }
+        };
     }
-    let swapped: Vec<_> = unended.iter().copied().filter(|(index, _)| !plan.has_blocked(*index)).collect();
+    let swapped: Vec<_> = unended
+        .iter()
+        .copied()
+        .filter(|(index, _)| !plan.has_blocked(*index))
+        .collect();
     let beside = later.first() == Some(&Method::Recreate);
-    plan.left_over(pending(pod, &swapped, !later.is_empty(), memory, around.now), beside)
+    plan.left_over(
+        pending(pod, &swapped, !later.is_empty(), memory, around.now),
+        beside,
+    )
 }
 
 /// How many swaps are still to be made.
-pub(crate) fn wanted(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> u32 {
+pub(crate) fn wanted(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> u32 {
     Plan::make(pod, unended, memory, around).size()
 }
 
-/// The derived exit images that the sidecars of a pod need and that are not there, also while its main containers run: then they are there
-/// when they are needed.
-pub(crate) fn wants(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Paths> {
+/// The derived exit images that the sidecars of a pod need and that are not there, also while its
+/// main containers run: then they are there when they are needed.
+pub(crate) fn wants(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Vec<Paths> {
     if !around.exit_images.derives() || !around.may_swap(pod) {
         return Vec::new();
     }
-    let unsettled = unended.iter().filter(|(_, container)| !is_settled(pod, container, memory, around));
-    let wanted = unsettled.filter_map(|(_, container)| match preflight(pod, container, around.exit_images) {
-        Preflight::Awaited(paths) => Some(paths),
-        Preflight::Blocked { wants, .. } => wants,
-        Preflight::Image { .. } => None,
+    let unsettled = unended
+        .iter()
+        .filter(|(_, container)| !is_settled(pod, container, memory, around));
+    let wanted = unsettled.filter_map(|(_, container)| {
+        match preflight(pod, container, around.exit_images) {
+            Preflight::Awaited(paths) => Some(paths),
+            Preflight::Blocked { wants, .. } => wants,
+            Preflight::Image { .. } => None,
+        }
     });
     wanted.collect()
 }
 
 /// Whether the container shows an exit image, and nothing is to be done about it but to wait.
-fn is_settled(pod: &Pod, container: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
+fn is_settled(
+    pod: &Pod,
+    container: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> bool {
     memory.shows_exit_image(container, around.exit_images)
         && *container.effective_policy(pod) != RestartPolicy::Always
         && !is_stuck(pod, container, memory)
 }
 
-/// Whether an exit image that somebody else has written cannot run, an earlier life or another version of swaplet. What this life writes
-/// was asked for its verdict before; under `Never` no image is started after one that failed.
+/// Whether an exit image that somebody else has written cannot run, an earlier life or another
+/// version of swaplet. What this life writes was asked for its verdict before; under `Never` no
+/// image is started after one that failed.
 fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
     *container.effective_policy(pod) == RestartPolicy::OnFailure
         && evidence::is_stuck(container)
-        && memory.swap_of(&container.name).is_some_and(|record| record.before.is_none())
+        && memory
+            .swap_of(&container.name)
+            .is_some_and(|record| record.before.is_none())
 }
 
-/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more would be swapped.
+/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more
+/// would be swapped.
 pub(crate) fn is_under_way(unended: &[Unended<'_>], memory: &Memory) -> bool {
-    unended.iter().any(|(_, sidecar)| memory.swap_of(&sidecar.name).is_some_and(|record| record.to == sidecar.image))
+    unended.iter().any(|(_, sidecar)| {
+        memory
+            .swap_of(&sidecar.name)
+            .is_some_and(|record| record.to == sidecar.image)
+    })
 }
 
 /// The library asks the provider again by itself, so nothing that could be written would help.
@@ -96,7 +152,10 @@ fn rejected(pod: &Pod) -> Report {
         "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now",
         pod.node
     );
-    Report { reason: Reason::SwapRejected, note }
+    Report {
+        reason: Reason::SwapRejected,
+        note,
+    }
 }
 
 /// A container whose spec shows the exit image and that has not ended.
@@ -109,30 +168,59 @@ struct Swapped {
     until: Duration,
 }
 
-/// Every sidecar that could be swapped shows an exit image: has the node acted? `climbs`: whether there is another method.
-fn pending(pod: &Pod, unended: &[Unended<'_>], climbs: bool, memory: &Memory, now: Duration) -> Step {
-    let swapped = unended.iter().filter_map(|(_, sidecar)| Some(watch(pod, sidecar, memory.swap_of(&sidecar.name)?)));
+/// Every sidecar that could be swapped shows an exit image: has the node acted? `climbs`: whether
+/// there is another method.
+fn pending(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    climbs: bool,
+    memory: &Memory,
+    now: Duration,
+) -> Step {
+    let swapped = unended
+        .iter()
+        .filter_map(|(_, sidecar)| Some(watch(pod, sidecar, memory.swap_of(&sidecar.name)?)));
     let gives_up = |swapped: &Swapped| now >= swapped.until || (swapped.told && !climbs);
     let (given_up, hoped): (Vec<_>, Vec<_>) = swapped.partition(gives_up);
     let again = hoped.iter().map(|swapped| swapped.until).min();
     if !given_up.is_empty() {
-        return Step::Next { reports: given_up.into_iter().map(|swapped| swapped.trouble).collect(), again };
+        return Step::Next {
+            reports: given_up
+                .into_iter()
+                .map(|swapped| swapped.trouble)
+                .collect(),
+            again,
+        };
     }
-    let reports: Vec<_> = hoped.into_iter().filter(|swapped| swapped.told).map(|swapped| swapped.trouble).collect();
-    let reason = reports.first().map_or(Reason::SwapPending, |report| report.reason);
-    Step::Here(Decision { reports: one_per_reason(reports), again, ..Decision::quiet(reason) })
+    let reports: Vec<_> = hoped
+        .into_iter()
+        .filter(|swapped| swapped.told)
+        .map(|swapped| swapped.trouble)
+        .collect();
+    let reason = reports
+        .first()
+        .map_or(Reason::SwapPending, |report| report.reason);
+    Step::Here(Decision {
+        reports: one_per_reason(reports),
+        again,
+        ..Decision::quiet(reason)
+    })
 }
 
 fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     let (reason, told, patience, what) = match evidence::progress(sidecar, record.before.as_ref()) {
         Progress::NotPulled(why, message) => {
-            let what =
-                format!("the node cannot pull {}, and goes on trying: push it, or let the node pull it ({why}: {message})", sidecar.image);
+            let what = format!(
+                "the node cannot pull {}, and goes on trying: push it, or let the node pull it ({why}: {message})",
+                sidecar.image
+            );
             (Reason::ExitImageNotPulled, true, TROUBLE_PASSES, what)
         }
         Progress::NotStarted(why, message) => {
-            let what =
-                format!("the node cannot start {}, and goes on trying: swaplet check says what it lacks ({why}: {message})", sidecar.image);
+            let what = format!(
+                "the node cannot start {}, and goes on trying: swaplet check says what it lacks ({why}: {message})",
+                sidecar.image
+            );
             (Reason::ExitImageNotStarted, true, TROUBLE_PASSES, what)
         }
         Progress::Runs => {
@@ -151,12 +239,23 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
         }
     };
     let note = format!("container {}: {what}", sidecar.name);
-    Swapped { trouble: Report { reason, note }, told, until: record.at + patience }
+    Swapped {
+        trouble: Report { reason, note },
+        told,
+        until: record.at + patience,
+    }
 }
 
 /// Whether a swap of this container was made and may still take effect.
-pub(crate) fn is_hoped_for(pod: &Pod, sidecar: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
-    let record = memory.swap_of(&sidecar.name).filter(|_| memory.shows_exit_image(sidecar, around.exit_images));
+pub(crate) fn is_hoped_for(
+    pod: &Pod,
+    sidecar: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> bool {
+    let record = memory
+        .swap_of(&sidecar.name)
+        .filter(|_| memory.shows_exit_image(sidecar, around.exit_images));
     record.is_some_and(|record| around.now < watch(pod, sidecar, record).until)
 }
 
@@ -166,8 +265,8 @@ pub fn patience(pod: &Pod) -> Duration {
     graces(pod).saturating_add(SWAP_VISIBLE)
 }
 
-/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each with its grace period (`docs/measured.md`,
-/// row 26), and so does OpenKruise's daemon.
+/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each
+/// with its grace period (`docs/measured.md`, row 26), and so does OpenKruise's daemon.
 pub(crate) fn graces(pod: &Pod) -> Duration {
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);

@@ -1,6 +1,7 @@
 //! A warmer pod as swaplet reads it: which images it pulls, and what its node says of them.
 //!
-//! What is to be known of it after a loss of all memory stands in annotations that swaplet itself writes: the pod is swaplet's own.
+//! What is to be known of it after a loss of all memory stands in annotations that swaplet itself
+//! writes: the pod is swaplet's own.
 
 mod wire;
 
@@ -15,9 +16,11 @@ pub const JOB: &str = "swaplet.io/pull-job";
 pub const JOB_NAMESPACE: &str = "swaplet.io/pull-job-namespace";
 /// The annotation with the name of the node, which may be too long for a label.
 pub const NODE: &str = "swaplet.io/warm-node";
-/// The annotation with the images as they were asked for, with a space between two: a webhook may store another spelling in the spec.
+/// The annotation with the images as they were asked for, with a space between two: a webhook may
+/// store another spelling in the spec.
 pub const IMAGE: &str = "swaplet.io/warm-image";
-/// The annotation that a swap adds: the id of the container that was there before it, or nothing where there was none.
+/// The annotation that a swap adds: the id of the container that was there before it, or nothing
+/// where there was none.
 pub const BEFORE: &str = "swaplet.io/warm-before";
 /// What the names of all warmer pods begin with.
 pub const NAME_PREFIX: &str = "swaplet-warm-";
@@ -25,7 +28,8 @@ pub const NAME_PREFIX: &str = "swaplet-warm-";
 pub const CONTAINER: &str = "warmer";
 /// The name of the init container that copies the park program.
 pub const INIT_CONTAINER: &str = "park";
-/// What the names of the containers begin with in a pod that pulls several images at once; their number in the annotation [`IMAGE`] follows.
+/// What the names of the containers begin with in a pod that pulls several images at once; their
+/// number in the annotation [`IMAGE`] follows.
 pub const NUMBERED_CONTAINER: &str = "image-";
 /// A command that no image can have: file systems have names of 255 bytes at most.
 pub const IMPOSSIBLE_COMMAND: &str = concat!(
@@ -36,11 +40,14 @@ pub const IMPOSSIBLE_COMMAND: &str = concat!(
 /// What a warmer pod is, and so how it pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One container, which runs the park program from a volume. Its image is swapped from one to the next.
+    /// One container, which runs the park program from a volume. Its image is swapped from one to
+    /// the next.
     InPlace,
-    /// A container for each image, which runs the park program of the park image and has the image as a volume.
+    /// A container for each image, which runs the park program of the park image and has the image
+    /// as a volume.
     ImageVolumes,
-    /// A container for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image is pulled, and nothing is started.
+    /// A container for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image is pulled,
+    /// and nothing is started.
     ImpossibleCommand(System),
 }
 
@@ -119,7 +126,12 @@ pub struct Reported {
 impl Default for Reported {
     fn default() -> Self {
         let (image, image_id, container_id) = Default::default();
-        Self { image, image_id, container_id, state: ContainerState::Unreported }
+        Self {
+            image,
+            image_id,
+            container_id,
+            state: ContainerState::Unreported,
+        }
     }
 }
 
@@ -151,41 +163,89 @@ mod tests {
     #[test]
     fn what_decisions_need_is_read() {
         let read = read(pod()).unwrap();
-        let [image] = &*read.images else { panic!("{read:?}") };
-        assert_eq!((&*read.node, read.shape, read.before.as_deref(), read.generation), ("n", Shape::InPlace, Some("containerd://1"), 3));
-        assert_eq!((&*image.wanted, &*image.image, image.index), ("app:1", "docker.io/library/app:1", 1));
-        assert_eq!((&*read.trouble, &*read.unschedulable), ("Evicted: no room", "no node"));
-        assert_eq!((&*image.container.image_id, &*image.container.container_id), ("d", "c"));
+        let [image] = &*read.images else {
+            panic!("{read:?}")
+        };
+        assert_eq!(
+            (
+                &*read.node,
+                read.shape,
+                read.before.as_deref(),
+                read.generation
+            ),
+            ("n", Shape::InPlace, Some("containerd://1"), 3)
+        );
+        assert_eq!(
+            (&*image.wanted, &*image.image, image.index),
+            ("app:1", "docker.io/library/app:1", 1)
+        );
+        assert_eq!(
+            (&*read.trouble, &*read.unschedulable),
+            ("Evicted: no room", "no node")
+        );
+        assert_eq!(
+            (&*image.container.image_id, &*image.container.container_id),
+            ("d", "c")
+        );
         assert!(matches!(read.init, ContainerState::Running { .. }));
-        assert!(matches!(&image.container.state, ContainerState::Waiting { reason, .. } if &**reason == "ErrImagePull"));
+        assert!(
+            matches!(&image.container.state, ContainerState::Waiting { reason, .. } if &**reason == "ErrImagePull")
+        );
     }
 
     #[test]
     fn a_pod_of_several_images_has_a_container_for_each() {
         let mut several = pod();
         several["metadata"]["annotations"][IMAGE] = "app:1 b:2".into();
-        several["spec"]["containers"] =
-            json!([{"name": "injected"}, {"name": "image-1", "image": "r/b:2"}, {"name": "image-0", "image": "app:1"}]);
+        several["spec"]["containers"] = json!([{"name": "injected"}, {"name": "image-1", "image": "r/b:2"}, {"name": "image-0", "image": "app:1"}]);
         several["status"]["containerStatuses"] = json!([{"name": "image-1", "containerID": "c1"}]);
         let images = read(several.clone()).unwrap().images;
-        let texts: Vec<_> =
-            images.iter().map(|image| (&*image.wanted, &*image.image, image.index, &*image.container.container_id)).collect();
-        assert_eq!(texts, [("app:1", "app:1", 2, ""), ("b:2", "r/b:2", 1, "c1")]);
-        assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Linux));
+        let texts: Vec<_> = images
+            .iter()
+            .map(|image| {
+                (
+                    &*image.wanted,
+                    &*image.image,
+                    image.index,
+                    &*image.container.container_id,
+                )
+            })
+            .collect();
+        assert_eq!(
+            texts,
+            [("app:1", "app:1", 2, ""), ("b:2", "r/b:2", 1, "c1")]
+        );
+        assert_eq!(
+            read(several.clone()).unwrap().shape,
+            Shape::ImpossibleCommand(System::Linux)
+        );
         let mut volumes = several.clone();
-        volumes["spec"]["volumes"] =
-            json!([{"name": "image-0", "image": {"reference": "v:1"}}, {"name": "image-1", "image": {"reference": "v:2"}}]);
+        volumes["spec"]["volumes"] = json!([{"name": "image-0", "image": {"reference": "v:1"}}, {"name": "image-1", "image": {"reference": "v:2"}}]);
         let volumes = read(volumes).unwrap();
-        assert_eq!((volumes.shape, &*volumes.images[1].image, volumes.images[1].index), (Shape::ImageVolumes, "v:2", 1));
+        assert_eq!(
+            (
+                volumes.shape,
+                &*volumes.images[1].image,
+                volumes.images[1].index
+            ),
+            (Shape::ImageVolumes, "v:2", 1)
+        );
         several["spec"]["os"] = json!({"name": "windows"});
-        assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Windows));
+        assert_eq!(
+            read(several.clone()).unwrap().shape,
+            Shape::ImpossibleCommand(System::Windows)
+        );
         several["metadata"]["annotations"][IMAGE] = "app:1 b:2 c:3".into();
         assert_eq!(read(several), None);
     }
 
     #[test]
     fn no_file_system_can_hold_the_impossible_command() {
-        assert!(IMPOSSIBLE_COMMAND.strip_prefix('/').is_some_and(|name| name.len() > 255 && !name.contains('/')));
+        assert!(
+            IMPOSSIBLE_COMMAND
+                .strip_prefix('/')
+                .is_some_and(|name| name.len() > 255 && !name.contains('/'))
+        );
     }
 
     #[test]
@@ -193,7 +253,11 @@ mod tests {
         for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
             let mut odd = pod();
             odd["status"] = strange.clone();
-            assert_eq!(read(odd).unwrap().images[0].container, Reported::default(), "{strange}");
+            assert_eq!(
+                read(odd).unwrap().images[0].container,
+                Reported::default(),
+                "{strange}"
+            );
             let mut odd = pod();
             odd["metadata"]["annotations"] = strange.clone();
             assert_eq!(read(odd), None, "{strange}");

@@ -1,9 +1,10 @@
-//! Pre-download: when the images of a workload's template change, they are pulled to the nodes of the pods that still have the old ones,
-//! by one `ImagePullJob` for each; it is deleted when no such pod is left. After OpenKruise's pre-download for in-place updates
-//! (openkruise, D.11), which knows its own workloads only.
+//! Pre-download: when the images of a workload's template change, they are pulled to the nodes of
+//! the pods that still have the old ones, by one `ImagePullJob` for each; it is deleted when no
+//! such pod is left. After OpenKruise's pre-download for in-place updates (openkruise, D.11), which
+//! knows its own workloads only.
 //!
-//! What is old is told by the images of the pods, not by revisions: so a paused Deployment counts too, which is the way to have all images
-//! on the nodes before the first pod is replaced.
+//! What is old is told by the images of the pods, not by revisions: so a paused Deployment counts
+//! too, which is the way to have all images on the nodes before the first pod is replaced.
 
 pub mod workload;
 
@@ -14,7 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::predownload::workload::{Wish, Workload};
 
-/// The longest part of a job's name that is taken from the workload and the container: names end at 253.
+/// The longest part of a job's name that is taken from the workload and the container: names end at
+/// 253.
 const NAME: usize = 240;
 
 /// A pod of the workload.
@@ -40,7 +42,8 @@ pub struct JobSeen {
 pub enum Action {
     /// Make a job for this image.
     Create {
-        /// Its name: the same one for the same images of the same workload, so that a second one is impossible.
+        /// Its name: the same one for the same images of the same workload, so that a second one is
+        /// impossible.
         name: Box<str>,
         /// The image.
         image: Box<str>,
@@ -57,21 +60,47 @@ pub enum Action {
 ///
 /// # Errors
 /// An annotation cannot be read: its name and the fix. Nothing is written then.
-pub fn decide(workload: &Workload, pods: &[PodSeen], jobs: &[JobSeen]) -> Result<Vec<Action>, String> {
+pub fn decide(
+    workload: &Workload,
+    pods: &[PodSeen],
+    jobs: &[JobSeen],
+) -> Result<Vec<Action>, String> {
     let wish = workload.wish.clone()?;
-    let wanted = if wish.is_some() { wanted(workload, pods) } else { BTreeMap::new() };
+    let wanted = if wish.is_some() {
+        wanted(workload, pods)
+    } else {
+        BTreeMap::new()
+    };
     let is_there = |name: &str| jobs.iter().any(|job| *job.name == *name);
-    let superfluous: Vec<_> = jobs.iter().filter(|job| !wanted.contains_key(&job.name)).cloned().map(Action::Delete).collect();
+    let superfluous: Vec<_> = jobs
+        .iter()
+        .filter(|job| !wanted.contains_key(&job.name))
+        .cloned()
+        .map(Action::Delete)
+        .collect();
     let missing = wanted.into_iter().filter(|(name, _)| !is_there(name));
-    let create = |(name, image)| Some(Action::Create { name, image, pods: old_pods(workload, pods), wish: wish.clone()? });
-    Ok(superfluous.into_iter().chain(missing.filter_map(create)).collect())
+    let create = |(name, image)| {
+        Some(Action::Create {
+            name,
+            image,
+            pods: old_pods(workload, pods),
+            wish: wish.clone()?,
+        })
+    };
+    Ok(superfluous
+        .into_iter()
+        .chain(missing.filter_map(create))
+        .collect())
 }
 
 /// The images that a pod lacks, by the names of their jobs.
 fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>> {
     let lacks = |pod: &PodSeen, image: &str| !pod.images.values().any(|has| **has == *image);
     let mut seen = BTreeSet::new();
-    let images = workload.images.iter().filter(|(_, image)| pods.iter().any(|pod| lacks(pod, image)));
+    let images = workload
+        .images
+        .iter()
+        .filter(|(_, image)| pods.iter().any(|pod| lacks(pod, image)));
     images
         .filter(|(_, image)| seen.insert(*image))
         .map(|(container, image)| (job_name(workload, container, image), image.clone()))
@@ -80,21 +109,36 @@ fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>>
 
 fn job_name(workload: &Workload, container: &str, image: &str) -> Box<str> {
     let short = short_digest(format!("{} {container} {image}", workload.uid), 4);
-    let readable: String = format!("{}-{container}", workload.name).chars().take(NAME).collect();
+    let readable: String = format!("{}-{container}", workload.name)
+        .chars()
+        .take(NAME)
+        .collect();
     format!("{readable}-{short}").into()
 }
 
 /// The pods of the workload without those of a revision that has the images already.
 fn old_pods(workload: &Workload, pods: &[PodSeen]) -> LabelSelector {
-    let has_all = |pod: &&PodSeen| workload.images.iter().all(|(container, image)| pod.images.get(container) == Some(image));
-    let new: BTreeSet<_> = pods.iter().filter(has_all).filter_map(|pod| pod.revision.as_deref()).collect();
+    let has_all = |pod: &&PodSeen| {
+        workload
+            .images
+            .iter()
+            .all(|(container, image)| pod.images.get(container) == Some(image))
+    };
+    let new: BTreeSet<_> = pods
+        .iter()
+        .filter(has_all)
+        .filter_map(|pod| pod.revision.as_deref())
+        .collect();
     let mut selector = workload.selector.clone();
     if !new.is_empty() {
-        selector.match_expressions.get_or_insert_default().push(LabelSelectorRequirement {
-            key: workload.kind.revision_label().to_owned(),
-            operator: "NotIn".to_owned(),
-            values: Some(new.into_iter().map(str::to_owned).collect()),
-        });
+        selector
+            .match_expressions
+            .get_or_insert_default()
+            .push(LabelSelectorRequirement {
+                key: workload.kind.revision_label().to_owned(),
+                operator: "NotIn".to_owned(),
+                values: Some(new.into_iter().map(str::to_owned).collect()),
+            });
     }
     selector
 }

@@ -1,12 +1,15 @@
 //! Warming: images are pulled to nodes before pods need them, without a daemon.
 //!
-//! A node gets one *warmer pod*, whose container runs the park program from a volume, so that nothing of an image ever runs. Its image is
-//! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). Where that does not
-//! work, a pod has a container for each of several images and a command that no image has ([`shape`]). [`nodes`] says
-//! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull. [`known`] answers those
-//! who only ask. [`startup_taint`] keeps pods from a node until its images are there.
+//! A node gets one *warmer pod*, whose container runs the park program from a volume, so that
+//! nothing of an image ever runs. Its image is swapped from one to the next ([`node`]); that an
+//! image is there is believed only from the pod's status ([`evidence`]). Where that does not work,
+//! a pod has a container for each of several images and a command that no image has ([`shape`]).
+//! [`nodes`] says where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a
+//! pull. [`known`] answers those who only ask. [`startup_taint`] keeps pods from a node until its
+//! images are there.
 //!
-//! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as an argument, as everywhere here.
+//! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as
+//! an argument, as everywhere here.
 
 mod action;
 pub mod evidence;
@@ -84,7 +87,10 @@ impl Warming {
         self.changed = true;
         self.skipped.remove(node);
         self.forget(node);
-        self.nodes.insert(node.into(), NodeProgress::new(&self.images, shapes, ready, now));
+        self.nodes.insert(
+            node.into(),
+            NodeProgress::new(&self.images, shapes, ready, now),
+        );
     }
 
     /// Adds a node on which none can, and why.
@@ -110,7 +116,9 @@ impl Warming {
     /// Whether a pod is of use on its node; not where a defect has ended the work there.
     #[must_use]
     pub fn needs(&self, pod: &WarmerPod) -> bool {
-        self.nodes.get(&pod.node).is_some_and(|node| !node.is_broken)
+        self.nodes
+            .get(&pod.node)
+            .is_some_and(|node| !node.is_broken)
     }
 
     /// What bounds the work from now on.
@@ -121,7 +129,9 @@ impl Warming {
     /// The images from now on; what is known of those that stay is kept.
     pub fn set_images(&mut self, images: Vec<Box<str>>) {
         (self.images, self.changed) = (images, true);
-        self.nodes.values_mut().for_each(|node| node.set_images(&self.images));
+        self.nodes
+            .values_mut()
+            .for_each(|node| node.set_images(&self.images));
     }
 
     /// Nothing more is tried: what is open has failed.
@@ -152,13 +162,20 @@ impl Warming {
 
     /// The nodes that may be pulling.
     pub fn active(&self) -> impl Iterator<Item = &str> {
-        self.nodes.iter().filter(|(_, node)| node.is_active()).map(|(name, _)| &**name)
+        self.nodes
+            .iter()
+            .filter(|(_, node)| node.is_active())
+            .map(|(name, _)| &**name)
     }
 
-    /// The nodes on which a pod of this is, each with whether its pull takes so long that others need not wait for it. A pod that is being
-    /// deleted may hang there for long, and counts no more after a while.
+    /// The nodes on which a pod of this is, each with whether its pull takes so long that others
+    /// need not wait for it. A pod that is being deleted may hang there for long, and counts no
+    /// more after a while.
     pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
-        let held = self.nodes.iter().filter(move |(_, node)| node.is_active() && !node.hangs(now));
+        let held = self
+            .nodes
+            .iter()
+            .filter(move |(_, node)| node.is_active() && !node.hangs(now));
         held.map(move |(name, node)| (&**name, node.slow(now).is_some()))
     }
 
@@ -182,7 +199,9 @@ impl Warming {
     /// Whether a node waits for nothing but leave to begin.
     #[must_use]
     pub fn waits_for(&self, node: &str, now: Duration) -> bool {
-        self.nodes.get(node).is_some_and(|node| node.wants_slot(now))
+        self.nodes
+            .get(node)
+            .is_some_and(|node| node.wants_slot(now))
     }
 
     /// The nodes that are left out, and why.
@@ -193,7 +212,9 @@ impl Warming {
 
     /// What is known of each node that can be warmed, in the order of names.
     pub fn progress(&self) -> impl Iterator<Item = (&str, &[ImageProgress])> {
-        self.nodes.iter().map(|(name, node)| (&**name, &*node.images))
+        self.nodes
+            .iter()
+            .map(|(name, node)| (&**name, &*node.images))
     }
 
     /// What is known of a node that can be warmed; nothing of any other.
@@ -226,12 +247,17 @@ impl Warming {
     }
 
     /// Does something that may change a node, and remembers which pods are its own.
-    fn with<T>(&mut self, name: &str, work: impl FnOnce(&mut NodeProgress, &Limits) -> T) -> Option<T> {
+    fn with<T>(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&mut NodeProgress, &Limits) -> T,
+    ) -> Option<T> {
         let node = self.nodes.get_mut(name)?;
         self.changed = true;
         node.uids().for_each(|uid| drop(self.pods.remove(uid)));
         let done = work(node, &self.limits);
-        self.pods.extend(node.uids().map(|uid| (uid.clone(), name.into())));
+        self.pods
+            .extend(node.uids().map(|uid| (uid.clone(), name.into())));
         Some(done)
     }
 
@@ -245,22 +271,34 @@ impl Warming {
     /// The uids of the pods that are known.
     #[must_use]
     pub fn pods(&self) -> Vec<Box<str>> {
-        self.nodes.values().filter_map(NodeProgress::pod_uid).collect()
+        self.nodes
+            .values()
+            .filter_map(NodeProgress::pod_uid)
+            .collect()
     }
 
-    /// A kubelet has said something of a pull of the pod with this uid; how long it took, where that is news.
+    /// A kubelet has said something of a pull of the pod with this uid; how long it took, where
+    /// that is news.
     pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let node = self.pods.get(uid)?.clone();
         self.with(&node, |node, _| node.hear(uid, pulled))?
     }
 
-    /// What is to be written now: at most one thing per node, and none where a write is under way. `elsewhere` tells of a node what others
-    /// do there.
-    pub fn step(&mut self, now: Duration, elsewhere: impl Fn(&str) -> Elsewhere) -> Vec<(Box<str>, Action)> {
+    /// What is to be written now: at most one thing per node, and none where a write is under way.
+    /// `elsewhere` tells of a node what others do there.
+    pub fn step(
+        &mut self,
+        now: Duration,
+        elsewhere: impl Fn(&str) -> Elsewhere,
+    ) -> Vec<(Box<str>, Action)> {
         let parallelism = self.limits.parallelism;
         let mut active = self.nodes.values().filter(|node| node.is_active()).count();
         let mut excess = active.saturating_sub(parallelism);
-        let wanted = active >= parallelism && self.nodes.iter().any(|(name, node)| node.wants_slot(now) && !elsewhere(name).taken);
+        let wanted = active >= parallelism
+            && self
+                .nodes
+                .iter()
+                .any(|(name, node)| node.wants_slot(now) && !elsewhere(name).taken);
         let mut actions = Vec::new();
         let mut waits = Waits::new();
         for (name, node) in self.nodes.iter_mut().filter(|(_, node)| !node.is_broken) {
@@ -274,7 +312,12 @@ impl Warming {
                 let elsewhere = elsewhere(name);
                 waits_for_others = free && elsewhere.taken && node.wants_slot(now);
                 let (free, is_asked_for) = (free && !elsewhere.taken, elsewhere.wanted);
-                let slots = Slots { free, wanted: wanted || is_asked_for, is_asked_for, excess: excessive };
+                let slots = Slots {
+                    free,
+                    wanted: wanted || is_asked_for,
+                    is_asked_for,
+                    excess: excessive,
+                };
                 node.step(&self.limits, slots, now)
             });
             waits.elsewhere += usize::from(waits_for_others);
@@ -286,28 +329,53 @@ impl Warming {
         if waits != self.waits {
             (self.waits, self.changed) = (waits, true);
         }
-        self.ask_again(parallelism.saturating_sub(active), now, elsewhere, &mut actions);
+        self.ask_again(
+            parallelism.saturating_sub(active),
+            now,
+            elsewhere,
+            &mut actions,
+        );
         actions
     }
 
-    /// Those that wait for an image come first; and what is known of a node stays until it has its turn.
-    fn ask_again(&mut self, slots: usize, now: Duration, elsewhere: impl Fn(&str) -> Elsewhere, actions: &mut Vec<(Box<str>, Action)>) {
-        let Some(after) = self.limits.ask_again else { return };
-        let is_due = |name: &str, node: &NodeProgress| node.is_to_be_asked_again(after, now) && !elsewhere(name).taken;
-        for (name, node) in self.nodes.iter_mut().filter(|(name, node)| is_due(name, node)).take(slots) {
+    /// Those that wait for an image come first; and what is known of a node stays until it has its
+    /// turn.
+    fn ask_again(
+        &mut self,
+        slots: usize,
+        now: Duration,
+        elsewhere: impl Fn(&str) -> Elsewhere,
+        actions: &mut Vec<(Box<str>, Action)>,
+    ) {
+        let Some(after) = self.limits.ask_again else {
+            return;
+        };
+        let is_due = |name: &str, node: &NodeProgress| {
+            node.is_to_be_asked_again(after, now) && !elsewhere(name).taken
+        };
+        for (name, node) in self
+            .nodes
+            .iter_mut()
+            .filter(|(name, node)| is_due(name, node))
+            .take(slots)
+        {
             self.changed = true;
-            let action = isolate(&mut self.defects, name, node, |node| node.ask_again(&self.images, &self.limits, now));
+            let action = isolate(&mut self.defects, name, node, |node| {
+                node.ask_again(&self.images, &self.limits, now)
+            });
             actions.extend(action.map(|action| (name.clone(), action)));
         }
     }
 
     /// What became of a write for this node.
     pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
-        self.with(node, |node, limits| node.written(action, answer, limits, now));
+        self.with(node, |node, limits| {
+            node.written(action, answer, limits, now)
+        });
     }
 
-    /// The nodes about which a decision has panicked since this was asked the last time, with what the panic says. All images that were open
-    /// there have failed.
+    /// The nodes about which a decision has panicked since this was asked the last time, with what
+    /// the panic says. All images that were open there have failed.
     pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
         std::mem::take(&mut self.defects)
     }
@@ -317,24 +385,39 @@ impl Warming {
         let mut news = Vec::new();
         for (name, node) in &mut self.nodes {
             for index in std::mem::take(&mut node.news) {
-                let ImageProgress { image, end, pulled, .. } = &node.images[index];
-                let ended = end.clone().map(|end| Ended { node: name.clone(), image: image.clone(), end, pulled: pulled.clone() });
+                let ImageProgress {
+                    image, end, pulled, ..
+                } = &node.images[index];
+                let ended = end.clone().map(|end| Ended {
+                    node: name.clone(),
+                    image: image.clone(),
+                    end,
+                    pulled: pulled.clone(),
+                });
                 news.extend(ended);
             }
         }
         news
     }
 
-    /// The nodes on which another shape of pods is used since this was asked the last time, and why.
+    /// The nodes on which another shape of pods is used since this was asked the last time, and
+    /// why.
     pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
-        self.nodes.iter_mut().filter_map(|(name, node)| Some((name.clone(), node.fell_back.take()?))).collect()
+        self.nodes
+            .iter_mut()
+            .filter_map(|(name, node)| Some((name.clone(), node.fell_back.take()?)))
+            .collect()
     }
 
     /// Whether there is an image on a node of whose pull the kubelet has said nothing.
     #[must_use]
     pub fn is_told_nothing_of_a_pull(&self) -> bool {
-        let is_untold = |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
-        self.nodes.values().flat_map(|node| &node.images).any(is_untold)
+        let is_untold =
+            |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
+        self.nodes
+            .values()
+            .flat_map(|node| &node.images)
+            .any(is_untold)
     }
 
     /// Whether everything is final and no pod is left but such as are being deleted.

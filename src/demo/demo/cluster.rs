@@ -1,5 +1,5 @@
-//! The cluster of the demo: an API server, the Job controller, a scheduler, a node, and the real controller, each with a
-//! client of its own.
+//! The cluster of the demo: an API server, the Job controller, a scheduler, a node, and the real
+//! controller, each with a client of its own.
 
 use std::time::Duration;
 
@@ -57,7 +57,10 @@ impl Cluster {
         parts.spawn(scheduler::run(server.client(), clock));
         parts.spawn(VirtualNode::new(server.client(), clock, node(profile)).run());
         parts.spawn(controller(server.client_as(CONTROLLER)));
-        Self { server, _parts: parts }
+        Self {
+            server,
+            _parts: parts,
+        }
     }
 
     /// Creates all objects, then waits for all Jobs and pods among them.
@@ -70,7 +73,10 @@ impl Cluster {
         for object in objects {
             self.create(object).await?;
         }
-        let ending = objects.iter().filter(|object| matches!(object["kind"].as_str(), Some("Job" | "Pod"))).count();
+        let ending = objects
+            .iter()
+            .filter(|object| matches!(object["kind"].as_str(), Some("Job" | "Pod")))
+            .count();
         story.follow(ending, deadline).await?;
         Ok(self.results(story))
     }
@@ -83,20 +89,36 @@ impl Cluster {
     }
 
     async fn create(&self, object: &Value) -> anyhow::Result<()> {
-        let object: DynamicObject = serde_json::from_value(object.clone()).context("an object has no apiVersion, kind or metadata")?;
-        let types = object.types.clone().context("an object has no apiVersion or kind")?;
+        let object: DynamicObject = serde_json::from_value(object.clone())
+            .context("an object has no apiVersion, kind or metadata")?;
+        let types = object
+            .types
+            .clone()
+            .context("an object has no apiVersion or kind")?;
         let kind = kube::core::GroupVersionKind::try_from(&types)?;
-        let namespace = object.metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.server.client(), &namespace, &ApiResource::from_gvk(&kind));
+        let namespace = object
+            .metadata
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
+        let api: Api<DynamicObject> = Api::namespaced_with(
+            self.server.client(),
+            &namespace,
+            &ApiResource::from_gvk(&kind),
+        );
         let name = object.metadata.name.clone().unwrap_or_default();
-        api.create(&kube::api::PostParams::default(), &object).await.with_context(|| format!("{} {name}", types.kind))?;
+        api.create(&kube::api::PostParams::default(), &object)
+            .await
+            .with_context(|| format!("{} {name}", types.kind))?;
         Ok(())
     }
 
     fn results(&self, story: Story) -> Results {
         let mut results = story.timeline.results();
         for write in self.server.recorded() {
-            let ours = write.verb == Verb::Patch && write.resource == "pods" && write.user_agent.contains(CONTROLLER);
+            let ours = write.verb == Verb::Patch
+                && write.resource == "pods"
+                && write.user_agent.contains(CONTROLLER);
             if let Some(row) = results.pods.get_mut(&write.name).filter(|_| ours) {
                 row.patches += 1;
             }
@@ -107,17 +129,25 @@ impl Cluster {
 
 /// Without a taint: everybody's Jobs may run on the only node there is.
 fn node(profile: Profile) -> NodeOptions {
-    NodeOptions { taints: Vec::new(), ..NodeOptions::new(NODE, profile) }
+    NodeOptions {
+        taints: Vec::new(),
+        ..NodeOptions::new(NODE, profile)
+    }
 }
 
 /// The controller of `swaplet run`, with the settings that it has by default.
 async fn controller(client: Client) {
-    let Ok(exit_image) = ImageReference::parse(EXIT_IMAGE) else { return };
+    let Ok(exit_image) = ImageReference::parse(EXIT_IMAGE) else {
+        return;
+    };
     let settings = Settings {
         namespaces: Namespaces::default(),
         rules: Rules {
             exit_images: ExitImages::new(Some(exit_image), Vec::new()),
-            allowed: AllowedMethods { finish: true, ..AllowedMethods::default() },
+            allowed: AllowedMethods {
+                finish: true,
+                ..AllowedMethods::default()
+            },
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
         },
@@ -133,7 +163,14 @@ async fn controller(client: Client) {
         selection: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
-    let _ = run(client, settings, metrics, Health::default(), std::future::pending()).await;
+    let _ = run(
+        client,
+        settings,
+        metrics,
+        Health::default(),
+        std::future::pending(),
+    )
+    .await;
 }
 
 /// Follows what happens and prints it.
@@ -156,7 +193,8 @@ impl Story {
         }
     }
 
-    /// Prints what happens until so many Jobs and pods without a Job have ended, or the time is over.
+    /// Prints what happens until so many Jobs and pods without a Job have ended, or the time is
+    /// over.
     async fn follow(&mut self, ending: usize, deadline: Duration) -> anyhow::Result<()> {
         let reached = timeout(deadline, async {
             while self.timeline.ended() < ending {
@@ -168,7 +206,10 @@ impl Story {
         });
         match reached.await {
             Ok(result) => result,
-            Err(_) => crate::print(&format!("        nothing more in {} s; giving up\n", deadline.as_secs())),
+            Err(_) => crate::print(&format!(
+                "        nothing more in {} s; giving up\n",
+                deadline.as_secs()
+            )),
         }
     }
 
@@ -181,7 +222,10 @@ impl Story {
             }
             else => Vec::new(),
         };
-        lines.iter().map(Line::text).try_for_each(|line| crate::print(&format!("{line}\n")))
+        lines
+            .iter()
+            .map(Line::text)
+            .try_for_each(|line| crate::print(&format!("{line}\n")))
     }
 }
 

@@ -1,6 +1,8 @@
-//! The Jobs of the demo: a nightly pipeline with a log collector or proxy in each pod that would run for ever.
+//! The Jobs of the demo: a nightly pipeline with a log collector or proxy in each pod that would
+//! run for ever.
 //!
-//! The words in `args` tell the virtual node how a container behaves; a real container would have a program there.
+//! The words in `args` tell the virtual node how a container behaves; a real container would have a
+//! program there.
 
 use serde_json::{Value, json};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
@@ -14,13 +16,22 @@ pub fn jobs() -> Vec<Value> {
     let mut load = job("load", "OnFailure", vec![main("run=2s")]);
     load["spec"]["template"]["metadata"] = json!({"labels": {INJECT: "true"}});
     vec![
-        job("extract", "Never", vec![main("run=1s"), sidecar("log-collector", "term=143")]),
-        job("transform", "OnFailure", vec![main("run=1500ms"), sidecar("stubborn-agent", "term=ignore")]),
+        job(
+            "extract",
+            "Never",
+            vec![main("run=1s"), sidecar("log-collector", "term=143")],
+        ),
+        job(
+            "transform",
+            "OnFailure",
+            vec![main("run=1500ms"), sidecar("stubborn-agent", "term=ignore")],
+        ),
         load,
     ]
 }
 
-/// The mutating webhook of the demo: adds the mesh's proxy to pods that ask for it, so that no Job names it.
+/// The mutating webhook of the demo: adds the mesh's proxy to pods that ask for it, so that no Job
+/// names it.
 pub fn inject_proxy(resource: &str, object: &mut Value) {
     if resource != "pods" || object["metadata"]["labels"][INJECT] != "true" {
         return;

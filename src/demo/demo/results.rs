@@ -36,14 +36,29 @@ impl Results {
     #[must_use]
     pub fn all_completed(&self) -> bool {
         let jobs = self.jobs.values().all(|state| state == COMPLETE);
-        let pods = self.pods.values().filter(|row| row.job.is_empty()).all(|row| row.phase == "Succeeded");
+        let pods = self
+            .pods
+            .values()
+            .filter(|row| row.job.is_empty())
+            .all(|row| row.phase == "Succeeded");
         jobs && pods && !(self.jobs.is_empty() && self.pods.is_empty())
     }
 
     /// The table, in the manner of kubectl.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut rows = vec![["JOB", "STATUS", "POD", "PHASE", "SIDECARS", "AFTER MAIN", "PATCHES"].map(str::to_owned)];
+        let mut rows = vec![
+            [
+                "JOB",
+                "STATUS",
+                "POD",
+                "PHASE",
+                "SIDECARS",
+                "AFTER MAIN",
+                "PATCHES",
+            ]
+            .map(str::to_owned),
+        ];
         rows.extend(self.pods.iter().map(|(name, row)| self.row(name, row)));
         format!("\n{}", align(&rows))
     }
@@ -54,8 +69,22 @@ impl Results {
             (Some(mains), Some(pod)) => format!("{:.1}s", pod.saturating_sub(mains).as_secs_f64()),
             _ => "-".to_owned(),
         };
-        [row.job.clone(), status, name.to_owned(), row.phase.clone(), row.sidecars.join(","), after, row.patches.to_string()]
-            .map(|cell| if cell.is_empty() { "-".to_owned() } else { cell })
+        [
+            row.job.clone(),
+            status,
+            name.to_owned(),
+            row.phase.clone(),
+            row.sidecars.join(","),
+            after,
+            row.patches.to_string(),
+        ]
+        .map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                cell
+            }
+        })
     }
 }
 
@@ -67,15 +96,32 @@ pub const RUNNING: &str = "Running";
 /// The state of a Job in one word.
 #[must_use]
 pub fn job_state(job: &Job) -> String {
-    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut ended = conditions.filter(|found| found.status == "True" && matches!(found.type_.as_str(), COMPLETE | "Failed"));
-    ended.next().map_or_else(|| RUNNING.to_owned(), |condition| condition.type_.clone())
+    let conditions = job
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let mut ended = conditions.filter(|found| {
+        found.status == "True" && matches!(found.type_.as_str(), COMPLETE | "Failed")
+    });
+    ended
+        .next()
+        .map_or_else(|| RUNNING.to_owned(), |condition| condition.type_.clone())
 }
 
 fn align<const N: usize>(rows: &[[String; N]]) -> String {
-    let widths: [usize; N] = std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or_default()
+    });
     let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect::<Vec<_>>().join("   ");
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect::<Vec<_>>()
+            .join("   ");
         format!("{}\n", cells.trim_end())
     };
     rows.iter().map(line).collect()
@@ -86,8 +132,15 @@ mod tests {
     use super::*;
 
     fn results(state: &str, phase: &str) -> Results {
-        let row = Row { job: "extract".to_owned(), phase: phase.to_owned(), ..Row::default() };
-        Results { pods: [("extract-1".to_owned(), row)].into(), jobs: [("extract".to_owned(), state.to_owned())].into() }
+        let row = Row {
+            job: "extract".to_owned(),
+            phase: phase.to_owned(),
+            ..Row::default()
+        };
+        Results {
+            pods: [("extract-1".to_owned(), row)].into(),
+            jobs: [("extract".to_owned(), state.to_owned())].into(),
+        }
     }
 
     #[test]
@@ -100,6 +153,9 @@ mod tests {
     #[test]
     fn cells_are_aligned_and_never_empty() {
         let table = results("Running", "Running").table();
-        assert_eq!(table.lines().nth(2), Some("extract   Running   extract-1   Running   -          -            0"));
+        assert_eq!(
+            table.lines().nth(2),
+            Some("extract   Running   extract-1   Running   -          -            0")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The story of the demo, line by line: who did what, when, and why. Read from the API alone, as a user could.
+//! The story of the demo, line by line: who did what, when, and why. Read from the API alone, as a
+//! user could.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,7 +28,13 @@ impl Line {
     /// The line as it is printed.
     #[must_use]
     pub fn text(&self) -> String {
-        format!("{:>6.1}s  {:<14}  {:<32}  {}", self.at.as_secs_f64(), self.who, self.what, self.text)
+        format!(
+            "{:>6.1}s  {:<14}  {:<32}  {}",
+            self.at.as_secs_f64(),
+            self.who,
+            self.what,
+            self.text
+        )
     }
 }
 
@@ -43,17 +50,30 @@ impl Timeline {
     pub fn pod(&mut self, at: Duration, pod: Pod) -> Vec<Line> {
         let name = pod.metadata.name.clone().unwrap_or_default();
         self.note(at, &name, &pod);
-        let before = self.pods.insert(name.clone(), pod.clone()).unwrap_or_default();
+        let before = self
+            .pods
+            .insert(name.clone(), pod.clone())
+            .unwrap_or_default();
         let mut lines = Vec::new();
         for status in statuses(&pod) {
             let old = statuses(&before).find(|old| old.name == status.name);
             if let Some(text) = change(old, status) {
-                lines.push(Line { at, who: "node", what: format!("{name}/{}", status.name), text });
+                lines.push(Line {
+                    at,
+                    who: "node",
+                    what: format!("{name}/{}", status.name),
+                    text,
+                });
             }
         }
         let phase = phase(&pod);
         if phase != self::phase(&before) && matches!(phase, "Succeeded" | "Failed") {
-            lines.push(Line { at, who: "node", what: name, text: format!("pod is {phase}") });
+            lines.push(Line {
+                at,
+                who: "node",
+                what: name,
+                text: format!("pod is {phase}"),
+            });
         }
         lines
     }
@@ -66,24 +86,58 @@ impl Timeline {
         if before.as_ref() == Some(&state) {
             return Vec::new();
         }
-        let text = if before.is_none() { "created".to_owned() } else { state };
-        vec![Line { at, who: "job controller", what: format!("job/{name}"), text }]
+        let text = if before.is_none() {
+            "created".to_owned()
+        } else {
+            state
+        };
+        vec![Line {
+            at,
+            who: "job controller",
+            what: format!("job/{name}"),
+            text,
+        }]
     }
 
     /// What swaplet says in an Event.
     pub fn event(&self, at: Duration, event: &Event) -> Option<Line> {
-        if event.reporting_controller.as_deref() != Some(swaplet_controller::frame::writer::report::REPORTING_CONTROLLER) {
+        if event.reporting_controller.as_deref()
+            != Some(swaplet_controller::frame::writer::report::REPORTING_CONTROLLER)
+        {
             return None;
         }
-        let what = event.regarding.as_ref().and_then(|pod| pod.name.clone()).unwrap_or_default();
-        let text = format!("{}: {}", event.reason.as_deref().unwrap_or_default(), event.note.as_deref().unwrap_or_default());
-        Some(Line { at, who: "swaplet", what, text })
+        let what = event
+            .regarding
+            .as_ref()
+            .and_then(|pod| pod.name.clone())
+            .unwrap_or_default();
+        let text = format!(
+            "{}: {}",
+            event.reason.as_deref().unwrap_or_default(),
+            event.note.as_deref().unwrap_or_default()
+        );
+        Some(Line {
+            at,
+            who: "swaplet",
+            what,
+            text,
+        })
     }
 
     /// How many Jobs, and pods without a Job, have ended.
     pub fn ended(&self) -> usize {
-        let jobs = self.results.jobs.values().filter(|state| *state != RUNNING).count();
-        jobs + self.results.pods.values().filter(|row| row.job.is_empty() && row.finished.is_some()).count()
+        let jobs = self
+            .results
+            .jobs
+            .values()
+            .filter(|state| *state != RUNNING)
+            .count();
+        jobs + self
+            .results
+            .pods
+            .values()
+            .filter(|row| row.job.is_empty() && row.finished.is_some())
+            .count()
     }
 
     /// What has come of everything so far.
@@ -92,7 +146,11 @@ impl Timeline {
     }
 
     fn note(&mut self, at: Duration, name: &str, pod: &Pod) {
-        let row = self.results.pods.entry(name.to_owned()).or_insert_with(|| new_row(pod));
+        let row = self
+            .results
+            .pods
+            .entry(name.to_owned())
+            .or_insert_with(|| new_row(pod));
         phase(pod).clone_into(&mut row.phase);
         if mains_ended(pod) {
             row.mains_ended.get_or_insert(at);
@@ -105,8 +163,19 @@ impl Timeline {
 
 fn new_row(pod: &Pod) -> Row {
     let owners = pod.metadata.owner_references.iter().flatten();
-    let job = owners.filter(|owner| owner.kind == "Job").map(|owner| owner.name.clone()).next().unwrap_or_default();
-    Row { job, sidecars: containers(pod).filter(|c| is_sidecar(c)).map(|c| c.name.clone()).collect(), ..Row::default() }
+    let job = owners
+        .filter(|owner| owner.kind == "Job")
+        .map(|owner| owner.name.clone())
+        .next()
+        .unwrap_or_default();
+    Row {
+        job,
+        sidecars: containers(pod)
+            .filter(|c| is_sidecar(c))
+            .map(|c| c.name.clone())
+            .collect(),
+        ..Row::default()
+    }
 }
 
 fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
@@ -114,22 +183,35 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 }
 
 fn is_sidecar(container: &Container) -> bool {
-    container.env.iter().flatten().any(|env| env.name == WHEN_JOB_EXIT || env.name == WITH_IMAGE)
+    container
+        .env
+        .iter()
+        .flatten()
+        .any(|env| env.name == WHEN_JOB_EXIT || env.name == WITH_IMAGE)
 }
 
 fn mains_ended(pod: &Pod) -> bool {
-    containers(pod).filter(|container| !is_sidecar(container)).all(|main| {
-        let status = statuses(pod).find(|status| status.name == main.name);
-        status.and_then(|status| status.state.as_ref()).is_some_and(|state| state.terminated.is_some())
-    })
+    containers(pod)
+        .filter(|container| !is_sidecar(container))
+        .all(|main| {
+            let status = statuses(pod).find(|status| status.name == main.name);
+            status
+                .and_then(|status| status.state.as_ref())
+                .is_some_and(|state| state.terminated.is_some())
+        })
 }
 
 fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
-    pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten())
+    pod.status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten())
 }
 
 fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 /// A container's change, if it is one that tells something.
@@ -137,19 +219,36 @@ fn change(old: Option<&ContainerStatus>, new: &ContainerStatus) -> Option<String
     let before = old.and_then(|old| old.state.clone()).unwrap_or_default();
     let restarted = old.is_some_and(|old| old.restart_count != new.restart_count);
     match new.state.as_ref()? {
-        ContainerState { terminated: Some(end), .. } if before.terminated.is_none() || restarted => {
-            Some(format!("ended with exit code {}{}", end.exit_code, real_end(new)))
-        }
-        ContainerState { running: Some(_), .. } if before.running.is_none() || restarted => Some(format!("runs {}", new.image)),
-        ContainerState { waiting: Some(waiting), .. } if before.waiting.as_ref().map(|w| &w.reason) != Some(&waiting.reason) => {
-            waiting.reason.as_ref().filter(|reason| *reason != "ContainerCreating").map(|reason| format!("waits: {reason}"))
-        }
+        ContainerState {
+            terminated: Some(end),
+            ..
+        } if before.terminated.is_none() || restarted => Some(format!(
+            "ended with exit code {}{}",
+            end.exit_code,
+            real_end(new)
+        )),
+        ContainerState {
+            running: Some(_), ..
+        } if before.running.is_none() || restarted => Some(format!("runs {}", new.image)),
+        ContainerState {
+            waiting: Some(waiting),
+            ..
+        } if before.waiting.as_ref().map(|w| &w.reason) != Some(&waiting.reason) => waiting
+            .reason
+            .as_ref()
+            .filter(|reason| *reason != "ContainerCreating")
+            .map(|reason| format!("waits: {reason}")),
         _ => None,
     }
 }
 
 /// How the container before this one ended, where the node shows it.
 fn real_end(status: &ContainerStatus) -> String {
-    let last = status.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-    last.map_or_else(String::new, |last| format!(" (exit image); its own program with {}", last.exit_code))
+    let last = status
+        .last_state
+        .as_ref()
+        .and_then(|state| state.terminated.as_ref());
+    last.map_or_else(String::new, |last| {
+        format!(" (exit image); its own program with {}", last.exit_code)
+    })
 }

@@ -1,5 +1,6 @@
-//! Requests that read: what comes back is bounded in size and time, and redirects go to no place that is refused. The registry library does
-//! neither, and drops the headers of what failed; so it only writes.
+//! Requests that read: what comes back is bounded in size and time, and redirects go to no place
+//! that is refused. The registry library does neither, and drops the headers of what failed; so it
+//! only writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,11 @@ impl Asker {
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
         let trusted = hosts.clone();
         let policy = Policy::custom(move |attempt| follow(&trusted, attempt));
-        let http = reqwest::Client::builder().user_agent(USER_AGENT).redirect(policy).timeout(limit).connect_timeout(limit);
+        let http = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(policy)
+            .timeout(limit)
+            .connect_timeout(limit);
         let http = match hosts.judge() {
             Some(judge) => http.dns_resolver(Arc::new(judge)).build()?,
             None => http.build()?,
@@ -70,7 +75,11 @@ impl Asker {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status: response.status(), headers: response.headers().clone(), body })
+        Ok(Answer {
+            status: response.status(),
+            headers: response.headers().clone(),
+            body,
+        })
     }
 }
 
@@ -108,7 +117,10 @@ impl Answer {
 
     /// Whether it asks for credentials, or says how to get them.
     pub(super) fn challenges(&self) -> impl Iterator<Item = &str> {
-        self.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok())
+        self.headers
+            .get_all(WWW_AUTHENTICATE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
     }
 
     /// The digest that a registry gives for what it sent.
@@ -116,7 +128,8 @@ impl Answer {
         self.text(HeaderName::from_static("docker-content-digest"))
     }
 
-    /// How long the registry asks to wait, an hour at most: seconds, or a date, which is read by the registry's own clock.
+    /// How long the registry asks to wait, an hour at most: seconds, or a date, which is read by
+    /// the registry's own clock.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         self.asks_to_wait().map(|wait| wait.min(LONGEST_WAIT))
     }
@@ -136,14 +149,25 @@ impl Answer {
 }
 
 fn date(written: &str) -> Option<Timestamp> {
-    jiff::fmt::rfc2822::parse(written).ok().map(|date| date.timestamp())
+    jiff::fmt::rfc2822::parse(written)
+        .ok()
+        .map(|date| date.timestamp())
 }
 
 /// The messages of the specification's error form, or the text as it is.
 fn said(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-    let messages: Vec<_> = parsed["errors"].as_array().into_iter().flatten().filter_map(|error| error["message"].as_str()).collect();
-    if messages.is_empty() { String::from_utf8_lossy(body).into_owned() } else { messages.join("; ") }
+    let messages: Vec<_> = parsed["errors"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|error| error["message"].as_str())
+        .collect();
+    if messages.is_empty() {
+        String::from_utf8_lossy(body).into_owned()
+    } else {
+        messages.join("; ")
+    }
 }
 
 #[cfg(test)]
@@ -151,8 +175,16 @@ mod tests {
     use super::*;
 
     fn waits(headers: &[(&'static str, &str)]) -> Option<Duration> {
-        let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
-        Answer { status: StatusCode::TOO_MANY_REQUESTS, headers, body: Vec::new() }.retry_after()
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
+            .collect();
+        Answer {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            headers,
+            body: Vec::new(),
+        }
+        .retry_after()
     }
 
     #[test]
@@ -162,10 +194,19 @@ mod tests {
         assert_eq!(waits(&[("retry-after", "5")]), Some(Duration::from_secs(5)));
         assert_eq!(waits(&[date, later]), Some(Duration::from_secs(7)));
         let far = ("retry-after", "Wed, 29 Dec 9999 00:00:00 GMT");
-        for long in [&[("retry-after", "18446744073709551615")][..], &[("retry-after", "3601")], &[date, far]] {
+        for long in [
+            &[("retry-after", "18446744073709551615")][..],
+            &[("retry-after", "3601")],
+            &[date, far],
+        ] {
             assert_eq!(waits(long), Some(LONGEST_WAIT), "a10: {long:?}");
         }
-        for nothing in [&[later][..], &[("retry-after", "soon")], &[("retry-after", "-1")], &[]] {
+        for nothing in [
+            &[later][..],
+            &[("retry-after", "soon")],
+            &[("retry-after", "-1")],
+            &[],
+        ] {
             assert_eq!(waits(nothing), None, "{nothing:?}");
         }
         assert_eq!(waits(&[("date", later.1), ("retry-after", date.1)]), None);

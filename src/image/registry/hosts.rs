@@ -1,5 +1,5 @@
-//! Which hosts are spoken to: whoever writes an image reference, or answers with a redirect, must not choose a place that only this
-//! machine or this cluster can reach.
+//! Which hosts are spoken to: whoever writes an image reference, or answers with a redirect, must
+//! not choose a place that only this machine or this cluster can reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,11 +7,18 @@ use reqwest::Url;
 
 use super::reach::{Judge, Reach};
 
-/// Where clouds hand out credentials and configuration of the machine, besides the link-local addresses: Alibaba Cloud, Azure's wire
-/// server, AWS over IPv6, and the name that Google Cloud gives to its own.
-const METADATA: [&str; 4] = ["100.100.100.200", "168.63.129.16", "[fd00:ec2::254]", "metadata.google.internal"];
+/// Where clouds hand out credentials and configuration of the machine, besides the link-local
+/// addresses: Alibaba Cloud, Azure's wire server, AWS over IPv6, and the name that Google Cloud
+/// gives to its own.
+const METADATA: [&str; 4] = [
+    "100.100.100.200",
+    "168.63.129.16",
+    "[fd00:ec2::254]",
+    "metadata.google.internal",
+];
 
-/// The names of Services. A service's address has no mark that could be told, so names are all there is to go by.
+/// The names of Services. A service's address has no mark that could be told, so names are all
+/// there is to go by.
 const CLUSTER_DOMAINS: [&str; 2] = [".svc", ".cluster.local"];
 
 /// The hosts that an administrator listed, and the registry itself.
@@ -47,52 +54,85 @@ impl Hosts {
 
     /// Who judges the addresses of names, where that is asked for.
     pub(super) fn judge(&self) -> Option<Judge> {
-        let Reach::Judged(judged) = &self.reach else { return None };
-        // A name is resolved without its port: one that is listed with a port is meant where it is the registry.
-        let address = self.address().filter(|_| lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry));
+        let Reach::Judged(judged) = &self.reach else {
+            return None;
+        };
+        // A name is resolved without its port: one that is listed with a port is meant where it is
+        // the registry.
+        let address = self.address().filter(|_| {
+            lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry)
+        });
         let registry = address.and_then(|url| url.host_str().map(str::to_owned));
-        let exempt = self.plain_http.iter().chain(&self.allowed).cloned().chain(registry).collect();
-        Some(Judge { judged: judged.clone(), exempt })
+        let exempt = self
+            .plain_http
+            .iter()
+            .chain(&self.allowed)
+            .cloned()
+            .chain(registry)
+            .collect();
+        Some(Judge {
+            judged: judged.clone(),
+            exempt,
+        })
     }
 
     /// Refuses a host, with the reason and the remedy.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
-        let with_port = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let with_port = url
+            .port()
+            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         match refusal(url).or_else(|| self.refusal_of_address(url)) {
-            Some(what) if !lists(&self.plain_http, &with_port) && !lists(&self.allowed, &with_port) => {
-                Err(format!("{host} is {what}; allow it with --allow-host {host} if it really has to be asked"))
+            Some(what)
+                if !lists(&self.plain_http, &with_port) && !lists(&self.allowed, &with_port) =>
+            {
+                Err(format!(
+                    "{host} is {what}; allow it with --allow-host {host} if it really has to be asked"
+                ))
             }
             _ => Ok(()),
         }
     }
 
-    /// What is wrong with a host that is an address, where these are judged. The addresses of names are judged when these are resolved.
+    /// What is wrong with a host that is an address, where these are judged. The addresses of names
+    /// are judged when these are resolved.
     fn refusal_of_address(&self, url: &Url) -> Option<&'static str> {
         let is_judged = matches!(self.reach, Reach::Judged(_));
         if is_judged && is_loopback(url) {
             return Some("the machine of swaplet itself");
         }
-        ip(url).is_some_and(|address| self.reach.refuses(address)).then_some("no address that everybody can reach")
+        ip(url)
+            .is_some_and(|address| self.reach.refuses(address))
+            .then_some("no address that everybody can reach")
     }
 
-    /// As [`check`](Self::check), for a place that the registry names: it must not be this machine either, unless the registry is there too,
-    /// and TLS is not given up.
+    /// As [`check`](Self::check), for a place that the registry names: it must not be this machine
+    /// either, unless the registry is there too, and TLS is not given up.
     pub(super) fn check_named_by_registry(&self, url: &Url) -> Result<(), String> {
         self.check(url)?;
-        if is_loopback(url) && !self.address().is_some_and(|registry| is_loopback(&registry)) {
+        if is_loopback(url)
+            && !self
+                .address()
+                .is_some_and(|registry| is_loopback(&registry))
+        {
             return Err(format!("the registry sends us to this machine ({url})"));
         }
         if url.scheme() != "https" && !self.is_plain() {
-            return Err(format!("the registry sends us to an address without TLS ({url})"));
+            return Err(format!(
+                "the registry sends us to an address without TLS ({url})"
+            ));
         }
         Ok(())
     }
 }
 
 fn lists(list: &[String], host: &str) -> bool {
-    let without_port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|digit| digit.is_ascii_digit())).map(|(name, _)| name);
-    list.iter().any(|entry| entry == host || Some(entry.as_str()) == without_port)
+    let without_port = host
+        .rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|digit| digit.is_ascii_digit()))
+        .map(|(name, _)| name);
+    list.iter()
+        .any(|entry| entry == host || Some(entry.as_str()) == without_port)
 }
 
 fn refusal(url: &Url) -> Option<&'static str> {
@@ -100,19 +140,30 @@ fn refusal(url: &Url) -> Option<&'static str> {
     if METADATA.contains(&host) || ip(url).is_some_and(is_link_local) {
         return Some("link-local or alike, where clouds hand out credentials of the machine");
     }
-    CLUSTER_DOMAINS.iter().any(|domain| host.ends_with(domain)).then_some("inside of a cluster")
+    CLUSTER_DOMAINS
+        .iter()
+        .any(|domain| host.ends_with(domain))
+        .then_some("inside of a cluster")
 }
 
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');
-    host == "localhost" || host.ends_with(".localhost") || ip(url).is_some_and(|address| address.is_loopback())
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || ip(url).is_some_and(|address| address.is_loopback())
 }
 
-/// The address, also where it is written as one number, in octal, or as IPv4 in IPv6: the parser of URLs brings all of them into one form.
+/// The address, also where it is written as one number, in octal, or as IPv4 in IPv6: the parser of
+/// URLs brings all of them into one form.
 fn ip(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    bare.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    bare.parse::<IpAddr>()
+        .ok()
+        .map(|address| address.to_canonical())
 }
 
 fn is_link_local(address: IpAddr) -> bool {
@@ -129,15 +180,25 @@ mod tests {
 
     fn hosts(registry: &str, plain: &[&str], allowed: &[&str]) -> Hosts {
         let owned = |list: &[&str]| list.iter().map(|host| (*host).to_owned()).collect();
-        Hosts { plain_http: owned(plain), allowed: owned(allowed), registry: registry.to_owned(), reach: Reach::Anywhere }
+        Hosts {
+            plain_http: owned(plain),
+            allowed: owned(allowed),
+            registry: registry.to_owned(),
+            reach: Reach::Anywhere,
+        }
     }
 
     fn judged(registry: &str, plain: &[&str], allowed: &[&str]) -> Hosts {
-        Hosts { reach: Reach::Judged(Judged::default()), ..hosts(registry, plain, allowed) }
+        Hosts {
+            reach: Reach::Judged(Judged::default()),
+            ..hosts(registry, plain, allowed)
+        }
     }
 
     fn is_refused(address: &str) -> bool {
-        hosts("r.example", &[], &[]).check(&Url::parse(address).unwrap()).is_err()
+        hosts("r.example", &[], &[])
+            .check(&Url::parse(address).unwrap())
+            .is_err()
     }
 
     #[test]
@@ -151,7 +212,11 @@ mod tests {
             ("r.example", &[], false),
             ("localhost.example:5000", &[], false),
         ] {
-            assert_eq!(hosts(registry, listed, &[]).is_plain(), plain, "{registry} {listed:?}");
+            assert_eq!(
+                hosts(registry, listed, &[]).is_plain(),
+                plain,
+                "{registry} {listed:?}"
+            );
         }
     }
 
@@ -172,7 +237,12 @@ mod tests {
         ] {
             assert!(is_refused(address), "{address}");
         }
-        for address in ["https://r.example/", "https://10.0.0.1:5000/", "https://svc.example/", "http://127.0.0.1/"] {
+        for address in [
+            "https://r.example/",
+            "https://10.0.0.1:5000/",
+            "https://svc.example/",
+            "http://127.0.0.1/",
+        ] {
             assert!(!is_refused(address), "{address}");
         }
     }
@@ -180,20 +250,46 @@ mod tests {
     #[test]
     fn what_is_listed_is_allowed() {
         let url = Url::parse("https://registry.team.svc:5000/v2/").unwrap();
-        assert!(hosts("r.example", &["registry.team.svc"], &[]).check(&url).is_ok());
-        assert!(hosts("r.example", &[], &["registry.team.svc:5000"]).check(&url).is_ok());
-        assert!(hosts("r.example", &[], &["registry.team.svc:5001"]).check(&url).is_err());
+        assert!(
+            hosts("r.example", &["registry.team.svc"], &[])
+                .check(&url)
+                .is_ok()
+        );
+        assert!(
+            hosts("r.example", &[], &["registry.team.svc:5000"])
+                .check(&url)
+                .is_ok()
+        );
+        assert!(
+            hosts("r.example", &[], &["registry.team.svc:5001"])
+                .check(&url)
+                .is_err()
+        );
     }
 
     #[test]
     fn this_machine_is_asked_for_others_only_where_it_is_listed() {
         let is_asked = |hosts: Hosts| hosts.check(&hosts.address().unwrap()).is_ok();
         let here = "127.0.0.1:5000";
-        assert!(is_asked(hosts(here, &[], &[])) && is_asked(judged(here, &[here], &[])) && is_asked(judged(here, &[], &["127.0.0.1"])));
-        assert!(!is_asked(judged(here, &[], &[])) && !is_asked(judged(here, &["127.0.0.1:5001"], &["localhost"])));
-        for registry in
-            ["localhost", "localhost.", "a.localhost:80", "0.0.0.0:6443", "[::]", "[::ffff:10.0.0.1]", "10.0.0.1:5000", "192.0.0.192"]
-        {
+        assert!(
+            is_asked(hosts(here, &[], &[]))
+                && is_asked(judged(here, &[here], &[]))
+                && is_asked(judged(here, &[], &["127.0.0.1"]))
+        );
+        assert!(
+            !is_asked(judged(here, &[], &[]))
+                && !is_asked(judged(here, &["127.0.0.1:5001"], &["localhost"]))
+        );
+        for registry in [
+            "localhost",
+            "localhost.",
+            "a.localhost:80",
+            "0.0.0.0:6443",
+            "[::]",
+            "[::ffff:10.0.0.1]",
+            "10.0.0.1:5000",
+            "192.0.0.192",
+        ] {
             assert!(!is_asked(judged(registry, &[], &[])), "a16: {registry}");
         }
         assert!(is_asked(judged("r.example", &[], &[])) && is_asked(judged("1.1.1.1", &[], &[])));
@@ -201,7 +297,12 @@ mod tests {
 
     #[test]
     fn a16_only_what_is_listed_is_exempt_from_the_judgement_of_addresses() {
-        let exempt = |plain: &[&str], allowed: &[&str]| judged("r.example:5000", plain, allowed).judge().unwrap().exempt;
+        let exempt = |plain: &[&str], allowed: &[&str]| {
+            judged("r.example:5000", plain, allowed)
+                .judge()
+                .unwrap()
+                .exempt
+        };
         assert!(!exempt(&[], &[]).contains(&"r.example".to_owned()));
         assert!(exempt(&[], &["r.example"]).contains(&"r.example".to_owned()));
         assert!(exempt(&["r.example:5000"], &[]).contains(&"r.example".to_owned()));
@@ -211,7 +312,10 @@ mod tests {
 
     #[test]
     fn a_registry_cannot_send_us_to_this_machine_or_away_from_tls() {
-        let named = |registry, url| hosts(registry, &["plain.example"], &[]).check_named_by_registry(&Url::parse(url).unwrap());
+        let named = |registry, url| {
+            hosts(registry, &["plain.example"], &[])
+                .check_named_by_registry(&Url::parse(url).unwrap())
+        };
         assert!(named("r.example", "https://auth.example/token").is_ok());
         assert!(named("r.example", "http://auth.example/token").is_err());
         assert!(named("r.example", "https://127.0.0.1/token").is_err());

@@ -1,4 +1,5 @@
-//! What to show a registry: it says itself how it wants to be asked (`WWW-Authenticate`), and where tokens are to be had.
+//! What to show a registry: it says itself how it wants to be asked (`WWW-Authenticate`), and where
+//! tokens are to be had.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +28,10 @@ pub(super) enum Login {
 enum Challenge {
     None,
     Basic,
-    Bearer { realm: String, service: Option<String> },
+    Bearer {
+        realm: String,
+        service: Option<String>,
+    },
 }
 
 impl Login {
@@ -42,7 +46,15 @@ impl Login {
         if let Credentials::Token(token) = credentials {
             return Self::token(operation, token);
         }
-        let answer = asker.ask(operation, Method::GET, &asker.hosts.url("/v2/"), "*/*", None).await?;
+        let answer = asker
+            .ask(
+                operation,
+                Method::GET,
+                &asker.hosts.url("/v2/"),
+                "*/*",
+                None,
+            )
+            .await?;
         if answer.is_transient() {
             return Err(answer.error(operation));
         }
@@ -54,7 +66,10 @@ impl Login {
                     .append_pair("scope", &scope(repository, access));
                 fetch(asker, operation, &url, credentials).await
             }
-            (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic { user: user.clone(), password: password.clone() }),
+            (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic {
+                user: user.clone(),
+                password: password.clone(),
+            }),
             _ => Ok(Self::Anonymous),
         }
     }
@@ -74,8 +89,11 @@ impl Login {
     /// The library takes any token for a header's value, and would panic on one that is none.
     fn token(operation: &str, token: &str) -> Result<Self, RegistryError> {
         let login = Self::Token(token.to_owned());
-        let problem = || RegistryError::new(operation, Problem::Rejected, "what came as a token is none");
-        (!token.is_empty() && login.header().is_some()).then_some(login).ok_or_else(problem)
+        let problem =
+            || RegistryError::new(operation, Problem::Rejected, "what came as a token is none");
+        (!token.is_empty() && login.header().is_some())
+            .then_some(login)
+            .ok_or_else(problem)
     }
 }
 
@@ -86,15 +104,27 @@ fn basic(user: &str, password: &str) -> String {
 /// The first one that is understood; a token outranks a password.
 fn challenge(answer: &Answer) -> Challenge {
     let mut found = Challenge::None;
-    for offered in answer.challenges().flat_map(ChallengeParser::new).filter_map(Result::ok) {
-        let parameter =
-            |name: &str| offered.params.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_unescaped());
+    for offered in answer
+        .challenges()
+        .flat_map(ChallengeParser::new)
+        .filter_map(Result::ok)
+    {
+        let parameter = |name: &str| {
+            offered
+                .params
+                .iter()
+                .find(|(found, _)| found.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.to_unescaped())
+        };
         if offered.scheme.eq_ignore_ascii_case("basic") {
             found = Challenge::Basic;
         } else if offered.scheme.eq_ignore_ascii_case("bearer")
             && let Some(realm) = parameter("realm")
         {
-            return Challenge::Bearer { realm, service: parameter("service") };
+            return Challenge::Bearer {
+                realm,
+                service: parameter("service"),
+            };
         }
     }
     found
@@ -103,7 +133,9 @@ fn challenge(answer: &Answer) -> Challenge {
 /// The registry chooses where the password is sent: not to just any place.
 fn token_url(asker: &Asker, operation: &str, realm: &str) -> Result<Url, RegistryError> {
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
-    let url = Url::parse(realm).map_err(|_| refuse("the registry names a place for tokens that is no address".to_owned()))?;
+    let url = Url::parse(realm).map_err(|_| {
+        refuse("the registry names a place for tokens that is no address".to_owned())
+    })?;
     asker.hosts.check_named_by_registry(&url).map_err(refuse)?;
     Ok(url)
 }
@@ -117,15 +149,40 @@ fn scope(repository: &str, access: Access) -> String {
     format!("repository:{repository}:{actions}")
 }
 
-async fn fetch(asker: &Asker, operation: &str, url: &Url, credentials: &Credentials) -> Result<Login, RegistryError> {
+async fn fetch(
+    asker: &Asker,
+    operation: &str,
+    url: &Url,
+    credentials: &Credentials,
+) -> Result<Login, RegistryError> {
     let login = match credentials {
-        Credentials::Basic { user, password } => Login::Basic { user: user.clone(), password: password.clone() },
+        Credentials::Basic { user, password } => Login::Basic {
+            user: user.clone(),
+            password: password.clone(),
+        },
         _ => Login::Anonymous,
     };
-    let answer = asker.ask(operation, Method::GET, url.as_str(), "application/json", login.header().as_ref()).await?;
-    let absent = || RegistryError::new(operation, Problem::Rejected, "the place for tokens that the registry names is not there");
+    let answer = asker
+        .ask(
+            operation,
+            Method::GET,
+            url.as_str(),
+            "application/json",
+            login.header().as_ref(),
+        )
+        .await?;
+    let absent = || {
+        RegistryError::new(
+            operation,
+            Problem::Rejected,
+            "the place for tokens that the registry names is not there",
+        )
+    };
     let granted = answer.found(operation)?.ok_or_else(absent)?;
     let parsed: Value = serde_json::from_slice(&granted.body).unwrap_or_default();
-    let token = ["token", "access_token"].iter().find_map(|name| parsed[name].as_str()).unwrap_or_default();
+    let token = ["token", "access_token"]
+        .iter()
+        .find_map(|name| parsed[name].as_str())
+        .unwrap_or_default();
     Login::token(operation, token)
 }

@@ -1,5 +1,6 @@
-//! Which addresses are connected to for somebody who is not the administrator: a name may stand for any address, so that is judged to which
-//! it resolves, and the connection is made to what was judged.
+//! Which addresses are connected to for somebody who is not the administrator: a name may stand for
+//! any address, so that is judged to which it resolves, and the connection is made to what was
+//! judged.
 
 use std::fmt;
 use std::future::Future;
@@ -19,7 +20,8 @@ pub enum Reach {
     /// All: the user of this machine has named the registry.
     #[default]
     Anywhere,
-    /// None that only this machine, this cluster or this network can reach: somebody else has named it. Hosts that are listed are exempt.
+    /// None that only this machine, this cluster or this network can reach: somebody else has named
+    /// it. Hosts that are listed are exempt.
     Judged(Judged),
 }
 
@@ -40,7 +42,9 @@ type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 impl Lookup {
     /// By any means.
-    pub fn by<F: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static>(lookup: impl Fn(String) -> F + Send + Sync + 'static) -> Self {
+    pub fn by<F: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static>(
+        lookup: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(move |name| Box::pin(lookup(name))))
     }
 }
@@ -48,7 +52,12 @@ impl Lookup {
 impl Default for Lookup {
     /// As every program of this machine does.
     fn default() -> Self {
-        Self::by(|name| async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|address| address.ip()).collect()) })
+        Self::by(|name| async move {
+            Ok(tokio::net::lookup_host((name, 0))
+                .await?
+                .map(|address| address.ip())
+                .collect())
+        })
     }
 }
 
@@ -75,7 +84,8 @@ impl Judged {
     }
 }
 
-/// Resolves for one client. A proxy that the environment names resolves by itself, and it is for whoever runs it to say what it reaches.
+/// Resolves for one client. A proxy that the environment names resolves by itself, and it is for
+/// whoever runs it to say what it reaches.
 pub(super) struct Judge {
     pub judged: Judged,
     /// Names that are listed.
@@ -88,8 +98,13 @@ impl Resolve for Judge {
         let is_exempt = self.exempt.contains(&name);
         Box::pin(async move {
             let found = (judged.lookup.0)(name).await?;
-            let allowed = found.into_iter().filter(|address| is_exempt || !judged.refuses(*address));
-            let allowed: Vec<_> = allowed.take(MOST_ADDRESSES).map(|address| SocketAddr::new(address, 0)).collect();
+            let allowed = found
+                .into_iter()
+                .filter(|address| is_exempt || !judged.refuses(*address));
+            let allowed: Vec<_> = allowed
+                .take(MOST_ADDRESSES)
+                .map(|address| SocketAddr::new(address, 0))
+                .collect();
             if allowed.is_empty() {
                 return Err(io::Error::other("no address that may be connected to").into());
             }
@@ -105,7 +120,8 @@ enum Kind {
     Public,
     /// That of a private network, of the pods and the Services of the cluster as a rule.
     Private,
-    /// That of this machine or its link, or where clouds hand out credentials of the machine; or it is none of one host.
+    /// That of this machine or its link, or where clouds hand out credentials of the machine; or it
+    /// is none of one host.
     Own,
 }
 
@@ -116,10 +132,13 @@ fn kind(address: IpAddr) -> Kind {
     }
 }
 
-/// Where clouds hand out credentials and configuration of the machine: Oracle (192.0.0.192), Alibaba Cloud, Azure's wire server.
+/// Where clouds hand out credentials and configuration of the machine: Oracle (192.0.0.192),
+/// Alibaba Cloud, Azure's wire server.
 fn is_metadata(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
-    (a, b, c) == (192, 0, 0) || address == Ipv4Addr::new(100, 100, 100, 200) || address == Ipv4Addr::new(168, 63, 129, 16)
+    (a, b, c) == (192, 0, 0)
+        || address == Ipv4Addr::new(100, 100, 100, 200)
+        || address == Ipv4Addr::new(168, 63, 129, 16)
 }
 
 fn kind_of_v4(address: Ipv4Addr) -> Kind {
@@ -149,9 +168,15 @@ fn kind_of_v6(address: Ipv6Addr) -> Kind {
 
 /// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64, 6to4.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let from = |high: u16, low: u16| Some(Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low)));
+    let from = |high: u16, low: u16| {
+        Some(Ipv4Addr::from_bits(
+            (u32::from(high) << 16) | u32::from(low),
+        ))
+    };
     match address.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => from(high, low),
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => from(high, low),
         [0, 0, 0, 0, 0, 0, high, low] if high > 0 => from(high, low),
         _ => None,
     }
@@ -162,7 +187,10 @@ mod tests {
     use super::*;
 
     fn kinds(addresses: &[&str]) -> Vec<Kind> {
-        addresses.iter().map(|address| kind(address.parse().unwrap())).collect()
+        addresses
+            .iter()
+            .map(|address| kind(address.parse().unwrap()))
+            .collect()
     }
 
     #[test]
@@ -220,14 +248,29 @@ mod tests {
         for (address, kind) in private.iter().zip(kinds(&private)) {
             assert_eq!(kind, Kind::Private, "{address}");
         }
-        let public =
-            ["1.1.1.1", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "192.167.0.1", "2606:4700::1111", "64:ff9b::101:101"];
+        let public = [
+            "1.1.1.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "100.63.0.1",
+            "100.128.0.1",
+            "192.167.0.1",
+            "2606:4700::1111",
+            "64:ff9b::101:101",
+        ];
         for (address, kind) in public.iter().zip(kinds(&public)) {
             assert_eq!(kind, Kind::Public, "{address}");
         }
-        let judged = |private| Judged { private, ..Judged::default() };
+        let judged = |private| Judged {
+            private,
+            ..Judged::default()
+        };
         let address = "10.0.0.1".parse().unwrap();
-        assert!(judged(false).refuses(address) && !judged(true).refuses(address) && judged(true).refuses("127.0.0.1".parse().unwrap()));
+        assert!(
+            judged(false).refuses(address)
+                && !judged(true).refuses(address)
+                && judged(true).refuses("127.0.0.1".parse().unwrap())
+        );
         assert!(!Reach::Anywhere.refuses("127.0.0.1".parse().unwrap()));
     }
 }

@@ -1,5 +1,6 @@
-//! Server-side apply, as far as simple controllers use it: create or merge, and removal of what the same manager applied
-//! before and leaves out now. Ownership by other managers is not tracked, so there are no conflicts.
+//! Server-side apply, as far as simple controllers use it: create or merge, and removal of what the
+//! same manager applied before and leaves out now. Ownership by other managers is not tracked, so
+//! there are no conflicts.
 
 use std::sync::Arc;
 
@@ -18,11 +19,26 @@ pub fn apply(state: &mut State, request: &Request) -> Result<Written, ApiError> 
     let manager = request.query.get("fieldManager");
     if manager.is_empty() {
         let error = FieldError::required("fieldManager", "is required for apply patch");
-        return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+        return Err(ApiError::invalid(
+            "meta.k8s.io",
+            "PatchOptions",
+            "",
+            &[error],
+        ));
     }
-    let body = request.json().map_err(|error| ApiError::bad_request(format!("error decoding YAML: {}", error.message)))?;
-    let slot = (request.kind.storage(), Key::new(&request.namespace, &request.name), format!("{manager}/{}", request.subresource));
-    let before = state.applied.get(&slot).cloned().unwrap_or_else(|| json!({}));
+    let body = request.json().map_err(|error| {
+        ApiError::bad_request(format!("error decoding YAML: {}", error.message))
+    })?;
+    let slot = (
+        request.kind.storage(),
+        Key::new(&request.namespace, &request.name),
+        format!("{manager}/{}", request.subresource),
+    );
+    let before = state
+        .applied
+        .get(&slot)
+        .cloned()
+        .unwrap_or_else(|| json!({}));
     let written = match state.current(request) {
         Ok(old) => merge(state, request, &old, &before, &body)?,
         Err(missing) if !request.subresource.is_empty() => return Err(missing),
@@ -37,11 +53,20 @@ pub fn apply(state: &mut State, request: &Request) -> Result<Written, ApiError> 
 fn create(state: &mut State, request: &Request, mut body: Value) -> Result<Written, ApiError> {
     let metadata = object(object(&mut body).entry("metadata").or_insert(Value::Null));
     metadata.insert("name".to_owned(), request.name.as_str().into());
-    let request = Request { verb: Verb::Create, ..request.clone() };
+    let request = Request {
+        verb: Verb::Create,
+        ..request.clone()
+    };
     state.create(&request, body)
 }
 
-fn merge(state: &mut State, request: &Request, old: &Arc<Value>, before: &Value, body: &Value) -> Result<Written, ApiError> {
+fn merge(
+    state: &mut State,
+    request: &Request,
+    old: &Arc<Value>,
+    before: &Value,
+    body: &Value,
+) -> Result<Written, ApiError> {
     let mut patched = Value::clone(&show(&request.kind, old));
     if let Some(gone) = left_out(before, body) {
         json_patch::merge(&mut patched, &gone);
@@ -54,7 +79,8 @@ fn merge(state: &mut State, request: &Request, old: &Arc<Value>, before: &Value,
     state.finish_patch(request, old, patched)
 }
 
-/// A merge patch that removes the fields of `before` that `now` leaves out. Items of lists are left alone.
+/// A merge patch that removes the fields of `before` that `now` leaves out. Items of lists are left
+/// alone.
 fn left_out(before: &Value, now: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(now)) = (before, now) else {
         return None;
@@ -74,7 +100,10 @@ mod tests {
     #[test]
     fn removes_what_the_manager_leaves_out() {
         let before = json!({"data": {"a": "1", "b": "2"}, "x": {"y": 1}});
-        assert_eq!(left_out(&before, &json!({"data": {"a": "3"}, "x": {"y": 2}})), Some(json!({"data": {"b": null}})));
+        assert_eq!(
+            left_out(&before, &json!({"data": {"a": "3"}, "x": {"y": 2}})),
+            Some(json!({"data": {"b": null}}))
+        );
         assert_eq!(left_out(&before, &before), None);
     }
 }

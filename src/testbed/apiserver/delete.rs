@@ -36,11 +36,17 @@ impl Options {
         let orphan = body["orphanDependents"] == true || request.query.flag("orphanDependents");
         let propagation = text("propagationPolicy");
         Ok(Self {
-            grace: int(&body, "/gracePeriodSeconds")
-                .or(request.query.number("gracePeriodSeconds")?.and_then(|seconds| i64::try_from(seconds).ok())),
+            grace: int(&body, "/gracePeriodSeconds").or(request
+                .query
+                .number("gracePeriodSeconds")?
+                .and_then(|seconds| i64::try_from(seconds).ok())),
             uid: self::text(&body, "/preconditions/uid").to_owned(),
             version: self::text(&body, "/preconditions/resourceVersion").to_owned(),
-            propagation: if propagation.is_empty() && orphan { "Orphan".to_owned() } else { propagation },
+            propagation: if propagation.is_empty() && orphan {
+                "Orphan".to_owned()
+            } else {
+                propagation
+            },
             dry_run: request.dry_run() || body["dryRun"].is_array(),
         })
     }
@@ -56,7 +62,11 @@ impl State {
     }
 
     /// DELETE of everything that a selector matches; gives the objects as they were.
-    pub fn delete_all(&mut self, request: &Request, objects: Vec<Arc<Value>>) -> Result<Vec<Arc<Value>>, ApiError> {
+    pub fn delete_all(
+        &mut self,
+        request: &Request,
+        objects: Vec<Arc<Value>>,
+    ) -> Result<Vec<Arc<Value>>, ApiError> {
         let options = Options::of(request)?;
         for object in &objects {
             self.delete_object(&request.kind.clone(), object, &options);
@@ -75,7 +85,11 @@ impl State {
             return old.clone();
         }
         if options.dry_run {
-            return if is_released(&new) && !kind.is_core("pods") { gone(kind, old) } else { Arc::new(new) };
+            return if is_released(&new) && !kind.is_core("pods") {
+                gone(kind, old)
+            } else {
+                Arc::new(new)
+            };
         }
         if is_released(&new) {
             return self.finish(kind, old, new);
@@ -85,7 +99,8 @@ impl State {
         stored
     }
 
-    /// The end of a deletion that nothing holds up. As on the real server, watches see a pod marked before it goes.
+    /// The end of a deletion that nothing holds up. As on the real server, watches see a pod marked
+    /// before it goes.
     fn finish(&mut self, kind: &Kind, old: &Arc<Value>, new: Value) -> Arc<Value> {
         if !kind.is_core("pods") {
             self.remove(&kind.storage(), Value::clone(old));
@@ -98,8 +113,13 @@ impl State {
     /// Sets deletion time and grace; false if nothing is to be done.
     fn mark(&self, kind: &Kind, new: &mut Value, old: &Value, options: &Options) -> bool {
         let pod = kind.is_core("pods");
-        let pending = int(old, "/metadata/deletionGracePeriodSeconds").filter(|_| old["metadata"].get("deletionTimestamp").is_some());
-        let grace = if pod { strategy::graceful_period(old, options.grace) } else { 0 };
+        let pending = int(old, "/metadata/deletionGracePeriodSeconds")
+            .filter(|_| old["metadata"].get("deletionTimestamp").is_some());
+        let grace = if pod {
+            strategy::graceful_period(old, options.grace)
+        } else {
+            0
+        };
         match pending {
             // Only a shorter grace period may be given to what is being deleted already.
             Some(before) if options.grace.is_none() || grace >= before => return new != old,
@@ -110,7 +130,11 @@ impl State {
                 }
             }
         }
-        let end = self.clock.now().checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
+        let end = self
+            .clock
+            .now()
+            .checked_add(jiff::SignedDuration::from_secs(grace))
+            .unwrap_or(jiff::Timestamp::MAX);
         let metadata = child(new, "metadata");
         metadata.insert("deletionTimestamp".to_owned(), seconds(end).into());
         metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
@@ -135,21 +159,30 @@ impl State {
 
     /// An owner is gone: without another one alive the dependent goes too.
     fn orphaned(&mut self, storage: &str, key: &Key, uid: &str) {
-        let (Some(kind), Some(object)) = (self.stored_kind(storage), self.store.get(storage, key)) else {
+        let (Some(kind), Some(object)) = (self.stored_kind(storage), self.store.get(storage, key))
+        else {
             return;
         };
-        let alive = list(&object, "/metadata/ownerReferences").iter().any(|owner| self.store.by_uid(text(owner, "/uid")).is_some());
+        let alive = list(&object, "/metadata/ownerReferences")
+            .iter()
+            .any(|owner| self.store.by_uid(text(owner, "/uid")).is_some());
         if alive {
             self.drop_owner(storage, &object, uid);
         } else {
-            let options = Options { propagation: "Background".to_owned(), ..Options::default() };
+            let options = Options {
+                propagation: "Background".to_owned(),
+                ..Options::default()
+            };
             self.delete_object(&kind, &object, &options);
         }
     }
 
     fn drop_owner(&mut self, storage: &str, object: &Value, uid: &str) {
         let mut new = object.clone();
-        if let Some(owners) = new.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        if let Some(owners) = new
+            .pointer_mut("/metadata/ownerReferences")
+            .and_then(Value::as_array_mut)
+        {
             owners.retain(|owner| text(owner, "/uid") != uid);
         }
         if list(&new, "/metadata/ownerReferences").is_empty() {
@@ -160,13 +193,20 @@ impl State {
 
     /// Works off the two finalizers that belong to the garbage collector.
     pub fn collect_garbage(&mut self, storage: &str, key: &Key) {
-        let Some(object) = self.store.get(storage, key).filter(|object| object["metadata"].get("deletionTimestamp").is_some()) else {
+        let Some(object) = self
+            .store
+            .get(storage, key)
+            .filter(|object| object["metadata"].get("deletionTimestamp").is_some())
+        else {
             return;
         };
         let uid = text(&object, "/metadata/uid").to_owned();
         if has_finalizer(&object, ORPHAN) {
             for (storage, key) in self.store.dependents(&uid) {
-                self.store.get(&storage, &key).into_iter().for_each(|dependent| self.drop_owner(&storage, &dependent, &uid));
+                self.store
+                    .get(&storage, &key)
+                    .into_iter()
+                    .for_each(|dependent| self.drop_owner(&storage, &dependent, &uid));
             }
             self.release(storage, key, ORPHAN);
         } else if has_finalizer(&object, FOREGROUND) && !self.blocked(&uid) {
@@ -177,18 +217,30 @@ impl State {
     /// Deletes the dependents; true while one of those is left that the owner must wait for.
     fn blocked(&mut self, uid: &str) -> bool {
         for (storage, key) in self.store.dependents(uid) {
-            let (Some(kind), Some(object)) = (self.stored_kind(&storage), self.store.get(&storage, &key)) else {
+            let (Some(kind), Some(object)) =
+                (self.stored_kind(&storage), self.store.get(&storage, &key))
+            else {
                 continue;
             };
             if object["metadata"].get("deletionTimestamp").is_none() {
-                let options = Options { propagation: "Foreground".to_owned(), ..Options::default() };
+                let options = Options {
+                    propagation: "Foreground".to_owned(),
+                    ..Options::default()
+                };
                 self.delete_object(&kind, &object, &options);
             }
         }
-        let blocks = |owner: &Value| text(owner, "/uid") == uid && owner["blockOwnerDeletion"] == true;
+        let blocks =
+            |owner: &Value| text(owner, "/uid") == uid && owner["blockOwnerDeletion"] == true;
         let left = self.store.dependents(uid);
-        let mut left = left.iter().filter_map(|(storage, key)| self.store.get(storage, key));
-        left.any(|object| list(&object, "/metadata/ownerReferences").iter().any(blocks))
+        let mut left = left
+            .iter()
+            .filter_map(|(storage, key)| self.store.get(storage, key));
+        left.any(|object| {
+            list(&object, "/metadata/ownerReferences")
+                .iter()
+                .any(blocks)
+        })
     }
 
     fn release(&mut self, storage: &str, key: &Key, finalizer: &str) {
@@ -211,11 +263,20 @@ impl State {
         child(&mut new, "status").insert("phase".to_owned(), "Terminating".into());
         let stored = self.store.put("namespaces", new);
         let name = text(old, "/metadata/name").to_owned();
-        let inside: Vec<_> =
-            self.store.everything().filter(|(_, key)| key.namespace == name).map(|(storage, key)| (storage.clone(), key.clone())).collect();
+        let inside: Vec<_> = self
+            .store
+            .everything()
+            .filter(|(_, key)| key.namespace == name)
+            .map(|(storage, key)| (storage.clone(), key.clone()))
+            .collect();
         for (storage, key) in inside {
-            if let (Some(kind), Some(object)) = (self.stored_kind(&storage), self.store.get(&storage, &key)) {
-                let options = Options { propagation: "Background".to_owned(), ..Options::default() };
+            if let (Some(kind), Some(object)) =
+                (self.stored_kind(&storage), self.store.get(&storage, &key))
+            {
+                let options = Options {
+                    propagation: "Background".to_owned(),
+                    ..Options::default()
+                };
                 self.delete_object(&kind, &object, &options);
             }
         }
@@ -229,7 +290,12 @@ impl State {
             return;
         };
         let terminating = namespace["metadata"].get("deletionTimestamp").is_some();
-        if terminating && !self.store.everything().any(|(_, key)| key.namespace == name) {
+        if terminating
+            && !self
+                .store
+                .everything()
+                .any(|(_, key)| key.namespace == name)
+        {
             self.store.remove("namespaces", Value::clone(&namespace));
         }
     }
@@ -241,12 +307,21 @@ fn gone(kind: &Kind, old: &Value) -> Arc<Value> {
 }
 
 fn check_preconditions(kind: &Kind, options: &Options, old: &Value) -> Result<(), ApiError> {
-    let (uid, version, name) = (text(old, "/metadata/uid"), text(old, "/metadata/resourceVersion"), text(old, "/metadata/name"));
+    let (uid, version, name) = (
+        text(old, "/metadata/uid"),
+        text(old, "/metadata/resourceVersion"),
+        text(old, "/metadata/name"),
+    );
     let conflict = |what: &str, asked: &str, is: &str, then: &str| {
         let why = format!(
             "the {what} in the precondition ({asked}) does not match the {what} in record ({is}). The object might have been {then}"
         );
-        Err(ApiError::conflict(kind.storage_group(), &kind.kind, name, &why))
+        Err(ApiError::conflict(
+            kind.storage_group(),
+            &kind.kind,
+            name,
+            &why,
+        ))
     };
     if !options.uid.is_empty() && options.uid != uid {
         return conflict("UID", &options.uid, uid, "deleted and then recreated");
@@ -270,12 +345,19 @@ fn set_propagation(kind: &Kind, object: &mut Value, policy: &str) {
     remove_finalizer(object, FOREGROUND);
     remove_finalizer(object, ORPHAN);
     let Some(wanted) = wanted else { return };
-    let finalizers = child(object, "metadata").entry("finalizers").or_insert_with(|| json!([]));
-    finalizers.as_array_mut().into_iter().for_each(|finalizers| finalizers.push(wanted.into()));
+    let finalizers = child(object, "metadata")
+        .entry("finalizers")
+        .or_insert_with(|| json!([]));
+    finalizers
+        .as_array_mut()
+        .into_iter()
+        .for_each(|finalizers| finalizers.push(wanted.into()));
 }
 
 fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    list(object, "/metadata/finalizers").iter().any(|one| one == finalizer)
+    list(object, "/metadata/finalizers")
+        .iter()
+        .any(|one| one == finalizer)
 }
 
 fn remove_finalizer(object: &mut Value, finalizer: &str) {

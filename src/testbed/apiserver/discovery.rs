@@ -1,4 +1,5 @@
-//! Discovery, version, health and as much of OpenAPI as `kubectl` needs to leave validation to the server.
+//! Discovery, version, health and as much of OpenAPI as `kubectl` needs to leave validation to the
+//! server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,10 @@ pub enum Answer {
 
 /// Answers a path, if it is known.
 pub fn answer(state: &State, path: &str) -> Option<Answer> {
-    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments: Vec<_> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     let json = match segments.as_slice() {
         ["version"] => version(),
         ["healthz" | "livez" | "readyz", ..] => return Some(Answer::Text("ok")),
@@ -62,13 +66,18 @@ fn versions(state: &State) -> BTreeMap<&str, Vec<&str>> {
 }
 
 fn group(name: &str, versions: &[&str]) -> Value {
-    let versions: Vec<_> =
-        versions.iter().map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version})).collect();
+    let versions: Vec<_> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+        .collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
 fn groups(state: &State) -> Value {
-    let groups: Vec<_> = versions(state).into_iter().map(|(name, versions)| group(name, &versions)).collect();
+    let groups: Vec<_> = versions(state)
+        .into_iter()
+        .map(|(name, versions)| group(name, &versions))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -79,31 +88,58 @@ fn group_of(state: &State, name: &str) -> Option<Value> {
     Some(found)
 }
 
-fn kinds<'a>(state: &'a State, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Kind>> {
-    state.kinds.iter().filter(move |kind| kind.group == group && kind.version == version)
+fn kinds<'a>(
+    state: &'a State,
+    group: &'a str,
+    version: &'a str,
+) -> impl Iterator<Item = &'a Arc<Kind>> {
+    state
+        .kinds
+        .iter()
+        .filter(move |kind| kind.group == group && kind.version == version)
 }
 
 fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 fn resources(state: &State, group: &str, version: &str) -> Option<Value> {
-    let resources: Vec<_> = kinds(state, group, version).flat_map(|kind| resource(kind)).collect();
-    let list =
-        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version(group, version), "resources": resources});
+    let resources: Vec<_> = kinds(state, group, version)
+        .flat_map(|kind| resource(kind))
+        .collect();
+    let list = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version(group, version), "resources": resources});
     (!resources.is_empty()).then_some(list)
 }
 
 fn resource(kind: &Kind) -> Vec<Value> {
-    let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-    let mut main =
-        json!({"name": kind.resource, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind, "verbs": verbs});
+    let verbs = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    let mut main = json!({"name": kind.resource, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind, "verbs": verbs});
     if !kind.short.is_empty() {
         main["shortNames"] = json!(kind.short);
     }
     if matches!(
         kind.resource.as_str(),
-        "pods" | "jobs" | "cronjobs" | "services" | "deployments" | "replicasets" | "statefulsets" | "daemonsets"
+        "pods"
+            | "jobs"
+            | "cronjobs"
+            | "services"
+            | "deployments"
+            | "replicasets"
+            | "statefulsets"
+            | "daemonsets"
     ) {
         main["categories"] = json!(["all"]);
     }
@@ -120,26 +156,46 @@ fn resource(kind: &Kind) -> Vec<Value> {
 }
 
 fn schemas(state: &State) -> Value {
-    let names = state
-        .kinds
-        .iter()
-        .map(|kind| if kind.group.is_empty() { format!("api/{}", kind.version) } else { format!("apis/{}/{}", kind.group, kind.version) });
-    let paths: serde_json::Map<_, _> =
-        names.map(|name| (name.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{name}")}))).collect();
+    let names = state.kinds.iter().map(|kind| {
+        if kind.group.is_empty() {
+            format!("api/{}", kind.version)
+        } else {
+            format!("apis/{}/{}", kind.group, kind.version)
+        }
+    });
+    let paths: serde_json::Map<_, _> = names
+        .map(|name| {
+            (
+                name.clone(),
+                json!({"serverRelativeURL": format!("/openapi/v3/{name}")}),
+            )
+        })
+        .collect();
     json!({"paths": paths})
 }
 
-/// No schemas of types, but the one parameter by which `kubectl` knows that the server validates fields.
+/// No schemas of types, but the one parameter by which `kubectl` knows that the server validates
+/// fields.
 fn schema(state: &State, group: &str, version: &str) -> Option<Value> {
-    let paths: serde_json::Map<_, _> = kinds(state, group, version).map(|kind| (schema_path(kind), operations(kind))).collect();
+    let paths: serde_json::Map<_, _> = kinds(state, group, version)
+        .map(|kind| (schema_path(kind), operations(kind)))
+        .collect();
     let schema = json!({"openapi": "3.0.0", "info": {"title": "swaplet testbed", "version": VERSION.2}, "paths": paths});
     (!paths.is_empty()).then_some(schema)
 }
 
 fn schema_path(kind: &Kind) -> String {
     let root = if kind.group.is_empty() { "api" } else { "apis" };
-    let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
-    format!("/{root}/{}/{namespace}{}/{{name}}", kind.api_version(), kind.resource)
+    let namespace = if kind.namespaced {
+        "namespaces/{namespace}/"
+    } else {
+        ""
+    };
+    format!(
+        "/{root}/{}/{namespace}{}/{{name}}",
+        kind.api_version(),
+        kind.resource
+    )
 }
 
 fn operations(kind: &Kind) -> Value {

@@ -19,7 +19,12 @@ const NAMES: &[(&str, &str)] = &[
 
 /// An event of `events.k8s.io` in the stored form.
 pub fn to_core(event: &Value) -> Value {
-    let mut core = renamed(event, |new| NAMES.iter().find(|(_, name)| *name == new).map(|(core, _)| *core));
+    let mut core = renamed(event, |new| {
+        NAMES
+            .iter()
+            .find(|(_, name)| *name == new)
+            .map(|(core, _)| *core)
+    });
     core.insert("apiVersion".to_owned(), "v1".into());
     complete(&mut core);
     core.into()
@@ -27,15 +32,24 @@ pub fn to_core(event: &Value) -> Value {
 
 /// A stored event as `events.k8s.io` shows it.
 pub fn from_core(event: &Value) -> Value {
-    let mut new = renamed(event, |core| NAMES.iter().find(|(name, _)| *name == core).map(|(_, new)| *new));
+    let mut new = renamed(event, |core| {
+        NAMES
+            .iter()
+            .find(|(name, _)| *name == core)
+            .map(|(_, new)| *new)
+    });
     new.insert("apiVersion".to_owned(), "events.k8s.io/v1".into());
-    new.retain(|field, value| !matches!(field.as_str(), "reportingController" | "reportingInstance") || value != "");
+    new.retain(|field, value| {
+        !matches!(field.as_str(), "reportingController" | "reportingInstance") || value != ""
+    });
     new.into()
 }
 
 fn renamed<'a>(event: &'a Value, name: impl Fn(&str) -> Option<&'a str>) -> Map<String, Value> {
     let fields = event.as_object().into_iter().flatten();
-    fields.map(|(field, value)| (name(field).unwrap_or(field).to_owned(), value.clone())).collect()
+    fields
+        .map(|(field, value)| (name(field).unwrap_or(field).to_owned(), value.clone()))
+        .collect()
 }
 
 /// Adds what the real type always writes.
@@ -59,9 +73,17 @@ pub fn validate(kind: &Kind, event: &Value) -> Vec<FieldError> {
             errors.push(FieldError::required("eventTime", ""));
         }
         errors.extend(event_type(event));
-        let set = ["firstTimestamp", "lastTimestamp", "count"].into_iter().filter(|field| !is_unset(&event[*field]));
-        let source = event["source"].as_object().is_some_and(|source| !source.is_empty()).then_some("source");
-        errors.extend(set.chain(source).map(|field| FieldError::invalid(field, &"".into(), "needs to be unset")));
+        let set = ["firstTimestamp", "lastTimestamp", "count"]
+            .into_iter()
+            .filter(|field| !is_unset(&event[*field]));
+        let source = event["source"]
+            .as_object()
+            .is_some_and(|source| !source.is_empty())
+            .then_some("source");
+        errors.extend(
+            set.chain(source)
+                .map(|field| FieldError::invalid(field, &"".into(), "needs to be unset")),
+        );
     }
     errors
 }
@@ -93,7 +115,11 @@ pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError>
         "reportingController",
         "reportingInstance",
     ] {
-        let stored = if field == "reportingController" { "reportingComponent" } else { field };
+        let stored = if field == "reportingController" {
+            "reportingComponent"
+        } else {
+            field
+        };
         if new[stored] != old[stored] {
             errors.push(FieldError::immutable(field, &new[stored]));
         }
@@ -104,7 +130,10 @@ pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError>
 /// The rules that hold in both APIs. Only events with an event time are held to most of them.
 fn old_rules(kind: &Kind, event: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (own, about) = (text(event, "/metadata/namespace"), text(event, "/involvedObject/namespace"));
+    let (own, about) = (
+        text(event, "/metadata/namespace"),
+        text(event, "/involvedObject/namespace"),
+    );
     let timed = !event["eventTime"].is_null();
     let agree = match (about, timed) {
         ("", false) => own == "default",
@@ -113,7 +142,11 @@ fn old_rules(kind: &Kind, event: &Value) -> Vec<FieldError> {
         (_, true) => true,
     };
     if !agree {
-        errors.push(FieldError::invalid("involvedObject.namespace", &about.into(), "does not match event.namespace"));
+        errors.push(FieldError::invalid(
+            "involvedObject.namespace",
+            &about.into(),
+            "does not match event.namespace",
+        ));
     }
     if timed {
         errors.extend(timed_rules(kind, event));
@@ -123,11 +156,18 @@ fn old_rules(kind: &Kind, event: &Value) -> Vec<FieldError> {
 
 fn timed_rules(kind: &Kind, event: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let controller = if kind.is_new_event() { "reportingController" } else { "reportingComponent" };
+    let controller = if kind.is_new_event() {
+        "reportingController"
+    } else {
+        "reportingComponent"
+    };
     let reporter = text(event, "/reportingComponent");
-    for (field, shown) in
-        [("reportingComponent", controller), ("reportingInstance", "reportingInstance"), ("action", "action"), ("reason", "reason")]
-    {
+    for (field, shown) in [
+        ("reportingComponent", controller),
+        ("reportingInstance", "reportingInstance"),
+        ("action", "action"),
+        ("reason", "reason"),
+    ] {
         if text(event, &format!("/{field}")).is_empty() {
             errors.push(FieldError::required(shown, ""));
         }
@@ -136,7 +176,11 @@ fn timed_rules(kind: &Kind, event: &Value) -> Vec<FieldError> {
         }
     }
     if text(event, "/message").len() > 1024 {
-        errors.push(FieldError::invalid("message", &"".into(), "can have at most 1024 characters"));
+        errors.push(FieldError::invalid(
+            "message",
+            &"".into(),
+            "can have at most 1024 characters",
+        ));
     }
     errors
 }
@@ -147,7 +191,11 @@ fn series(event: &Value) -> Vec<FieldError> {
         return errors;
     }
     if event["series"]["count"].as_i64().unwrap_or(0) < 2 {
-        errors.push(FieldError::invalid("series.count", &"".into(), "should be at least 2"));
+        errors.push(FieldError::invalid(
+            "series.count",
+            &"".into(),
+            "should be at least 2",
+        ));
     }
     if event["series"]["lastObservedTime"].is_null() {
         errors.push(FieldError::required("series.lastObservedTime", ""));
@@ -174,9 +222,17 @@ mod tests {
         let new = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello", "regarding": {"name": "p"},
             "reportingController": "swaplet", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"});
         let core = to_core(&new);
-        assert_eq!((&core["message"], &core["involvedObject"]["name"]), (&json!("hello"), &json!("p")));
+        assert_eq!(
+            (&core["message"], &core["involvedObject"]["name"]),
+            (&json!("hello"), &json!("p"))
+        );
         let back = from_core(&core);
-        assert!(new.as_object().unwrap().iter().all(|(field, value)| &back[field] == value));
+        assert!(
+            new.as_object()
+                .unwrap()
+                .iter()
+                .all(|(field, value)| &back[field] == value)
+        );
         assert_eq!(back["deprecatedSource"], json!({}));
     }
 }

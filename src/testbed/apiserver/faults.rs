@@ -40,7 +40,8 @@ pub enum Effect {
     ApplyThenReply(Reply),
     /// Answer a list as it was at an older revision.
     ReplayList(u64),
-    /// A watch goes on but delivers nothing until [`Faults::clear`] or [`Faults::remove`]; then it catches up.
+    /// A watch goes on but delivers nothing until [`Faults::clear`] or [`Faults::remove`]; then it
+    /// catches up.
     HoldWatch,
     /// A watch does not deliver the events from one index up to, not including, another.
     SkipEvents(usize, usize),
@@ -64,12 +65,23 @@ impl Effect {
     /// An answer of this code with the usual reason and text.
     #[must_use]
     pub fn reply(code: u16) -> Reply {
-        Reply { code, retry_after: None, message: format!("injected {code}") }
+        Reply {
+            code,
+            retry_after: None,
+            message: format!("injected {code}"),
+        }
     }
 
     /// Whether it can also befall a watch that runs already.
     fn is_of_watches(&self) -> bool {
-        matches!(self, Self::HoldWatch | Self::SkipEvents(..) | Self::CloseWatch(_) | Self::Garbage(_) | Self::ExpireWatch(_))
+        matches!(
+            self,
+            Self::HoldWatch
+                | Self::SkipEvents(..)
+                | Self::CloseWatch(_)
+                | Self::Garbage(_)
+                | Self::ExpireWatch(_)
+        )
     }
 }
 
@@ -214,15 +226,22 @@ impl Rule {
     }
 
     fn matches(&self, request: &Request) -> bool {
-        let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let same =
+            |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         let body = || String::from_utf8_lossy(&request.body).into_owned();
         self.verb.is_none_or(|verb| verb == request.verb)
             && same(&self.resource, &request.kind.resource)
             && same(&self.namespace, &request.namespace)
             && same(&self.name, &request.name)
             && same(&self.subresource, &request.subresource)
-            && self.user_agent.as_deref().is_none_or(|part| request.user_agent.contains(part))
-            && self.body.as_deref().is_none_or(|part| body().contains(part))
+            && self
+                .user_agent
+                .as_deref()
+                .is_none_or(|part| request.user_agent.contains(part))
+            && self
+                .body
+                .as_deref()
+                .is_none_or(|part| body().contains(part))
     }
 }
 
@@ -257,7 +276,10 @@ pub struct Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { rules: Arc::default(), generation: watch::Sender::new(0) }
+        Self {
+            rules: Arc::default(),
+            generation: watch::Sender::new(0),
+        }
     }
 }
 
@@ -265,7 +287,11 @@ impl Faults {
     /// Adds a rule behind the others; the first that matches decides.
     pub fn add(&self, rule: Rule) -> RuleId {
         let id = self.turn();
-        self.lock().push(Arc::new(Active { id, rule, seen: AtomicUsize::new(0) }));
+        self.lock().push(Arc::new(Active {
+            id,
+            rule,
+            seen: AtomicUsize::new(0),
+        }));
         RuleId(id)
     }
 
@@ -284,7 +310,10 @@ impl Faults {
     /// How many requests have matched a rule so far, those it let pass included.
     #[must_use]
     pub fn hits(&self, id: RuleId) -> usize {
-        self.lock().iter().find(|active| active.id == id.0).map_or(0, |active| active.seen.load(Ordering::Relaxed))
+        self.lock()
+            .iter()
+            .find(|active| active.id == id.0)
+            .map_or(0, |active| active.seen.load(Ordering::Relaxed))
     }
 
     /// The fault that meets a request, with the rule it comes from.
@@ -295,7 +324,9 @@ impl Faults {
     /// The fault that meets a running watch, among the rules added since a generation.
     fn meet_running(&self, request: &Request, since: usize) -> Option<(RuleId, Effect)> {
         let rules = self.lock();
-        let mut fresh = rules.iter().filter(|active| active.id > since && active.rule.effect.is_of_watches());
+        let mut fresh = rules
+            .iter()
+            .filter(|active| active.id > since && active.rule.effect.is_of_watches());
         fresh.find_map(|active| active.meet(request))
     }
 

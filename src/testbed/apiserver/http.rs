@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, Response, header, request::Parts};
+use http::{
+    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response, header, request::Parts,
+};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body, Bytes, Frame};
@@ -61,7 +63,15 @@ where
 
 impl ApiServer {
     async fn answer(&self, parts: &Parts, body: Bytes) -> Answered {
-        let Path::Resource { group, version, resource, namespace, name, subresource } = path(parts.uri.path()) else {
+        let Path::Resource {
+            group,
+            version,
+            resource,
+            namespace,
+            name,
+            subresource,
+        } = path(parts.uri.path())
+        else {
             return Ok(self.outside(parts.uri.path()));
         };
         let Some(kind) = self.shared.lock().find(&group, &version, &resource) else {
@@ -90,7 +100,9 @@ impl ApiServer {
 
     /// Each answer says when it was given, as those of a real API server do.
     fn date(&self) -> Option<HeaderValue> {
-        let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&self.shared.clock.now()).ok()?;
+        let date = DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&self.shared.clock.now())
+            .ok()?;
         HeaderValue::from_str(&date).ok()
     }
 
@@ -141,8 +153,17 @@ impl ApiServer {
     }
 
     fn unknown(&self, group: &str, version: &str) -> Response<ResponseBody> {
-        let served = self.shared.lock().kinds.iter().any(|kind| kind.group == group && kind.version == version);
-        if served { refusal(&ApiError::no_such_resource()) } else { plain(404, "404 page not found\n") }
+        let served = self
+            .shared
+            .lock()
+            .kinds
+            .iter()
+            .any(|kind| kind.group == group && kind.version == version);
+        if served {
+            refusal(&ApiError::no_such_resource())
+        } else {
+            plain(404, "404 page not found\n")
+        }
     }
 }
 
@@ -173,7 +194,12 @@ fn execute(
     match request.verb {
         Verb::Watch => {
             let faults = WatchFaults::new(&shared.faults, request, fault);
-            Ok(stream(Watch::start(shared.clone(), state, request, faults)?))
+            Ok(stream(Watch::start(
+                shared.clone(),
+                state,
+                request,
+                faults,
+            )?))
         }
         Verb::List => {
             let pinned = match fault {
@@ -181,17 +207,30 @@ fn execute(
                 _ => None,
             };
             let page = state.list(request, pinned)?;
-            Ok(json(200, &View::of(request).many(&request.kind, &page, shared.clock.now())))
+            Ok(json(
+                200,
+                &View::of(request).many(&request.kind, &page, shared.clock.now()),
+            ))
         }
         Verb::DeleteCollection => {
             let mut page = state.list(request, None)?;
             page.items = state.delete_all(request, page.items)?;
-            Ok(json(200, &View::of(request).many(&request.kind, &page, shared.clock.now())))
+            Ok(json(
+                200,
+                &View::of(request).many(&request.kind, &page, shared.clock.now()),
+            ))
         }
         _ => {
             let (object, code) = one(state, request)?;
-            let shown = if object["kind"] == "Status" { object } else { show(&request.kind, &object) };
-            Ok(json(code, &View::of(request).one(&request.kind, &shown, shared.clock.now(), true)))
+            let shown = if object["kind"] == "Status" {
+                object
+            } else {
+                show(&request.kind, &object)
+            };
+            Ok(json(
+                code,
+                &View::of(request).one(&request.kind, &shown, shared.clock.now(), true),
+            ))
         }
     }
 }
@@ -230,8 +269,15 @@ fn check_subresource(request: &Request) -> Result<(), ApiError> {
 
 /// Bodies are JSON. Of the others `kubectl create <kind> ...` sends one.
 fn check_media_type(request: &Request) -> Result<(), ApiError> {
-    let foreign = ["protobuf", "application/yaml", "cbor"].iter().any(|name| request.content_type.contains(name));
-    if foreign && matches!(request.verb, Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection) {
+    let foreign = ["protobuf", "application/yaml", "cbor"]
+        .iter()
+        .any(|name| request.content_type.contains(name));
+    if foreign
+        && matches!(
+            request.verb,
+            Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection
+        )
+    {
         let message = "the body of the request was in an unknown format - accepted media types include: application/json";
         return Err(ApiError::new(415, "UnsupportedMediaType", message));
     }
@@ -240,29 +286,43 @@ fn check_media_type(request: &Request) -> Result<(), ApiError> {
 
 /// There are no logs; the refusals that come before them are the real ones.
 fn log(pod: &Value, request: &Request) -> ApiError {
-    let names: Vec<_> = list(pod, "/spec/containers").iter().map(|container| text(container, "/name")).collect();
+    let names: Vec<_> = list(pod, "/spec/containers")
+        .iter()
+        .map(|container| text(container, "/name"))
+        .collect();
     let asked = request.query.get("container");
     match names.as_slice() {
-        _ if !asked.is_empty() && !names.contains(&asked) => {
-            ApiError::bad_request(format!("container {asked} is not valid for pod {}", request.name))
-        }
+        _ if !asked.is_empty() && !names.contains(&asked) => ApiError::bad_request(format!(
+            "container {asked} is not valid for pod {}",
+            request.name
+        )),
         [_, _, ..] if asked.is_empty() => ApiError::bad_request(format!(
             "a container name must be specified for pod {}, choose one of: [{}]",
             request.name,
             names.join(" ")
         )),
-        _ => ApiError::new(501, "NotImplemented", "this server runs no containers, so there are no logs"),
+        _ => ApiError::new(
+            501,
+            "NotImplemented",
+            "this server runs no containers, so there are no logs",
+        ),
     }
 }
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> String {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    headers
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn response(code: u16, media_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
@@ -285,7 +345,9 @@ fn refusal(error: &ApiError) -> Response<ResponseBody> {
 fn made_up(reply: &Reply) -> Response<ResponseBody> {
     let mut response = refusal(&reply.error());
     if let Some(seconds) = reply.seconds() {
-        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }
@@ -295,5 +357,9 @@ fn stream(watch: Watch) -> Response<ResponseBody> {
         let line = watch.next().await?;
         Some((Ok::<_, Infallible>(Frame::data(Bytes::from(line))), watch))
     });
-    response(200, "application/json", StreamBody::new(lines.boxed()).boxed_unsync())
+    response(
+        200,
+        "application/json",
+        StreamBody::new(lines.boxed()).boxed_unsync(),
+    )
 }

@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 
 /// The string at a JSON pointer, empty if there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The integer at a JSON pointer.
@@ -14,10 +17,14 @@ pub fn int(value: &Value, pointer: &str) -> Option<i64> {
 
 /// The array at a JSON pointer, empty if there is none.
 pub fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
-/// The object inside `value` under `key`, created (also in place of anything else) where it is missing.
+/// The object inside `value` under `key`, created (also in place of anything else) where it is
+/// missing.
 pub fn child<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     let slot = object(value).entry(key).or_insert(Value::Null);
     object(slot)

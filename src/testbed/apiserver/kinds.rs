@@ -55,13 +55,21 @@ impl Kind {
     /// `group/version`, or the version alone in the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Where objects of this kind are stored; the two APIs of events share one place.
     #[must_use]
     pub fn storage(&self) -> String {
-        if self.is_new_event() { "events".to_owned() } else { group_resource(&self.group, &self.resource) }
+        if self.is_new_event() {
+            "events".to_owned()
+        } else {
+            group_resource(&self.group, &self.resource)
+        }
     }
 
     /// The group in whose name the storage speaks.
@@ -101,30 +109,166 @@ impl Kind {
     }
 }
 
-/// One line of the table: group, version, resource, kind, short names, namespaced, status, generation.
-type Row = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], bool, bool, bool);
+/// One line of the table: group, version, resource, kind, short names, namespaced, status,
+/// generation.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    bool,
+    bool,
+    bool,
+);
 
 const TABLE: &[Row] = &[
     ("", "v1", "pods", "Pod", &["po"], true, true, true),
     ("", "v1", "nodes", "Node", &["no"], false, true, false),
-    ("", "v1", "namespaces", "Namespace", &["ns"], false, true, false),
+    (
+        "",
+        "v1",
+        "namespaces",
+        "Namespace",
+        &["ns"],
+        false,
+        true,
+        false,
+    ),
     ("", "v1", "events", "Event", &["ev"], true, false, false),
-    ("", "v1", "configmaps", "ConfigMap", &["cm"], true, false, false),
+    (
+        "",
+        "v1",
+        "configmaps",
+        "ConfigMap",
+        &["cm"],
+        true,
+        false,
+        false,
+    ),
     ("", "v1", "secrets", "Secret", &[], true, false, false),
     ("", "v1", "services", "Service", &["svc"], true, true, false),
-    ("", "v1", "serviceaccounts", "ServiceAccount", &["sa"], true, false, false),
+    (
+        "",
+        "v1",
+        "serviceaccounts",
+        "ServiceAccount",
+        &["sa"],
+        true,
+        false,
+        false,
+    ),
     ("batch", "v1", "jobs", "Job", &[], true, true, true),
-    ("batch", "v1", "cronjobs", "CronJob", &["cj"], true, true, true),
-    ("events.k8s.io", "v1", "events", "Event", &["ev"], true, false, false),
-    ("coordination.k8s.io", "v1", "leases", "Lease", &[], true, false, false),
-    ("apps", "v1", "deployments", "Deployment", &["deploy"], true, true, true),
-    ("apps", "v1", "replicasets", "ReplicaSet", &["rs"], true, true, true),
-    ("apps", "v1", "statefulsets", "StatefulSet", &["sts"], true, true, true),
-    ("apps", "v1", "daemonsets", "DaemonSet", &["ds"], true, true, true),
-    ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", &["pdb"], true, true, true),
-    ("apps.kruise.io", "v1alpha1", "containerrecreaterequests", "ContainerRecreateRequest", &["crr"], true, true, true),
-    ("apps.kruise.io", "v1alpha1", "imagepulljobs", "ImagePullJob", &[], true, true, true),
-    ("apps.kruise.io", "v1alpha1", "imagelistpulljobs", "ImageListPullJob", &[], true, true, true),
+    (
+        "batch",
+        "v1",
+        "cronjobs",
+        "CronJob",
+        &["cj"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "events.k8s.io",
+        "v1",
+        "events",
+        "Event",
+        &["ev"],
+        true,
+        false,
+        false,
+    ),
+    (
+        "coordination.k8s.io",
+        "v1",
+        "leases",
+        "Lease",
+        &[],
+        true,
+        false,
+        false,
+    ),
+    (
+        "apps",
+        "v1",
+        "deployments",
+        "Deployment",
+        &["deploy"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "apps",
+        "v1",
+        "replicasets",
+        "ReplicaSet",
+        &["rs"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "apps",
+        "v1",
+        "statefulsets",
+        "StatefulSet",
+        &["sts"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "apps",
+        "v1",
+        "daemonsets",
+        "DaemonSet",
+        &["ds"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "policy",
+        "v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        &["pdb"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "apps.kruise.io",
+        "v1alpha1",
+        "containerrecreaterequests",
+        "ContainerRecreateRequest",
+        &["crr"],
+        true,
+        true,
+        true,
+    ),
+    (
+        "apps.kruise.io",
+        "v1alpha1",
+        "imagepulljobs",
+        "ImagePullJob",
+        &[],
+        true,
+        true,
+        true,
+    ),
+    (
+        "apps.kruise.io",
+        "v1alpha1",
+        "imagelistpulljobs",
+        "ImageListPullJob",
+        &[],
+        true,
+        true,
+        true,
+    ),
     (
         "admissionregistration.k8s.io",
         "v1",
@@ -135,7 +279,16 @@ const TABLE: &[Row] = &[
         false,
         true,
     ),
-    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", &["crd", "crds"], false, true, true),
+    (
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        &["crd", "crds"],
+        false,
+        true,
+        true,
+    ),
 ];
 
 /// The kinds a fresh server knows.
@@ -175,7 +328,11 @@ fn columns(group: &str, resource: &str) -> Columns {
 #[must_use]
 pub fn from_crd(crd: &Value) -> Vec<Arc<Kind>> {
     let served = |version: &&Value| version["served"].as_bool().unwrap_or(true);
-    list(crd, "/spec/versions").iter().filter(served).map(|version| Arc::new(custom(crd, version))).collect()
+    list(crd, "/spec/versions")
+        .iter()
+        .filter(served)
+        .map(|version| Arc::new(custom(crd, version)))
+        .collect()
 }
 
 fn custom(crd: &Value, version: &Value) -> Kind {
@@ -185,9 +342,17 @@ fn custom(crd: &Value, version: &Value) -> Kind {
         group: text(crd, "/spec/group").to_owned(),
         version: text(version, "/name").to_owned(),
         resource: text(crd, "/spec/names/plural").to_owned(),
-        singular: if singular.is_empty() { kind.to_lowercase() } else { singular.to_owned() },
+        singular: if singular.is_empty() {
+            kind.to_lowercase()
+        } else {
+            singular.to_owned()
+        },
         kind: kind.to_owned(),
-        short: list(crd, "/spec/names/shortNames").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        short: list(crd, "/spec/names/shortNames")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
         namespaced: text(crd, "/spec/scope") == "Namespaced",
         status: version.pointer("/subresources/status").is_some(),
         generation: true,
@@ -200,6 +365,11 @@ fn printer_columns(version: &Value) -> Columns {
     if columns.is_empty() {
         return Columns::Plain;
     }
-    let column = |column: &Value| (text(column, "/name").to_owned(), text(column, "/jsonPath").to_owned());
+    let column = |column: &Value| {
+        (
+            text(column, "/name").to_owned(),
+            text(column, "/jsonPath").to_owned(),
+        )
+    };
     Columns::Custom(columns.iter().map(column).collect())
 }

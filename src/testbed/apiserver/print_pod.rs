@@ -35,7 +35,11 @@ pub fn completed(pod: &Value) -> Option<Value> {
         phase @ ("Succeeded" | "Failed") => phase,
         _ => return None,
     };
-    let message = if reason == "Succeeded" { "The pod has completed successfully." } else { "The pod failed." };
+    let message = if reason == "Succeeded" {
+        "The pod has completed successfully."
+    } else {
+        "The pod failed."
+    };
     Some(json!({"type": "Completed", "status": "True", "reason": reason, "message": message}))
 }
 
@@ -47,8 +51,17 @@ pub fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         count if summary.last_restart.is_empty() => count.to_string(),
         count => format!("{count} ({} ago)", ago(now, summary.last_restart)),
     };
-    let total = list(pod, "/spec/containers").len() + list(pod, "/spec/initContainers").iter().filter(|one| is_restartable(one)).count();
-    let or_none = |pointer: &str| Some(text(pod, pointer)).filter(|text| !text.is_empty()).unwrap_or("<none>").to_owned();
+    let total = list(pod, "/spec/containers").len()
+        + list(pod, "/spec/initContainers")
+            .iter()
+            .filter(|one| is_restartable(one))
+            .count();
+    let or_none = |pointer: &str| {
+        Some(text(pod, pointer))
+            .filter(|text| !text.is_empty())
+            .unwrap_or("<none>")
+            .to_owned()
+    };
     vec![
         text(pod, "/metadata/name").into(),
         format!("{}/{total}", summary.ready).into(),
@@ -69,13 +82,25 @@ fn status(pod: &Value, reason: String) -> String {
         return "Unknown".to_owned();
     }
     let terminal = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
-    if deleting && !terminal { "Terminating".to_owned() } else { reason }
+    if deleting && !terminal {
+        "Terminating".to_owned()
+    } else {
+        reason
+    }
 }
 
 fn summarize(pod: &Value) -> Summary<'_> {
-    let reason = [text(pod, "/status/reason"), text(pod, "/status/phase")].into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-    let mut summary = Summary { reason: reason.to_owned(), ..Summary::default() };
-    let gated = |condition: &Value| condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated";
+    let reason = [text(pod, "/status/reason"), text(pod, "/status/phase")]
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .unwrap_or_default();
+    let mut summary = Summary {
+        reason: reason.to_owned(),
+        ..Summary::default()
+    };
+    let gated = |condition: &Value| {
+        condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated"
+    };
     if list(pod, "/status/conditions").iter().any(gated) {
         summary.reason = "SchedulingGated".to_owned();
     }
@@ -87,11 +112,17 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Reads the init containers; gives what restartable ones add to the restarts once the pod is initialized.
+/// Reads the init containers; gives what restartable ones add to the restarts once the pod is
+/// initialized.
 fn initialization<'a>(pod: &'a Value, summary: &mut Summary<'a>) -> (i64, &'a str) {
     let mut restartable = (0, "");
-    for (index, status) in list(pod, "/status/initContainerStatuses").iter().enumerate() {
-        let spec = list(pod, "/spec/initContainers").iter().find(|one| one["name"] == status["name"]);
+    for (index, status) in list(pod, "/status/initContainerStatuses")
+        .iter()
+        .enumerate()
+    {
+        let spec = list(pod, "/spec/initContainers")
+            .iter()
+            .find(|one| one["name"] == status["name"]);
         let native = spec.is_some_and(is_restartable);
         count_restarts(status, &mut summary.restarts, &mut summary.last_restart);
         if native {
@@ -144,7 +175,12 @@ fn containers<'a>(pod: &'a Value, summary: &mut Summary<'a>) {
         }
     }
     if summary.reason == "Completed" && running {
-        summary.reason = if has_condition(pod, "Ready") { "Running" } else { "NotReady" }.to_owned();
+        summary.reason = if has_condition(pod, "Ready") {
+            "Running"
+        } else {
+            "NotReady"
+        }
+        .to_owned();
     }
 }
 
@@ -159,7 +195,9 @@ fn is_restartable(container: &Value) -> bool {
 }
 
 fn has_condition(pod: &Value, kind: &str) -> bool {
-    list(pod, "/status/conditions").iter().any(|one| one["type"] == kind && one["status"] == "True")
+    list(pod, "/status/conditions")
+        .iter()
+        .any(|one| one["type"] == kind && one["status"] == "True")
 }
 
 #[cfg(test)]
@@ -167,21 +205,43 @@ mod tests {
     use super::*;
 
     fn status_of(pod: Value) -> String {
-        cells(&pod, Timestamp::UNIX_EPOCH)[2].as_str().unwrap().to_owned()
+        cells(&pod, Timestamp::UNIX_EPOCH)[2]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     #[test]
     fn says_what_the_real_printer_says() {
-        let done = json!({"name": "m", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
+        let done =
+            json!({"name": "m", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
         let up = json!({"name": "s", "ready": true, "state": {"running": {}}});
         let spec = json!({"containers": [{"name": "m"}, {"name": "s"}]});
         let pod = |phase: &str, statuses: Value| json!({"spec": spec, "status": {"phase": phase, "containerStatuses": statuses}});
         assert_eq!(status_of(pod("Running", json!([done, up]))), "NotReady");
-        assert_eq!(status_of(pod("Succeeded", json!([done, done]))), "Completed");
-        assert_eq!(status_of(pod("Failed", json!([{"state": {"terminated": {"exitCode": 3, "reason": "Error"}}}]))), "Error");
-        assert_eq!(status_of(pod("Failed", json!([{"state": {"terminated": {"exitCode": 3}}}]))), "ExitCode:3");
         assert_eq!(
-            status_of(pod("Running", json!([{"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]))),
+            status_of(pod("Succeeded", json!([done, done]))),
+            "Completed"
+        );
+        assert_eq!(
+            status_of(pod(
+                "Failed",
+                json!([{"state": {"terminated": {"exitCode": 3, "reason": "Error"}}}])
+            )),
+            "Error"
+        );
+        assert_eq!(
+            status_of(pod(
+                "Failed",
+                json!([{"state": {"terminated": {"exitCode": 3}}}])
+            )),
+            "ExitCode:3"
+        );
+        assert_eq!(
+            status_of(pod(
+                "Running",
+                json!([{"restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}])
+            )),
             "CrashLoopBackOff"
         );
         let mut deleting = pod("Running", json!([up]));

@@ -26,7 +26,10 @@ pub struct Page {
 
 /// The selector of a list, watch or deletion of many.
 pub fn selector(request: &Request) -> Result<Selector, ApiError> {
-    let (labels, fields) = (request.query.get("labelSelector"), request.query.get("fieldSelector"));
+    let (labels, fields) = (
+        request.query.get("labelSelector"),
+        request.query.get("fieldSelector"),
+    );
     Selector::parse(&request.kind, &request.namespace, labels, fields)
 }
 
@@ -34,17 +37,34 @@ impl State {
     /// LIST. `pinned` serves the list as it was at an older revision.
     pub fn list(&self, request: &Request, pinned: Option<u64>) -> Result<Page, ApiError> {
         let selector = selector(request)?;
-        let limit = request.query.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0);
+        let limit = request
+            .query
+            .number("limit")?
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(0);
         let (revision, start) = self.start(&request.query, pinned)?;
         let storage = request.kind.storage();
         let all = match revision {
-            revision if revision == self.store.revision() => {
-                self.store.all(&storage).map(|(key, object)| (key.clone(), object.clone())).collect()
-            }
-            revision => self.store.at(&storage, revision).ok_or_else(|| self.too_old(start.is_some()))?,
+            revision if revision == self.store.revision() => self
+                .store
+                .all(&storage)
+                .map(|(key, object)| (key.clone(), object.clone()))
+                .collect(),
+            revision => self
+                .store
+                .at(&storage, revision)
+                .ok_or_else(|| self.too_old(start.is_some()))?,
         };
-        let matching: Vec<_> = after(&all, start.as_ref()).filter(|(_, object)| selector.matches(object)).collect();
-        Ok(page(&matching, limit, revision, request.query.get("labelSelector").is_empty() && request.query.get("fieldSelector").is_empty()))
+        let matching: Vec<_> = after(&all, start.as_ref())
+            .filter(|(_, object)| selector.matches(object))
+            .collect();
+        Ok(page(
+            &matching,
+            limit,
+            revision,
+            request.query.get("labelSelector").is_empty()
+                && request.query.get("fieldSelector").is_empty(),
+        ))
     }
 
     /// From which revision and after which key a list starts.
@@ -55,13 +75,19 @@ impl State {
             return token(query.get("continue")).map(|(revision, key)| (revision, Some(key)));
         }
         if version.is_empty() && !query.get("resourceVersionMatch").is_empty() {
-            return Err(refuse_option("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+            return Err(refuse_option(
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
         }
-        let asked = parse_version(version).map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
+        let asked = parse_version(version)
+            .map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?;
         if asked > self.store.revision() {
             return Err(ApiError::future_version(asked, self.store.revision()));
         }
-        Ok((pinned.unwrap_or(if exact { asked } else { self.store.revision() }), None))
+        Ok((
+            pinned.unwrap_or(if exact { asked } else { self.store.revision() }),
+            None,
+        ))
     }
 
     fn too_old(&self, continued: bool) -> ApiError {
@@ -76,7 +102,10 @@ impl State {
     }
 }
 
-fn after<'a>(all: &'a BTreeMap<Key, Arc<Value>>, start: Option<&'a Key>) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Value>)> + 'a> {
+fn after<'a>(
+    all: &'a BTreeMap<Key, Arc<Value>>,
+    start: Option<&'a Key>,
+) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Value>)> + 'a> {
     use std::ops::Bound::{Excluded, Unbounded};
     match start {
         Some(key) => Box::new(all.range((Excluded(key), Unbounded))),
@@ -85,20 +114,40 @@ fn after<'a>(all: &'a BTreeMap<Key, Arc<Value>>, start: Option<&'a Key>) -> Box<
 }
 
 fn page(matching: &[(&Key, &Arc<Value>)], limit: usize, revision: u64, whole: bool) -> Page {
-    let shown = if limit == 0 { matching } else { &matching[..limit.min(matching.len())] };
+    let shown = if limit == 0 {
+        matching
+    } else {
+        &matching[..limit.min(matching.len())]
+    };
     let left = matching.len() - shown.len();
-    let next = shown.last().filter(|_| left > 0).map_or_else(String::new, |(key, _)| format!("{revision}~{}~{}", key.namespace, key.name));
+    let next = shown
+        .last()
+        .filter(|_| left > 0)
+        .map_or_else(String::new, |(key, _)| {
+            format!("{revision}~{}~{}", key.namespace, key.name)
+        });
     // With a selector the real server does not know how many are left.
     let remaining = (left > 0 && whole).then_some(left);
-    Page { items: shown.iter().map(|(_, object)| Arc::clone(object)).collect(), revision, next, remaining }
+    Page {
+        items: shown.iter().map(|(_, object)| Arc::clone(object)).collect(),
+        revision,
+        next,
+        remaining,
+    }
 }
 
 fn token(text: &str) -> Result<(u64, Key), ApiError> {
     let parts: Vec<_> = text.split('~').collect();
-    let refuse =
-        || ApiError::bad_request("invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value");
+    let refuse = || {
+        ApiError::bad_request(
+            "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value",
+        )
+    };
     match parts.as_slice() {
-        [revision, namespace, name] => Ok((revision.parse().map_err(|_| refuse())?, Key::new(namespace, name))),
+        [revision, namespace, name] => Ok((
+            revision.parse().map_err(|_| refuse())?,
+            Key::new(namespace, name),
+        )),
         _ => Err(refuse()),
     }
 }
@@ -113,5 +162,10 @@ pub fn parse_version(text: &str) -> Result<u64, String> {
 
 /// 422 of a combination of list options.
 pub fn refuse_option(why: &str) -> ApiError {
-    ApiError::invalid("meta.k8s.io", "ListOptions", "", &[FieldError::forbidden("resourceVersionMatch", why)])
+    ApiError::invalid(
+        "meta.k8s.io",
+        "ListOptions",
+        "",
+        &[FieldError::forbidden("resourceVersionMatch", why)],
+    )
 }

@@ -46,7 +46,12 @@ impl Query {
     #[must_use]
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        Self(pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(key, value)| (unescape(key), unescape(value))).collect())
+        Self(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(key, value)| (unescape(key), unescape(value)))
+                .collect(),
+        )
     }
 
     /// One parameter, empty if absent.
@@ -67,7 +72,11 @@ impl Query {
         if text.is_empty() {
             return Ok(None);
         }
-        let refuse = || ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"));
+        let refuse = || {
+            ApiError::bad_request(format!(
+                "strconv.ParseInt: parsing {text:?}: invalid syntax"
+            ))
+        };
         text.parse().map(Some).map_err(|_| refuse())
     }
 }
@@ -78,7 +87,9 @@ pub fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
-        let escaped = (*first == b'%').then(|| tail.get(..2).and_then(hex)).flatten();
+        let escaped = (*first == b'%')
+            .then(|| tail.get(..2).and_then(hex))
+            .flatten();
         bytes.push(escaped.unwrap_or(if *first == b'+' { b' ' } else { *first }));
         rest = if escaped.is_some() { &tail[2..] } else { tail };
     }
@@ -150,7 +161,11 @@ impl Request {
 
 /// Why a text is no JSON, in the words of the real server where they are known.
 pub fn unparsed(error: &serde_json::Error) -> String {
-    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
+    if error.is_eof() {
+        "unexpected end of JSON input".to_owned()
+    } else {
+        error.to_string()
+    }
 }
 
 /// What a path means.
@@ -178,7 +193,11 @@ pub enum Path {
 /// Takes a path apart.
 #[must_use]
 pub fn path(path: &str) -> Path {
-    let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(unescape).collect();
+    let segments: Vec<String> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(unescape)
+        .collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     match segments.as_slice() {
         ["api", version, rest @ ..] => resource("", version, rest),
@@ -190,7 +209,9 @@ pub fn path(path: &str) -> Path {
 fn resource(group: &str, version: &str, rest: &[&str]) -> Path {
     let (namespace, rest) = match rest {
         // A namespace has subresources of its own; everything else below it is a resource in it.
-        ["namespaces", namespace, inner @ ..] if !matches!(inner, [] | ["status" | "finalize"]) => (*namespace, inner),
+        ["namespaces", namespace, inner @ ..] if !matches!(inner, [] | ["status" | "finalize"]) => {
+            (*namespace, inner)
+        }
         _ => ("", rest),
     };
     let part = |index: usize| rest.get(index).copied().unwrap_or_default().to_owned();
@@ -214,7 +235,14 @@ mod tests {
     #[test]
     fn reads_queries() {
         let query = Query::parse("labelSelector=a%3Db%2Cc&watch=1&limit=5&fieldManager=x+y");
-        assert_eq!((query.get("labelSelector"), query.flag("watch"), query.get("fieldManager")), ("a=b,c", true, "x y"));
+        assert_eq!(
+            (
+                query.get("labelSelector"),
+                query.flag("watch"),
+                query.get("fieldManager")
+            ),
+            ("a=b,c", true, "x y")
+        );
         assert_eq!(query.number("limit").unwrap(), Some(5));
         assert!(Query::parse("limit=abc").number("limit").is_err());
     }
@@ -222,12 +250,24 @@ mod tests {
     #[test]
     fn tells_namespaces_from_what_is_in_them() {
         let parts = |text: &str| match path(text) {
-            Path::Resource { resource, namespace, name, subresource, .. } => [resource, namespace, name, subresource],
+            Path::Resource {
+                resource,
+                namespace,
+                name,
+                subresource,
+                ..
+            } => [resource, namespace, name, subresource],
             Path::Other => Default::default(),
         };
         assert_eq!(parts("/api/v1/namespaces/a"), ["namespaces", "", "a", ""]);
-        assert_eq!(parts("/api/v1/namespaces/a/status"), ["namespaces", "", "a", "status"]);
-        assert_eq!(parts("/api/v1/namespaces/a/pods/p/status"), ["pods", "a", "p", "status"]);
+        assert_eq!(
+            parts("/api/v1/namespaces/a/status"),
+            ["namespaces", "", "a", "status"]
+        );
+        assert_eq!(
+            parts("/api/v1/namespaces/a/pods/p/status"),
+            ["pods", "a", "p", "status"]
+        );
         assert_eq!(parts("/apis/batch/v1/jobs"), ["jobs", "", "", ""]);
     }
 }

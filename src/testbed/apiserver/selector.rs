@@ -28,25 +28,48 @@ struct FieldRequirement {
 
 impl Selector {
     /// Reads both selectors of a request.
-    pub fn parse(kind: &Kind, namespace: &str, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub fn parse(
+        kind: &Kind,
+        namespace: &str,
+        labels: &str,
+        fields: &str,
+    ) -> Result<Self, ApiError> {
         let labels = label_selector::parse(labels).map_err(ApiError::bad_request)?;
-        let terms = fields.split(',').map(str::trim).filter(|term| !term.is_empty());
-        let fields = terms.map(|term| field_requirement(kind, term)).collect::<Result<_, _>>()?;
-        Ok(Self { labels, fields, namespace: namespace.to_owned() })
+        let terms = fields
+            .split(',')
+            .map(str::trim)
+            .filter(|term| !term.is_empty());
+        let fields = terms
+            .map(|term| field_requirement(kind, term))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            labels,
+            fields,
+            namespace: namespace.to_owned(),
+        })
     }
 
     /// Whether it selects the object (events in their stored form).
     pub fn matches(&self, object: &Value) -> bool {
-        let here = self.namespace.is_empty() || text(object, "/metadata/namespace") == self.namespace;
+        let here =
+            self.namespace.is_empty() || text(object, "/metadata/namespace") == self.namespace;
         here && (self.labels.selects_all() || self.labels.matches(&labels(object)))
-            && self.fields.iter().all(|field| (text(object, &field.pointer) == field.value) == field.equal)
+            && self
+                .fields
+                .iter()
+                .all(|field| (text(object, &field.pointer) == field.value) == field.equal)
     }
 }
 
 /// The labels that an object has; what is no text is no label.
 fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    let labels = object["metadata"]["labels"]
+        .as_object()
+        .into_iter()
+        .flatten();
+    labels
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
 }
 
 fn field_requirement(kind: &Kind, term: &str) -> Result<FieldRequirement, ApiError> {
@@ -59,18 +82,26 @@ fn field_requirement(kind: &Kind, term: &str) -> Result<FieldRequirement, ApiErr
     };
     let label = label.trim();
     let pointer = pointer(kind, label).ok_or_else(|| unsupported(kind, label))?;
-    Ok(FieldRequirement { pointer, value: value.trim().to_owned(), equal })
+    Ok(FieldRequirement {
+        pointer,
+        value: value.trim().to_owned(),
+        equal,
+    })
 }
 
 fn invalid_selector(term: &str) -> ApiError {
-    ApiError::bad_request(format!("invalid selector: '{term}'; can't understand '{term}'"))
+    ApiError::bad_request(format!(
+        "invalid selector: '{term}'; can't understand '{term}'"
+    ))
 }
 
 fn unsupported(kind: &Kind, label: &str) -> ApiError {
     let message = match (kind.group.as_str(), kind.resource.as_str()) {
         ("batch", "jobs") => format!("field label {label:?} not supported for Job"),
         ("", "configmaps") | ("coordination.k8s.io", _) => {
-            format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            format!(
+                "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )
         }
         _ => format!("field label not supported: {label}"),
     };
@@ -87,7 +118,15 @@ const POD_FIELDS: &[&str] = &[
     "status.podIP",
     "status.nominatedNodeName",
 ];
-const OBJECT_FIELDS: &[&str] = &["kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath"];
+const OBJECT_FIELDS: &[&str] = &[
+    "kind",
+    "namespace",
+    "name",
+    "uid",
+    "apiVersion",
+    "resourceVersion",
+    "fieldPath",
+];
 
 /// Where the value of a field label stands in the stored object.
 fn pointer(kind: &Kind, label: &str) -> Option<String> {
@@ -106,8 +145,13 @@ fn pointer(kind: &Kind, label: &str) -> Option<String> {
 
 /// Both APIs of events are stored as core events.
 fn event_pointer(label: &str) -> Option<String> {
-    if let Some(field) = label.strip_prefix("involvedObject.").or_else(|| label.strip_prefix("regarding.")) {
-        return OBJECT_FIELDS.contains(&field).then(|| format!("/involvedObject/{field}"));
+    if let Some(field) = label
+        .strip_prefix("involvedObject.")
+        .or_else(|| label.strip_prefix("regarding."))
+    {
+        return OBJECT_FIELDS
+            .contains(&field)
+            .then(|| format!("/involvedObject/{field}"));
     }
     match label {
         "reason" | "type" => Some(format!("/{label}")),
@@ -127,12 +171,17 @@ mod tests {
     fn selects(labels: &str, fields: &str) -> bool {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "labels": {"app": "x", "tier": "a"}},
             "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}});
-        Selector::parse(&builtin()[0], "n", labels, fields).unwrap().matches(&pod)
+        Selector::parse(&builtin()[0], "n", labels, fields)
+            .unwrap()
+            .matches(&pod)
     }
 
     #[test]
     fn fields_by_equality() {
-        assert!(selects("app=x", "spec.nodeName=n1,status.phase!=Failed,metadata.name==p"));
+        assert!(selects(
+            "app=x",
+            "spec.nodeName=n1,status.phase!=Failed,metadata.name==p"
+        ));
         assert!(!selects("", "spec.nodeName!=n1"));
         assert!(!selects("app=y", "spec.nodeName=n1"));
     }
@@ -141,7 +190,10 @@ mod tests {
     fn refuses_in_the_words_of_the_real_server() {
         let pods = &builtin()[0];
         let error = Selector::parse(pods, "", "a b", "").unwrap_err();
-        assert_eq!(error.message, "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt");
+        assert_eq!(
+            error.message,
+            "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"
+        );
         let error = Selector::parse(pods, "", "", "spec.foo=x").unwrap_err();
         assert_eq!(error.message, "field label not supported: spec.foo");
     }

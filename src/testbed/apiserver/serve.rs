@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use super::ApiServer;
 
 impl ApiServer {
-    /// Serves plain HTTP on a listener until it is dropped. There is no authentication: listen on loopback only.
+    /// Serves plain HTTP on a listener until it is dropped. There is no authentication: listen on
+    /// loopback only.
     ///
     /// # Errors
     /// When the listener fails, or when it listens to more than this machine.
@@ -33,7 +34,9 @@ impl ApiServer {
     async fn converse(self, stream: TcpStream) {
         let service = TowerToHyperService::new(self);
         // What ends a connection early, an injected fault included, is the client's to notice.
-        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        let _ = http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
     }
 
     /// A kubeconfig for a server on this address.
@@ -42,7 +45,9 @@ impl ApiServer {
         let cluster = format!("- name: swaplet\n  cluster:\n    server: http://{address}\n");
         let context = "- name: swaplet\n  context:\n    cluster: swaplet\n    user: swaplet\n    namespace: default\n";
         let user = "- name: swaplet\n  user: {}\n";
-        format!("apiVersion: v1\nkind: Config\ncurrent-context: swaplet\nclusters:\n{cluster}contexts:\n{context}users:\n{user}")
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: swaplet\nclusters:\n{cluster}contexts:\n{context}users:\n{user}"
+        )
     }
 }
 
@@ -50,6 +55,7 @@ fn refuse_public(address: SocketAddr) -> io::Result<()> {
     if address.ip().is_loopback() {
         return Ok(());
     }
-    let message = format!("{address} is not a loopback address, and this server asks nobody who they are");
+    let message =
+        format!("{address} is not a loopback address, and this server asks nobody who they are");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }

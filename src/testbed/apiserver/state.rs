@@ -37,7 +37,14 @@ pub type Webhook = fn(resource: &str, object: &mut Value);
 impl State {
     /// A server with the usual namespaces and nothing else.
     pub fn new(clock: Clock) -> Self {
-        let mut state = Self { store: Store::default(), kinds: kinds::builtin(), clock, applied: HashMap::new(), webhook: None, random: 0 };
+        let mut state = Self {
+            store: Store::default(),
+            kinds: kinds::builtin(),
+            clock,
+            applied: HashMap::new(),
+            webhook: None,
+            random: 0,
+        };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             state.add_namespace(name);
         }
@@ -45,7 +52,8 @@ impl State {
     }
 
     fn add_namespace(&mut self, name: &str) {
-        let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let mut namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         let Some(kind) = self.find("", "v1", "namespaces") else {
             return;
         };
@@ -56,20 +64,26 @@ impl State {
 
     /// The kind of a path.
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Kind>> {
-        let same = |kind: &&Arc<Kind>| kind.group == group && kind.version == version && kind.resource == resource;
+        let same = |kind: &&Arc<Kind>| {
+            kind.group == group && kind.version == version && kind.resource == resource
+        };
         self.kinds.iter().find(same).cloned()
     }
 
     /// The kind in whose form objects of a storage are kept.
     pub fn stored_kind(&self, storage: &str) -> Option<Arc<Kind>> {
-        self.kinds.iter().find(|kind| kind.storage() == storage && !kind.is_new_event()).cloned()
+        self.kinds
+            .iter()
+            .find(|kind| kind.storage() == storage && !kind.is_new_event())
+            .cloned()
     }
 
     /// Adds the kinds of a CRD, replacing older ones of the same name.
     pub fn serve_crd(&mut self, crd: &Value) {
         let fresh = kinds::from_crd(crd);
         let (group, resource) = (text(crd, "/spec/group"), text(crd, "/spec/names/plural"));
-        self.kinds.retain(|kind| kind.group != group || kind.resource != resource);
+        self.kinds
+            .retain(|kind| kind.group != group || kind.resource != resource);
         self.kinds.extend(fresh);
     }
 
@@ -79,7 +93,14 @@ impl State {
         let metadata = child(new, "metadata");
         metadata.insert("uid".to_owned(), uid.into());
         metadata.insert("creationTimestamp".to_owned(), now.into());
-        for field in ["resourceVersion", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        for field in [
+            "resourceVersion",
+            "managedFields",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "generation",
+        ] {
             metadata.remove(field);
         }
     }
@@ -125,7 +146,9 @@ impl State {
     /// The object of a request, or 404.
     pub fn current(&self, request: &Request) -> Result<Arc<Value>, ApiError> {
         let key = Key::new(&request.namespace, &request.name);
-        self.store.get(&request.kind.storage(), &key).ok_or_else(|| request.not_found())
+        self.store
+            .get(&request.kind.storage(), &key)
+            .ok_or_else(|| request.not_found())
     }
 }
 
@@ -152,16 +175,30 @@ pub fn show(kind: &Kind, stored: &Arc<Value>) -> Arc<Value> {
 /// A body of this kind in its stored form.
 pub fn decode(request: &Request, mut body: Value) -> Result<Value, DecodeError> {
     let kind = &request.kind;
-    for (field, value) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
+    for (field, value) in [
+        ("apiVersion", kind.api_version()),
+        ("kind", kind.kind.clone()),
+    ] {
         super::json::default(object(&mut body), field, value);
     }
     check_type(kind, &body)?;
     let decoded = typed::decode(kind, body).map_err(DecodeError::Type)?;
     if request.strict() && !decoded.unknown.is_empty() {
-        let fields: Vec<_> = decoded.unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
-        return Err(DecodeError::Type(format!("strict decoding error: {}", fields.join(", "))));
+        let fields: Vec<_> = decoded
+            .unknown
+            .iter()
+            .map(|field| format!("unknown field {field:?}"))
+            .collect();
+        return Err(DecodeError::Type(format!(
+            "strict decoding error: {}",
+            fields.join(", ")
+        )));
     }
-    let mut object = if kind.is_new_event() { events::to_core(&decoded.object) } else { decoded.object };
+    let mut object = if kind.is_new_event() {
+        events::to_core(&decoded.object)
+    } else {
+        decoded.object
+    };
     if kind.is_core("events") {
         events::complete(super::json::object(&mut object));
     }
@@ -184,7 +221,9 @@ impl DecodeError {
             Self::Kind(message) => ApiError::bad_request(message),
             Self::Type(why) => {
                 let (name, version) = (&kind.kind, &kind.version);
-                ApiError::bad_request(format!("{name} in version {version:?} cannot be handled as a {name}: {why}"))
+                ApiError::bad_request(format!(
+                    "{name} in version {version:?} cannot be handled as a {name}: {why}"
+                ))
             }
         }
     }
@@ -203,8 +242,17 @@ fn check_type(kind: &Kind, body: &Value) -> Result<(), DecodeError> {
     if version == kind.api_version() && name == kind.kind {
         return Ok(());
     }
-    let (from, to) = (version.rsplit('/').next().unwrap_or_default(), kind.group.split('.').next().unwrap_or_default());
+    let (from, to) = (
+        version.rsplit('/').next().unwrap_or_default(),
+        kind.group.split('.').next().unwrap_or_default(),
+    );
     let to = if to.is_empty() { "core" } else { to };
-    let what = format!("{name} in version {from:?} cannot be handled as a {0}", kind.kind);
-    Err(DecodeError::Kind(format!("{what}: converting ({from}.{name}) to ({to}.{}): unknown conversion", kind.kind)))
+    let what = format!(
+        "{name} in version {from:?} cannot be handled as a {0}",
+        kind.kind
+    );
+    Err(DecodeError::Kind(format!(
+        "{what}: converting ({from}.{name}) to ({to}.{}): unknown conversion",
+        kind.kind
+    )))
 }

@@ -27,23 +27,39 @@ pub struct FieldError {
 
 impl FieldError {
     fn new(kind: &'static str, field: impl Into<String>, message: String) -> Self {
-        Self { kind, field: field.into(), message }
+        Self {
+            kind,
+            field: field.into(),
+            message,
+        }
     }
 
     /// A field that must be there.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
-        let tail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        let tail = if detail.is_empty() {
+            String::new()
+        } else {
+            format!(": {detail}")
+        };
         Self::new("FieldValueRequired", field, format!("Required value{tail}"))
     }
 
     /// A value that breaks a rule.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {detail}"))
+        Self::new(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {value}: {detail}"),
+        )
     }
 
     /// A value that occurs twice where it may occur once.
     pub fn duplicate(field: impl Into<String>, value: &str) -> Self {
-        Self::new("FieldValueDuplicate", field, format!("Duplicate value: {value:?}"))
+        Self::new(
+            "FieldValueDuplicate",
+            field,
+            format!("Duplicate value: {value:?}"),
+        )
     }
 
     /// A reference to something that is not there.
@@ -54,7 +70,10 @@ impl FieldError {
     /// A value outside a closed list.
     pub fn unsupported(field: impl Into<String>, value: &str, allowed: &[&str]) -> Self {
         let allowed: Vec<_> = allowed.iter().map(|value| format!("{value:?}")).collect();
-        let message = format!("Unsupported value: {value:?}: supported values: {}", allowed.join(", "));
+        let message = format!(
+            "Unsupported value: {value:?}: supported values: {}",
+            allowed.join(", ")
+        );
         Self::new("FieldValueNotSupported", field, message)
     }
 
@@ -79,7 +98,11 @@ impl FieldError {
 
 /// The resource in the words of the real server: `pods`, `jobs.batch`.
 pub fn group_resource(group: &str, resource: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+    if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    }
 }
 
 fn details(group: &str, kind: &str, name: &str) -> Value {
@@ -95,7 +118,13 @@ fn details(group: &str, kind: &str, name: &str) -> Value {
 impl ApiError {
     /// A refusal with any code and reason; `details` stay empty.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Value::Null, resume: None }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+            resume: None,
+        }
     }
 
     fn with(mut self, details: Value) -> Self {
@@ -116,7 +145,12 @@ impl ApiError {
 
     /// 404 of a resource or subresource that does not exist.
     pub fn no_such_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource").with(json!({}))
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with(json!({}))
     }
 
     /// 405.
@@ -132,13 +166,19 @@ impl ApiError {
 
     /// 409 of a create.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", group_resource(group, resource));
+        let message = format!(
+            "{} {name:?} already exists",
+            group_resource(group, resource)
+        );
         Self::new(409, "AlreadyExists", message).with(details(group, resource, name))
     }
 
     /// 409 of an update.
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", group_resource(group, resource));
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            group_resource(group, resource)
+        );
         Self::new(409, "Conflict", message).with(details(group, resource, name))
     }
 
@@ -150,7 +190,10 @@ impl ApiError {
 
     /// 403.
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let message = format!("{} {name:?} is forbidden: {why}", group_resource(group, resource));
+        let message = format!(
+            "{} {name:?} is forbidden: {why}",
+            group_resource(group, resource)
+        );
         Self::new(403, "Forbidden", message).with(details(group, resource, name))
     }
 
@@ -169,13 +212,19 @@ impl ApiError {
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut detail = details(group, kind, name);
         detail["causes"] = errors.iter().map(FieldError::cause).collect();
-        let message = format!("{} {name:?} is invalid: {}", group_resource(group, kind), aggregate(errors));
+        let message = format!(
+            "{} {name:?} is invalid: {}",
+            group_resource(group, kind),
+            aggregate(errors)
+        );
         Self::new(422, "Invalid", message).with(detail)
     }
 
-    /// 504 of a list from the future. A watch from there is open, and silent until the version is reached.
+    /// 504 of a list from the future. A watch from there is open, and silent until the version is
+    /// reached.
     pub fn future_version(asked: u64, current: u64) -> Self {
-        let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
+        let cause =
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         Self::new(504, "Timeout", message).with(json!({"causes": cause, "retryAfterSeconds": 1}))
     }

@@ -19,12 +19,18 @@ pub struct Key {
 impl Key {
     /// The key of an object.
     pub fn of(object: &Value) -> Self {
-        Self::new(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+        Self::new(
+            text(object, "/metadata/namespace"),
+            text(object, "/metadata/name"),
+        )
     }
 
     /// A key from its parts.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -37,7 +43,8 @@ pub struct Change {
     pub storage: String,
     /// Which object.
     pub key: Key,
-    /// The object after the change; for a deletion its last state with the revision of the deletion.
+    /// The object after the change; for a deletion its last state with the revision of the
+    /// deletion.
     pub object: Arc<Value>,
     /// The object before, none for a creation.
     pub previous: Option<Arc<Value>>,
@@ -58,7 +65,8 @@ pub struct Store {
     uids: HashMap<String, (String, Key)>,
 }
 
-/// How many changes are kept for watches that lag; more than any test makes, and a bound for a server that runs for days.
+/// How many changes are kept for watches that lag; more than any test makes, and a bound for a
+/// server that runs for days.
 const HISTORY: usize = 100_000;
 
 impl Store {
@@ -78,13 +86,18 @@ impl Store {
     }
 
     /// All objects of a storage, in the order of their keys.
-    pub fn all<'a>(&'a self, storage: &str) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
+    pub fn all<'a>(
+        &'a self,
+        storage: &str,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
         self.objects.get(storage).into_iter().flatten()
     }
 
     /// Every object of every storage.
     pub fn everything(&self) -> impl Iterator<Item = (&String, &Key)> {
-        self.objects.iter().flat_map(|(storage, objects)| objects.keys().map(move |key| (storage, key)))
+        self.objects
+            .iter()
+            .flat_map(|(storage, objects)| objects.keys().map(move |key| (storage, key)))
     }
 
     /// The objects as they were at an older revision, `None` if that is compacted.
@@ -93,7 +106,11 @@ impl Store {
             return None;
         }
         let mut objects = self.objects.get(storage).cloned().unwrap_or_default();
-        for change in self.since(revision).rev().filter(|change| change.storage == storage) {
+        for change in self
+            .since(revision)
+            .rev()
+            .filter(|change| change.storage == storage)
+        {
             match &change.previous {
                 Some(previous) => objects.insert(change.key.clone(), previous.clone()),
                 None => objects.remove(&change.key),
@@ -105,18 +122,36 @@ impl Store {
     /// The changes after a revision, oldest first.
     pub fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Change> {
         let skip = revision.saturating_sub(self.oldest());
-        self.history.range(usize::try_from(skip).unwrap_or(usize::MAX).min(self.history.len())..)
+        self.history.range(
+            usize::try_from(skip)
+                .unwrap_or(usize::MAX)
+                .min(self.history.len())..,
+        )
     }
 
     /// Creates or replaces an object and stamps it with the new revision.
     pub fn put(&mut self, storage: &str, mut object: Value) -> Arc<Value> {
         let key = Key::of(&object);
         let object = self.stamp(&mut object);
-        let previous = self.objects.entry(storage.to_owned()).or_default().insert(key.clone(), object.clone());
+        let previous = self
+            .objects
+            .entry(storage.to_owned())
+            .or_default()
+            .insert(key.clone(), object.clone());
         self.forget_owners(storage, &key, previous.as_deref());
         self.index_owners(storage, &key, &object);
-        self.uids.insert(text(&object, "/metadata/uid").to_owned(), (storage.to_owned(), key.clone()));
-        self.record(Change { revision: self.revision, storage: storage.to_owned(), key, object: object.clone(), previous, deleted: false });
+        self.uids.insert(
+            text(&object, "/metadata/uid").to_owned(),
+            (storage.to_owned(), key.clone()),
+        );
+        self.record(Change {
+            revision: self.revision,
+            storage: storage.to_owned(),
+            key,
+            object: object.clone(),
+            previous,
+            deleted: false,
+        });
         object
     }
 
@@ -124,17 +159,36 @@ impl Store {
     pub fn remove(&mut self, storage: &str, mut last: Value) -> Arc<Value> {
         let key = Key::of(&last);
         let object = self.stamp(&mut last);
-        let previous = self.objects.get_mut(storage).and_then(|objects| objects.remove(&key));
+        let previous = self
+            .objects
+            .get_mut(storage)
+            .and_then(|objects| objects.remove(&key));
         self.forget_owners(storage, &key, previous.as_deref());
         self.uids.remove(text(&object, "/metadata/uid"));
-        self.record(Change { revision: self.revision, storage: storage.to_owned(), key, object: object.clone(), previous, deleted: true });
+        self.record(Change {
+            revision: self.revision,
+            storage: storage.to_owned(),
+            key,
+            object: object.clone(),
+            previous,
+            deleted: true,
+        });
         object
     }
 
     /// Undoes all changes after this revision, as far as they are remembered.
     pub fn restore(&mut self, revision: u64) {
-        while let Some(change) = self.history.pop_back_if(|change| change.revision > revision) {
-            let Change { storage, key, object, previous, .. } = change;
+        while let Some(change) = self
+            .history
+            .pop_back_if(|change| change.revision > revision)
+        {
+            let Change {
+                storage,
+                key,
+                object,
+                previous,
+                ..
+            } = change;
             self.forget_owners(&storage, &key, Some(&object));
             self.uids.remove(text(&object, "/metadata/uid"));
             let objects = self.objects.entry(storage.clone()).or_default();
@@ -142,7 +196,8 @@ impl Store {
             if let Some(previous) = previous {
                 objects.insert(key.clone(), previous.clone());
                 self.index_owners(&storage, &key, &previous);
-                self.uids.insert(text(&previous, "/metadata/uid").to_owned(), (storage, key));
+                self.uids
+                    .insert(text(&previous, "/metadata/uid").to_owned(), (storage, key));
             }
             self.revision -= 1;
         }
@@ -150,14 +205,23 @@ impl Store {
 
     /// Forgets all changes up to and including `revision`; watches that need them get 410.
     pub fn compact(&mut self, revision: u64) {
-        while self.history.front().is_some_and(|change| change.revision <= revision) {
+        while self
+            .history
+            .front()
+            .is_some_and(|change| change.revision <= revision)
+        {
             self.history.pop_front();
         }
     }
 
     /// The objects that name this uid as an owner.
     pub fn dependents(&self, uid: &str) -> Vec<(String, Key)> {
-        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Where the live object with this uid is.
@@ -167,7 +231,10 @@ impl Store {
 
     fn stamp(&mut self, object: &mut Value) -> Arc<Value> {
         self.revision += 1;
-        child(object, "metadata").insert("resourceVersion".to_owned(), self.revision.to_string().into());
+        child(object, "metadata").insert(
+            "resourceVersion".to_owned(),
+            self.revision.to_string().into(),
+        );
         Arc::new(object.take())
     }
 
@@ -180,7 +247,10 @@ impl Store {
 
     fn index_owners(&mut self, storage: &str, key: &Key, object: &Value) {
         for owner in list(object, "/metadata/ownerReferences") {
-            let entry = self.dependents.entry(text(owner, "/uid").to_owned()).or_default();
+            let entry = self
+                .dependents
+                .entry(text(owner, "/uid").to_owned())
+                .or_default();
             entry.insert((storage.to_owned(), key.clone()));
         }
     }

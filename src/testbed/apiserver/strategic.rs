@@ -23,8 +23,11 @@ fn merge_key(field: &str, list: &[Value]) -> Option<&'static str> {
         "hostAliases" | "podIPs" | "hostIPs" => Some("ip"),
         "ownerReferences" => Some("uid"),
         "topologySpreadConstraints" => Some("topologyKey"),
-        // Ports of containers and of services share a field name; a container's port names itself differently.
-        "ports" if list.iter().any(|port| port.get("containerPort").is_some()) => Some("containerPort"),
+        // Ports of containers and of services share a field name; a container's port names itself
+        // differently.
+        "ports" if list.iter().any(|port| port.get("containerPort").is_some()) => {
+            Some("containerPort")
+        }
         "ports" => Some("port"),
         _ => None,
     }
@@ -64,7 +67,11 @@ fn merge_maps(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Re
     Ok(())
 }
 
-fn merge_field(target: &mut Map<String, Value>, field: &str, value: &Value) -> Result<(), ApiError> {
+fn merge_field(
+    target: &mut Map<String, Value>,
+    field: &str,
+    value: &Value,
+) -> Result<(), ApiError> {
     if value.is_null() || value.get("$patch").and_then(Value::as_str) == Some("delete") {
         target.remove(field);
         return Ok(());
@@ -89,9 +96,13 @@ fn merge_lists(field: &str, slot: &mut Value, patch: &[Value]) -> Result<(), Api
         union(slot, patch);
         return Ok(());
     }
-    let replace = patch.iter().any(|item| item.get("$patch").and_then(Value::as_str) == Some("replace"));
+    let replace = patch
+        .iter()
+        .any(|item| item.get("$patch").and_then(Value::as_str) == Some("replace"));
     match merge_key(field, patch) {
-        Some(key) if !replace && patch.iter().all(Value::is_object) => merge_keyed(key, slot, patch),
+        Some(key) if !replace && patch.iter().all(Value::is_object) => {
+            merge_keyed(key, slot, patch)
+        }
         _ => {
             let kept = patch.iter().filter(|item| item.get("$patch").is_none());
             *slot = kept.map(strip).collect();
@@ -102,8 +113,17 @@ fn merge_lists(field: &str, slot: &mut Value, patch: &[Value]) -> Result<(), Api
 
 fn union(slot: &mut Value, patch: &[Value]) {
     let original = slot.as_array().cloned().unwrap_or_default();
-    let untouched = original.iter().filter(|item| !patch.contains(item)).cloned().collect();
-    *slot = Value::Array(interleave(&original, untouched, patch.to_vec(), |one, other| one == other));
+    let untouched = original
+        .iter()
+        .filter(|item| !patch.contains(item))
+        .cloned()
+        .collect();
+    *slot = Value::Array(interleave(
+        &original,
+        untouched,
+        patch.to_vec(),
+        |one, other| one == other,
+    ));
 }
 
 fn merge_keyed(key: &str, slot: &mut Value, patch: &[Value]) -> Result<(), ApiError> {
@@ -114,17 +134,34 @@ fn merge_keyed(key: &str, slot: &mut Value, patch: &[Value]) -> Result<(), ApiEr
         if item.get("$patch").and_then(Value::as_str) == Some("delete") {
             continue;
         }
-        let mut merged = original.iter().find(|other| other.get(key) == Some(id)).cloned().unwrap_or_else(|| Value::Object(Map::new()));
+        let mut merged = original
+            .iter()
+            .find(|other| other.get(key) == Some(id))
+            .cloned()
+            .unwrap_or_else(|| Value::Object(Map::new()));
         apply(&mut merged, item)?;
         patched.push(merged);
     }
-    let untouched = original.iter().filter(|item| !patch.iter().any(|other| other.get(key) == item.get(key)));
-    *slot = Value::Array(interleave(&original, untouched.cloned().collect(), patched, |one, other| one.get(key) == other.get(key)));
+    let untouched = original
+        .iter()
+        .filter(|item| !patch.iter().any(|other| other.get(key) == item.get(key)));
+    *slot = Value::Array(interleave(
+        &original,
+        untouched.cloned().collect(),
+        patched,
+        |one, other| one.get(key) == other.get(key),
+    ));
     Ok(())
 }
 
-/// The order of the real server: items of the patch come as early as they can without overtaking an item that the server has before them.
-fn interleave(original: &[Value], untouched: Vec<Value>, patched: Vec<Value>, same: impl Fn(&Value, &Value) -> bool) -> Vec<Value> {
+/// The order of the real server: items of the patch come as early as they can without overtaking an
+/// item that the server has before them.
+fn interleave(
+    original: &[Value],
+    untouched: Vec<Value>,
+    patched: Vec<Value>,
+    same: impl Fn(&Value, &Value) -> bool,
+) -> Vec<Value> {
     let place = |item: &Value| original.iter().position(|other| same(other, item));
     let mut all = Vec::new();
     let mut left = untouched.into_iter().peekable();
@@ -143,28 +180,61 @@ fn interleave(original: &[Value], untouched: Vec<Value>, patched: Vec<Value>, sa
 
 /// The real server prints the Go map; close enough to be recognised.
 fn missing_key(item: &Value, key: &str) -> ApiError {
-    let fields: Vec<_> = item.as_object().into_iter().flatten().map(go_pair).collect();
-    ApiError::new(500, "", format!("map: map[{}] does not contain declared merge key: {key}", fields.join(" ")))
+    let fields: Vec<_> = item
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(go_pair)
+        .collect();
+    ApiError::new(
+        500,
+        "",
+        format!(
+            "map: map[{}] does not contain declared merge key: {key}",
+            fields.join(" ")
+        ),
+    )
 }
 
 fn go_pair((name, value): (&String, &Value)) -> String {
-    format!("{name}:{}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    format!(
+        "{name}:{}",
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    )
 }
 
 /// `$setElementOrder/<field>` gives the order of the items it names.
 fn set_order(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (directive, order) in patch {
-        let (Some(field), Some(order)) = (directive.strip_prefix("$setElementOrder/"), order.as_array()) else {
+        let (Some(field), Some(order)) = (
+            directive.strip_prefix("$setElementOrder/"),
+            order.as_array(),
+        ) else {
             continue;
         };
-        let (Some(key), Some(Value::Array(items))) = (merge_key(field, order), target.get_mut(field)) else {
+        let (Some(key), Some(Value::Array(items))) =
+            (merge_key(field, order), target.get_mut(field))
+        else {
             continue;
         };
         let original = std::mem::take(items);
         let named = |item: &&Value| order.iter().any(|one| one.get(key) == item.get(key));
-        let in_order = order.iter().filter_map(|one| original.iter().find(|item| item.get(key) == one.get(key)).cloned());
-        let others = original.iter().filter(|item| !named(item)).cloned().collect();
-        *items = interleave(&original, others, in_order.collect(), |one, other| one.get(key) == other.get(key));
+        let in_order = order.iter().filter_map(|one| {
+            original
+                .iter()
+                .find(|item| item.get(key) == one.get(key))
+                .cloned()
+        });
+        let others = original
+            .iter()
+            .filter(|item| !named(item))
+            .cloned()
+            .collect();
+        *items = interleave(&original, others, in_order.collect(), |one, other| {
+            one.get(key) == other.get(key)
+        });
     }
 }
 
@@ -198,8 +268,11 @@ fn strip(value: &Value) -> Value {
 }
 
 fn plain(map: &Map<String, Value>) -> Map<String, Value> {
-    let kept = map.iter().filter(|(field, value)| !field.starts_with('$') && !value.is_null());
-    kept.map(|(field, value)| (field.clone(), strip(value))).collect()
+    let kept = map
+        .iter()
+        .filter(|(field, value)| !field.starts_with('$') && !value.is_null());
+    kept.map(|(field, value)| (field.clone(), strip(value)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -217,34 +290,65 @@ mod tests {
         let spec = json!({"containers": [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]}, {"name": "b"}]});
         let patch = json!({"containers": [{"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}]}, {"name": "c"}]});
         let a = json!({"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]});
-        assert_eq!(patched(spec, patch), json!({"containers": [a, {"name": "c"}, {"name": "b"}]}));
+        assert_eq!(
+            patched(spec, patch),
+            json!({"containers": [a, {"name": "c"}, {"name": "b"}]})
+        );
     }
 
     #[test]
     fn obeys_directives() {
         let status = json!({"conditions": [{"type": "Ready"}, {"type": "Foo"}]});
         let patch = json!({"$setElementOrder/conditions": [{"type": "Ready"}], "conditions": [{"type": "Foo", "$patch": "delete"}]});
-        assert_eq!(patched(status.clone(), patch), json!({"conditions": [{"type": "Ready"}]}));
+        assert_eq!(
+            patched(status.clone(), patch),
+            json!({"conditions": [{"type": "Ready"}]})
+        );
         let patch = json!({"conditions": [{"type": "Bar"}, {"$patch": "replace"}]});
-        assert_eq!(patched(status, patch), json!({"conditions": [{"type": "Bar"}]}));
+        assert_eq!(
+            patched(status, patch),
+            json!({"conditions": [{"type": "Bar"}]})
+        );
         let patch = json!({"$setElementOrder/env": [{"name": "b"}, {"name": "a"}]});
         let turned = json!({"env": [{"name": "b"}, {"name": "a"}]});
-        assert_eq!(patched(json!({"env": [{"name": "a"}, {"name": "b"}]}), patch), turned);
+        assert_eq!(
+            patched(json!({"env": [{"name": "a"}, {"name": "b"}]}), patch),
+            turned
+        );
         let patch = json!({"$patch": "replace", "b": 2});
         assert_eq!(patched(json!({"a": 1}), patch), json!({"b": 2}));
         let patch = json!({"$deleteFromPrimitiveList/finalizers": ["x"], "finalizers": ["z"]});
-        assert_eq!(patched(json!({"finalizers": ["x", "y"]}), patch), json!({"finalizers": ["z", "y"]}));
+        assert_eq!(
+            patched(json!({"finalizers": ["x", "y"]}), patch),
+            json!({"finalizers": ["z", "y"]})
+        );
     }
 
     #[test]
     fn replaces_lists_without_a_merge_key_and_removes_nulls() {
         let patch = json!({"tolerations": [{"key": "b"}], "nodeName": null});
-        assert_eq!(patched(json!({"tolerations": [{"key": "a"}], "nodeName": "n"}), patch), json!({"tolerations": [{"key": "b"}]}));
+        assert_eq!(
+            patched(
+                json!({"tolerations": [{"key": "a"}], "nodeName": "n"}),
+                patch
+            ),
+            json!({"tolerations": [{"key": "b"}]})
+        );
     }
 
     #[test]
     fn a_list_item_without_its_key_is_an_error() {
-        let error = apply(&mut json!({"containers": []}), &json!({"containers": [{"image": "x"}]})).unwrap_err();
-        assert_eq!((error.code, error.message.as_str()), (500, "map: map[image:x] does not contain declared merge key: name"));
+        let error = apply(
+            &mut json!({"containers": []}),
+            &json!({"containers": [{"image": "x"}]}),
+        )
+        .unwrap_err();
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (
+                500,
+                "map: map[image:x] does not contain declared merge key: name"
+            )
+        );
     }
 }

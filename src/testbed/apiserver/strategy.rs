@@ -1,4 +1,5 @@
-//! Per-kind behaviour: defaults, what a write may change, validation. Functions of the objects alone.
+//! Per-kind behaviour: defaults, what a write may change, validation. Functions of the objects
+//! alone.
 
 mod config_map;
 mod job;
@@ -16,7 +17,9 @@ use super::kinds::Kind;
 use super::status::FieldError;
 use super::typed::NODE_INFO;
 
-pub use meta::{qualified_name, validate as validate_metadata, validate_update as validate_metadata_update};
+pub use meta::{
+    qualified_name, validate as validate_metadata, validate_update as validate_metadata_update,
+};
 pub use pod::graceful_period;
 
 /// Which part of an object a write may change.
@@ -56,7 +59,9 @@ pub fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value) {
     }
     match (kind.group.as_str(), kind.resource.as_str()) {
         ("", "pods") => pod::prepare_update(part, new, old),
-        ("", "nodes") => pod_status::complete_conditions(new, &["lastHeartbeatTime", "lastTransitionTime"]),
+        ("", "nodes") => {
+            pod_status::complete_conditions(new, &["lastHeartbeatTime", "lastTransitionTime"])
+        }
         ("batch", "jobs") => job::prepare_update(new),
         ("coordination.k8s.io", _) => default(object(new), "spec", json!({})),
         _ => {}
@@ -101,7 +106,11 @@ pub fn validate_update(kind: &Kind, part: Part, new: &Value, old: &Value) -> Vec
 fn validate_lease(lease: &Value) -> Vec<FieldError> {
     let check = |field: &str, least: i64, rule: &str| {
         let value = int(lease, &format!("/spec/{field}")).filter(|value| *value < least)?;
-        Some(FieldError::invalid(format!("spec.{field}"), &value.into(), rule))
+        Some(FieldError::invalid(
+            format!("spec.{field}"),
+            &value.into(),
+            rule,
+        ))
     };
     let duration = check("leaseDurationSeconds", 1, "must be greater than 0");
     let transitions = check("leaseTransitions", 0, "must be greater than or equal to 0");
@@ -111,12 +120,24 @@ fn validate_lease(lease: &Value) -> Vec<FieldError> {
 fn prepare_node(node: &mut Value) {
     // What the real server's TaintNodesByCondition admission adds.
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
-    let taints = child(node, "spec").entry("taints").or_insert_with(|| json!([]));
-    if let Some(taints) = taints.as_array_mut().filter(|taints| !taints.contains(&taint)) {
+    let taints = child(node, "spec")
+        .entry("taints")
+        .or_insert_with(|| json!([]));
+    if let Some(taints) = taints
+        .as_array_mut()
+        .filter(|taints| !taints.contains(&taint))
+    {
         taints.push(taint);
     }
-    let info: Value = NODE_INFO.iter().map(|&field| (field.to_owned(), Value::from(""))).collect::<serde_json::Map<_, _>>().into();
-    object(node).insert("status".to_owned(), json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info}));
+    let info: Value = NODE_INFO
+        .iter()
+        .map(|&field| (field.to_owned(), Value::from("")))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    object(node).insert(
+        "status".to_owned(),
+        json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info}),
+    );
 }
 
 fn prepare_namespace(namespace: &mut Value) {
@@ -133,5 +154,8 @@ fn establish(crd: &mut Value) {
     let accepted = json!({"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"});
     let established = json!({"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"});
     let names = crd["spec"]["names"].clone();
-    object(crd).insert("status".to_owned(), json!({"conditions": [accepted, established], "acceptedNames": names}));
+    object(crd).insert(
+        "status".to_owned(),
+        json!({"conditions": [accepted, established], "acceptedNames": names}),
+    );
 }

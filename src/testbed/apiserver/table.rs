@@ -54,8 +54,18 @@ const NAMESPACE: &[Heading] = &[NAME, ("Status", "string", "", 0), AGE];
 const PLAIN: &[Heading] = &[NAME, AGE];
 
 /// A table of objects; `columns` says whether it repeats its headings.
-pub fn table(kind: &Kind, objects: &[Arc<Value>], now: Timestamp, with_object: bool, columns: bool, list: &Value) -> Value {
-    let rows: Vec<_> = objects.iter().map(|object| row(kind, object, now, with_object)).collect();
+pub fn table(
+    kind: &Kind,
+    objects: &[Arc<Value>],
+    now: Timestamp,
+    with_object: bool,
+    columns: bool,
+    list: &Value,
+) -> Value {
+    let rows: Vec<_> = objects
+        .iter()
+        .map(|object| row(kind, object, now, with_object))
+        .collect();
     let headings = if columns { headings(kind) } else { Value::Null };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list, "columnDefinitions": headings, "rows": rows})
 }
@@ -69,9 +79,13 @@ fn headings(kind: &Kind) -> Value {
         Columns::Event => fixed(EVENT),
         Columns::Namespace => fixed(NAMESPACE),
         Columns::Plain => fixed(PLAIN),
-        Columns::Custom(columns) => {
-            std::iter::once(definition(&NAME)).chain(columns.iter().map(|(name, _)| heading(name, "string", "", 0))).collect()
-        }
+        Columns::Custom(columns) => std::iter::once(definition(&NAME))
+            .chain(
+                columns
+                    .iter()
+                    .map(|(name, _)| heading(name, "string", "", 0)),
+            )
+            .collect(),
     }
 }
 
@@ -91,11 +105,21 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, with_object: bool) -> Value 
         Columns::Job => job(object, now),
         Columns::Node => node(object, &age),
         Columns::Event => event(object, now),
-        Columns::Namespace => vec![name.into(), text(object, "/status/phase").into(), age.into()],
+        Columns::Namespace => vec![
+            name.into(),
+            text(object, "/status/phase").into(),
+            age.into(),
+        ],
         Columns::Plain => vec![name.into(), age.into()],
-        Columns::Custom(columns) => std::iter::once(name.into()).chain(columns.iter().map(|(_, path)| custom(object, path, now))).collect(),
+        Columns::Custom(columns) => std::iter::once(name.into())
+            .chain(columns.iter().map(|(_, path)| custom(object, path, now)))
+            .collect(),
     };
-    let shown = if with_object { metadata(object) } else { Value::Null };
+    let shown = if with_object {
+        metadata(object)
+    } else {
+        Value::Null
+    };
     let mut row = json!({"cells": cells, "object": shown});
     if let Some(condition) = print_pod::completed(object).filter(|_| kind.columns == Columns::Pod) {
         row["conditions"] = json!([condition]);
@@ -123,7 +147,10 @@ fn job(job: &Value, now: Timestamp) -> Vec<Value> {
         None => format!("{succeeded}/1"),
     };
     let containers = |field: &str| {
-        let names: Vec<_> = list(job, "/spec/template/spec/containers").iter().map(|one| text(one, field)).collect();
+        let names: Vec<_> = list(job, "/spec/template/spec/containers")
+            .iter()
+            .map(|one| text(one, field))
+            .collect();
         names.join(",")
     };
     let selector: Vec<_> = job["spec"]["selector"]["matchLabels"]
@@ -145,7 +172,11 @@ fn job(job: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn job_status(job: &Value) -> &'static str {
-    let has = |kind: &str| list(job, "/status/conditions").iter().any(|one| one["type"] == kind && one["status"] == "True");
+    let has = |kind: &str| {
+        list(job, "/status/conditions")
+            .iter()
+            .any(|one| one["type"] == kind && one["status"] == "True")
+    };
     let deleting = job["metadata"].get("deletionTimestamp").is_some();
     match () {
         () if has("Complete") => "Complete",
@@ -168,7 +199,9 @@ fn job_duration(job: &Value, now: Timestamp) -> String {
 
 fn node(node: &Value, age: &str) -> Vec<Value> {
     let address = |kind: &str| {
-        let found = list(node, "/status/addresses").iter().find(|one| one["type"] == kind);
+        let found = list(node, "/status/addresses")
+            .iter()
+            .find(|one| one["type"] == kind);
         found.map_or("<none>", |one| text(one, "/address"))
     };
     let info = |field: &str| match text(node, &format!("/status/nodeInfo/{field}")) {
@@ -190,31 +223,49 @@ fn node(node: &Value, age: &str) -> Vec<Value> {
 }
 
 fn node_status(node: &Value) -> String {
-    let ready = list(node, "/status/conditions").iter().find(|one| one["type"] == "Ready");
+    let ready = list(node, "/status/conditions")
+        .iter()
+        .find(|one| one["type"] == "Ready");
     let status = match ready.map(|ready| ready["status"] == "True") {
         Some(true) => "Ready",
         Some(false) => "NotReady",
         None => "Unknown",
     };
-    let cordoned = if node["spec"]["unschedulable"] == true { ",SchedulingDisabled" } else { "" };
+    let cordoned = if node["spec"]["unschedulable"] == true {
+        ",SchedulingDisabled"
+    } else {
+        ""
+    };
     format!("{status}{cordoned}")
 }
 
 fn node_roles(node: &Value) -> String {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
-    let roles: Vec<_> = labels.filter_map(|(label, _)| label.strip_prefix("node-role.kubernetes.io/")).collect();
-    if roles.is_empty() { "<none>".to_owned() } else { roles.join(",") }
+    let roles: Vec<_> = labels
+        .filter_map(|(label, _)| label.strip_prefix("node-role.kubernetes.io/"))
+        .collect();
+    if roles.is_empty() {
+        "<none>".to_owned()
+    } else {
+        roles.join(",")
+    }
 }
 
 /// The first of several fields that is there, in either API.
 fn first<'a>(object: &'a Value, pointers: &[&str]) -> &'a str {
-    pointers.iter().map(|pointer| text(object, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
+    pointers
+        .iter()
+        .map(|pointer| text(object, pointer))
+        .find(|text| !text.is_empty())
+        .unwrap_or_default()
 }
 
 fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     let (first_seen, last_seen) = event_times(event);
     let (target, part) = event_target(event);
-    let count = ["/series/count", "/count", "/deprecatedCount"].iter().find_map(|pointer| int(event, pointer));
+    let count = ["/series/count", "/count", "/deprecatedCount"]
+        .iter()
+        .find_map(|pointer| int(event, pointer));
     vec![
         ago(now, last_seen).into(),
         text(event, "/type").into(),
@@ -231,23 +282,59 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
 
 /// When it was seen first and last.
 fn event_times(event: &Value) -> (&str, &str) {
-    let seen = first(event, &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"]);
-    let last = first(event, &["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp"]);
+    let seen = first(
+        event,
+        &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"],
+    );
+    let last = first(
+        event,
+        &[
+            "/series/lastObservedTime",
+            "/lastTimestamp",
+            "/deprecatedLastTimestamp",
+        ],
+    );
     (seen, if last.is_empty() { seen } else { last })
 }
 
 /// What it is about, and which part of it.
 fn event_target(event: &Value) -> (String, &str) {
-    let object = event.get("regarding").or_else(|| event.get("involvedObject")).unwrap_or(&Value::Null);
+    let object = event
+        .get("regarding")
+        .or_else(|| event.get("involvedObject"))
+        .unwrap_or(&Value::Null);
     let (kind, name) = (text(object, "/kind").to_lowercase(), text(object, "/name"));
-    let target = if name.is_empty() { kind } else { format!("{kind}/{name}") };
+    let target = if name.is_empty() {
+        kind
+    } else {
+        format!("{kind}/{name}")
+    };
     (target, text(object, "/fieldPath"))
 }
 
 fn event_source(event: &Value) -> String {
-    let component = ["/source/component", "/deprecatedSource/component", "/reportingComponent", "/reportingController"];
-    let (component, instance) = (first(event, &component), first(event, &["/source/host", "/deprecatedSource/host", "/reportingInstance"]));
-    if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") }
+    let component = [
+        "/source/component",
+        "/deprecatedSource/component",
+        "/reportingComponent",
+        "/reportingController",
+    ];
+    let (component, instance) = (
+        first(event, &component),
+        first(
+            event,
+            &[
+                "/source/host",
+                "/deprecatedSource/host",
+                "/reportingInstance",
+            ],
+        ),
+    );
+    if instance.is_empty() {
+        component.to_owned()
+    } else {
+        format!("{component}, {instance}")
+    }
 }
 
 /// How long ago something was, in `kubectl`'s words.
@@ -262,7 +349,11 @@ pub fn ago(now: Timestamp, time: &str) -> String {
 pub fn human(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let two = |big: i64, unit: &str, small: i64, part: &str| {
-        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{part}") }
+        if small == 0 {
+            format!("{big}{unit}")
+        } else {
+            format!("{big}{unit}{small}{part}")
+        }
     };
     match () {
         () if seconds < -1 => "<invalid>".to_owned(),

@@ -1,4 +1,5 @@
-//! Decoding of bodies by the real types: wrong types are refused, unknown fields dropped or, if asked for, refused.
+//! Decoding of bodies by the real types: wrong types are refused, unknown fields dropped or, if
+//! asked for, refused.
 
 use k8s_openapi::api::{apps, batch, coordination, core, policy};
 use serde::Serialize;
@@ -41,13 +42,19 @@ pub fn decode(kind: &Kind, object: Value) -> Result<Decoded, String> {
 
 /// Whether objects of this kind have no type here, as custom resources and CRDs.
 pub fn is_untyped(kind: &Kind) -> bool {
-    !matches!(kind.group.as_str(), "" | "batch" | "events.k8s.io" | "coordination.k8s.io" | "apps" | "policy")
+    !matches!(
+        kind.group.as_str(),
+        "" | "batch" | "events.k8s.io" | "coordination.k8s.io" | "apps" | "policy"
+    )
 }
 
 fn untyped(object: Value) -> Result<Decoded, String> {
     match object.get("metadata") {
         Some(metadata) if !metadata.is_object() => Err("metadata must be an object".to_owned()),
-        _ => Ok(Decoded { object, unknown: Vec::new() }),
+        _ => Ok(Decoded {
+            object,
+            unknown: Vec::new(),
+        }),
     }
 }
 
@@ -62,13 +69,26 @@ fn through<K: Serialize + DeserializeOwned>(raw: Value) -> Result<Decoded, Strin
 }
 
 /// Fields of leases and events that are times with exactly six digits after the second.
-const MICRO_TIMES: &[&str] = &["/spec/renewTime", "/spec/acquireTime", "/eventTime", "/series/lastObservedTime"];
+const MICRO_TIMES: &[&str] = &[
+    "/spec/renewTime",
+    "/spec/acquireTime",
+    "/eventTime",
+    "/series/lastObservedTime",
+];
 
 fn check_micro_times(object: &Value) -> Result<(), String> {
-    let texts = MICRO_TIMES.iter().filter_map(|pointer| object.pointer(pointer)?.as_str());
-    let digits = |text: &str| text.split_once('.').map_or(0, |(_, rest)| rest.chars().take_while(char::is_ascii_digit).count());
+    let texts = MICRO_TIMES
+        .iter()
+        .filter_map(|pointer| object.pointer(pointer)?.as_str());
+    let digits = |text: &str| {
+        text.split_once('.').map_or(0, |(_, rest)| {
+            rest.chars().take_while(char::is_ascii_digit).count()
+        })
+    };
     match texts.into_iter().find(|text| digits(text) != 6) {
-        Some(text) => Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse it as such")),
+        Some(text) => Err(format!(
+            "parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse it as such"
+        )),
         None => Ok(()),
     }
 }
@@ -90,8 +110,18 @@ fn compare(path: &str, raw: &Value, typed: &Value, unknown: &mut Vec<String>) {
     }
 }
 
-fn compare_field(path: &str, field: &str, raw: &Value, typed: &Map<String, Value>, unknown: &mut Vec<String>) {
-    let path = if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
+fn compare_field(
+    path: &str,
+    field: &str,
+    raw: &Value,
+    typed: &Map<String, Value>,
+    unknown: &mut Vec<String>,
+) {
+    let path = if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    };
     match typed.get(field) {
         Some(typed) => compare(&path, raw, typed, unknown),
         None => unknown.push(path),
@@ -99,7 +129,17 @@ fn compare_field(path: &str, field: &str, raw: &Value, typed: &Map<String, Value
 }
 
 /// Maps whose keys are data: an empty value in them means something.
-const DATA: &[&str] = &["labels", "annotations", "data", "stringData", "binaryData", "nodeSelector", "matchLabels", "limits", "requests"];
+const DATA: &[&str] = &[
+    "labels",
+    "annotations",
+    "data",
+    "stringData",
+    "binaryData",
+    "nodeSelector",
+    "matchLabels",
+    "limits",
+    "requests",
+];
 
 /// What a node always says of itself, if only that it is empty.
 pub const NODE_INFO: [&str; 10] = [
@@ -116,17 +156,36 @@ pub const NODE_INFO: [&str; 10] = [
 ];
 
 /// Other strings that the real types always write.
-const ALWAYS: &[&str] = &["holderIdentity", "image", "imageID", "name", "reportingComponent", "reportingInstance", "status"];
+const ALWAYS: &[&str] = &[
+    "holderIdentity",
+    "image",
+    "imageID",
+    "name",
+    "reportingComponent",
+    "reportingInstance",
+    "status",
+];
 
 /// Flags that the real types leave out when false.
-const PLAIN_FLAGS: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly", "unschedulable"];
+const PLAIN_FLAGS: &[&str] = &[
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "readOnly",
+    "unschedulable",
+];
 
 /// Drops what the real types leave out when empty: lists, strings and maps of data.
 fn drop_empty(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|field, value| !is_omitted(field, value));
-            map.iter_mut().filter(|(field, _)| !DATA.contains(&field.as_str())).for_each(|(_, value)| drop_empty(value));
+            map.iter_mut()
+                .filter(|(field, _)| !DATA.contains(&field.as_str()))
+                .for_each(|(_, value)| drop_empty(value));
         }
         Value::Array(items) => items.iter_mut().for_each(drop_empty),
         _ => {}
@@ -137,7 +196,9 @@ fn is_omitted(field: &str, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && DATA.contains(&field),
-        Value::String(text) => text.is_empty() && !ALWAYS.contains(&field) && !NODE_INFO.contains(&field),
+        Value::String(text) => {
+            text.is_empty() && !ALWAYS.contains(&field) && !NODE_INFO.contains(&field)
+        }
         Value::Bool(false) => PLAIN_FLAGS.contains(&field),
         _ => false,
     }
@@ -159,7 +220,8 @@ mod tests {
 
     #[test]
     fn refuses_wrong_types() {
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"activeDeadlineSeconds": "soon"}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"activeDeadlineSeconds": "soon"}});
         assert!(decode(&builtin()[0], pod).is_err());
     }
 

@@ -27,9 +27,13 @@ impl View {
     pub fn of(request: &Request) -> Self {
         let forms = request.accept.split(',').map(str::trim);
         let known = forms.filter_map(|form| match form {
-            form if form.contains("as=Table") => Some(Self::Table(request.query.get("includeObject") != "None")),
+            form if form.contains("as=Table") => {
+                Some(Self::Table(request.query.get("includeObject") != "None"))
+            }
             form if form.contains("as=PartialObjectMetadata") => Some(Self::Metadata),
-            form if form.starts_with("application/json") || form.starts_with("*/*") => Some(Self::Objects),
+            form if form.starts_with("application/json") || form.starts_with("*/*") => {
+                Some(Self::Objects)
+            }
             _ => None,
         });
         known.into_iter().next().unwrap_or(Self::Objects)
@@ -84,7 +88,11 @@ fn list_metadata(page: &Page) -> Value {
 /// Items of lists do not repeat their type, except those of custom resources.
 fn bare(object: &Value) -> Value {
     let custom = object["apiVersion"].as_str().is_some_and(|version| {
-        version.contains("kruise.io") || version.split('/').next().is_some_and(|group| group.contains('.') && !group.ends_with(".k8s.io"))
+        version.contains("kruise.io")
+            || version
+                .split('/')
+                .next()
+                .is_some_and(|group| group.contains('.') && !group.ends_with(".k8s.io"))
     });
     let mut object = object.clone();
     if !custom {

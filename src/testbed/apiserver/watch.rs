@@ -18,7 +18,8 @@ use super::status::ApiError;
 use super::store::Change;
 use super::{Shared, view};
 
-/// How often a bookmark comes where bookmarks are allowed; the real server's watch cache sends about one a minute.
+/// How often a bookmark comes where bookmarks are allowed; the real server's watch cache sends
+/// about one a minute.
 const BOOKMARK: Duration = Duration::from_secs(60);
 /// How long before the end of a watch the last one comes.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
@@ -55,15 +56,25 @@ pub struct Watch {
 
 impl Watch {
     /// Starts a watch: what is there already (if asked for), then everything that changes.
-    pub fn start(shared: Arc<Shared>, state: &State, request: &Request, faults: WatchFaults) -> Result<Self, ApiError> {
+    pub fn start(
+        shared: Arc<Shared>,
+        state: &State,
+        request: &Request,
+        faults: WatchFaults,
+    ) -> Result<Self, ApiError> {
         let query = &request.query;
-        let from = parse_version(query.get("resourceVersion")).map_err(|why| ApiError::new(500, "", why))?;
+        let from = parse_version(query.get("resourceVersion"))
+            .map_err(|why| ApiError::new(500, "", why))?;
         let initial = query.flag("sendInitialEvents");
         if initial && query.get("resourceVersionMatch") != "NotOlderThan" {
-            return Err(refuse_option("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+            return Err(refuse_option(
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
         }
         let bookmarks = query.flag("allowWatchBookmarks");
-        let timeout = query.number("timeoutSeconds")?.map_or(TIMEOUT, Duration::from_secs);
+        let timeout = query
+            .number("timeoutSeconds")?
+            .map_or(TIMEOUT, Duration::from_secs);
         let mut watch = Self {
             kind: request.kind.clone(),
             selector: selector(request)?,
@@ -86,8 +97,13 @@ impl Watch {
 
     fn begin(&mut self, state: &State, initial: bool, bookmarks: bool) {
         if self.from == 0 || initial {
-            let objects = state.store.all(&self.kind.storage()).map(|(_, object)| object);
-            let added = objects.filter(|object| self.selector.matches(object)).map(|object| event("ADDED", show(&self.kind, object)));
+            let objects = state
+                .store
+                .all(&self.kind.storage())
+                .map(|(_, object)| object);
+            let added = objects
+                .filter(|object| self.selector.matches(object))
+                .map(|object| event("ADDED", show(&self.kind, object)));
             self.pending = added.collect();
             self.from = self.cursor;
         } else {
@@ -124,7 +140,9 @@ impl Watch {
         if !self.pending.is_empty() {
             return Some(());
         }
-        let wake = self.bookmark.map_or(self.end, |bookmark| bookmark.min(self.end));
+        let wake = self
+            .bookmark
+            .map_or(self.end, |bookmark| bookmark.min(self.end));
         tokio::select! {
             changed = self.revisions.changed() => changed.ok(),
             () = self.faults.changed() => Some(()),
@@ -139,7 +157,8 @@ impl Watch {
             return None;
         }
         self.bookmark = self.next_bookmark();
-        // Of a watch from the future nothing has been seen, and where nothing happened there is nothing to say.
+        // Of a watch from the future nothing has been seen, and where nothing happened there is
+        // nothing to say.
         let revision = self.shared.lock().store.revision();
         if revision > self.from {
             self.pending.push_back(self.bookmark_event(false));
@@ -150,7 +169,10 @@ impl Watch {
     /// About once a minute, and shortly before the end.
     fn next_bookmark(&self) -> Option<Instant> {
         let now = Instant::now();
-        let last = self.end.checked_sub(LAST_BOOKMARK).filter(|last| *last > now)?;
+        let last = self
+            .end
+            .checked_sub(LAST_BOOKMARK)
+            .filter(|last| *last > now)?;
         Some(last.min(now + BOOKMARK))
     }
 
@@ -159,14 +181,24 @@ impl Watch {
         let shared = self.shared.clone();
         let state = shared.lock();
         if self.cursor < state.store.oldest() {
-            let message = format!("too old resource version: {} ({})", self.cursor, state.store.oldest() + 1);
-            self.pending.push_back(event("ERROR", Arc::new(ApiError::expired(message).body())));
+            let message = format!(
+                "too old resource version: {} ({})",
+                self.cursor,
+                state.store.oldest() + 1
+            );
+            self.pending
+                .push_back(event("ERROR", Arc::new(ApiError::expired(message).body())));
             self.over = true;
             return;
         }
         let storage = self.kind.storage();
-        let changes = state.store.since(self.cursor).filter(|change| change.storage == storage);
-        let events: Vec<_> = changes.filter_map(|change| seen(&self.kind, &self.selector, change)).collect();
+        let changes = state
+            .store
+            .since(self.cursor)
+            .filter(|change| change.storage == storage);
+        let events: Vec<_> = changes
+            .filter_map(|change| seen(&self.kind, &self.selector, change))
+            .collect();
         self.pending.extend(events);
         self.cursor = state.store.revision().max(self.cursor);
     }
@@ -183,10 +215,17 @@ impl Watch {
     fn line(&mut self, event: &WatchEvent) -> Vec<u8> {
         let object = match event.kind {
             "ERROR" => Value::clone(&event.object),
-            _ => self.view.one(&self.kind, &event.object, self.shared.clock.now(), self.sent == 0),
+            _ => self.view.one(
+                &self.kind,
+                &event.object,
+                self.shared.clock.now(),
+                self.sent == 0,
+            ),
         };
         self.sent += 1;
-        let mut line = json!({"type": event.kind, "object": object}).to_string().into_bytes();
+        let mut line = json!({"type": event.kind, "object": object})
+            .to_string()
+            .into_bytes();
         line.push(b'\n');
         line
     }
@@ -198,7 +237,10 @@ fn event(kind: &'static str, object: Arc<Value>) -> WatchEvent {
 
 /// What a change looks like through a selector: leaving it is a deletion, entering it an addition.
 fn seen(kind: &Kind, selector: &Selector, change: &Change) -> Option<WatchEvent> {
-    let before = change.previous.as_ref().is_some_and(|previous| selector.matches(previous));
+    let before = change
+        .previous
+        .as_ref()
+        .is_some_and(|previous| selector.matches(previous));
     let now = selector.matches(&change.object) && !change.deleted;
     let shown = |name, object| Some(event(name, show(kind, object)));
     match (before, now) {
@@ -213,6 +255,9 @@ fn seen(kind: &Kind, selector: &Selector, change: &Change) -> Option<WatchEvent>
 /// An object that stops matching is shown as it was, with the new revision.
 fn last_match(change: &Change) -> Arc<Value> {
     let mut last = change.previous.as_deref().cloned().unwrap_or(Value::Null);
-    super::json::child(&mut last, "metadata").insert("resourceVersion".to_owned(), change.revision.to_string().into());
+    super::json::child(&mut last, "metadata").insert(
+        "resourceVersion".to_owned(),
+        change.revision.to_string().into(),
+    );
     Arc::new(last)
 }

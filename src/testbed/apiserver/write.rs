@@ -24,7 +24,11 @@ impl State {
     pub fn create(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         if !text(&new, "/metadata/resourceVersion").is_empty() {
-            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         self.create_new(request, new)
     }
@@ -65,10 +69,15 @@ impl State {
         }
         default(metadata, "namespace", request.namespace.as_str());
         if metadata["namespace"] != request.namespace.as_str() {
-            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
-        let namespace = self.store.get("namespaces", &Key::new("", &request.namespace));
-        let namespace = namespace.ok_or_else(|| ApiError::not_found("", "namespaces", &request.namespace))?;
+        let namespace = self
+            .store
+            .get("namespaces", &Key::new("", &request.namespace));
+        let namespace =
+            namespace.ok_or_else(|| ApiError::not_found("", "namespaces", &request.namespace))?;
         if namespace["metadata"].get("deletionTimestamp").is_some() {
             return Err(terminating(request, text(new, "/metadata/name")));
         }
@@ -79,7 +88,10 @@ impl State {
         let prefix = text(new, "/metadata/generateName").to_owned();
         if text(new, "/metadata/name").is_empty() && !prefix.is_empty() {
             // The suffix must fit into the 63 characters of a label.
-            let cut = prefix.char_indices().nth(58).map_or(prefix.len(), |(index, _)| index);
+            let cut = prefix
+                .char_indices()
+                .nth(58)
+                .map_or(prefix.len(), |(index, _)| index);
             let name = format!("{}{}", &prefix[..cut], self.suffix());
             child(new, "metadata").insert("name".to_owned(), name.into());
         }
@@ -89,7 +101,10 @@ impl State {
     pub fn replace(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         check_name(request, &new)?;
-        if request.kind.created_by_update() && request.subresource.is_empty() && self.current(request).is_err() {
+        if request.kind.created_by_update()
+            && request.subresource.is_empty()
+            && self.current(request).is_err()
+        {
             check_uid(request, &new, &Value::Null)?;
             return self.create_new(request, new);
         }
@@ -109,7 +124,11 @@ impl State {
         }
     }
 
-    fn patch_with(&mut self, request: &Request, with: fn(&mut Value, &Request) -> Result<(), ApiError>) -> Result<Written, ApiError> {
+    fn patch_with(
+        &mut self,
+        request: &Request,
+        with: fn(&mut Value, &Request) -> Result<(), ApiError>,
+    ) -> Result<Written, ApiError> {
         let old = self.current(request)?;
         let mut patched = Value::clone(&show(&request.kind, &old));
         with(&mut patched, request)?;
@@ -117,20 +136,38 @@ impl State {
     }
 
     /// Decodes and stores what a patch has made of an object.
-    pub fn finish_patch(&mut self, request: &Request, old: &Arc<Value>, patched: Value) -> Result<Written, ApiError> {
+    pub fn finish_patch(
+        &mut self,
+        request: &Request,
+        old: &Arc<Value>,
+        patched: Value,
+    ) -> Result<Written, ApiError> {
         let new = decode(request, patched.clone()).map_err(|error| error.of_patch(&patched))?;
         check_name(request, &new)?;
         self.change(request, old, new)
     }
 
     /// The common end of all updates.
-    fn change(&mut self, request: &Request, old: &Arc<Value>, mut new: Value) -> Result<Written, ApiError> {
+    fn change(
+        &mut self,
+        request: &Request,
+        old: &Arc<Value>,
+        mut new: Value,
+    ) -> Result<Written, ApiError> {
         let kind = request.kind.clone();
-        let part = if request.subresource == "status" { Part::Status } else { Part::Main };
+        let part = if request.subresource == "status" {
+            Part::Status
+        } else {
+            Part::Main
+        };
         check_version(request, &new, old)?;
         keep_metadata(&mut new, old);
         strategy::prepare_update(&kind, part, &mut new, old);
-        refuse_invalid(request, &request.name, &strategy::validate_update(&kind, part, &new, old))?;
+        refuse_invalid(
+            request,
+            &request.name,
+            &strategy::validate_update(&kind, part, &new, old),
+        )?;
         if new == **old {
             return Ok((old.clone(), 200));
         }
@@ -164,7 +201,12 @@ impl State {
         child(&mut new, "spec").insert("nodeName".to_owned(), text(body, "/target/name").into());
         schedule_condition(&mut new, &self.now());
         self.store.put("pods", new);
-        Ok((Arc::new(serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})), 201))
+        Ok((
+            Arc::new(
+                serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+            ),
+            201,
+        ))
     }
 }
 
@@ -183,7 +225,9 @@ fn unbindable(pod: &Value) -> Option<String> {
 
 fn schedule_condition(pod: &mut Value, now: &str) {
     let condition = serde_json::json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
-    let conditions = child(pod, "status").entry("conditions").or_insert_with(|| serde_json::json!([]));
+    let conditions = child(pod, "status")
+        .entry("conditions")
+        .or_insert_with(|| serde_json::json!([]));
     if let Some(conditions) = conditions.as_array_mut() {
         conditions.retain(|condition| condition["type"] != "PodScheduled");
         conditions.push(condition);
@@ -192,7 +236,9 @@ fn schedule_condition(pod: &mut Value, now: &str) {
 
 fn terminating(request: &Request, name: &str) -> ApiError {
     let namespace = &request.namespace;
-    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let why = format!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
+    );
     let mut error = ApiError::forbidden(&request.kind.group, &request.kind.resource, name, &why);
     let cause = format!("namespace {namespace} is being terminated");
     error.details["causes"] = serde_json::json!([{"reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace"}]);
@@ -200,22 +246,39 @@ fn terminating(request: &Request, name: &str) -> ApiError {
 }
 
 fn refuse_invalid(request: &Request, name: &str, errors: &[FieldError]) -> Result<(), ApiError> {
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(request.kind.storage_group(), &request.kind.kind, name, errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(
+            request.kind.storage_group(),
+            &request.kind.kind,
+            name,
+            errors,
+        ))
+    }
 }
 
 fn check_name(request: &Request, new: &Value) -> Result<(), ApiError> {
     let name = text(new, "/metadata/name");
     if name.is_empty() {
-        let message = format!("the name of the object ({} based on URL) was undeterminable: name must be provided", request.name);
+        let message = format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            request.name
+        );
         return Err(ApiError::bad_request(message));
     }
     if name != request.name {
-        let message = format!("the name of the object ({name}) does not match the name on the URL ({})", request.name);
+        let message = format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.name
+        );
         return Err(ApiError::bad_request(message));
     }
     let namespace = text(new, "/metadata/namespace");
     if !namespace.is_empty() && namespace != request.namespace {
-        return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }
@@ -225,11 +288,19 @@ fn check_uid(request: &Request, new: &Value, old: &Value) -> Result<(), ApiError
     if asked.is_empty() || asked == is {
         return Ok(());
     }
-    let key = format!("/registry/{}/{}/{}", request.kind.resource, request.namespace, request.name);
+    let key = format!(
+        "/registry/{}/{}/{}",
+        request.kind.resource, request.namespace, request.name
+    );
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {is}"
     );
-    Err(ApiError::conflict(&request.kind.group, &request.kind.resource, &request.name, &why))
+    Err(ApiError::conflict(
+        &request.kind.group,
+        &request.kind.resource,
+        &request.name,
+        &why,
+    ))
 }
 
 fn check_version(request: &Request, new: &Value, old: &Value) -> Result<(), ApiError> {
@@ -237,10 +308,15 @@ fn check_version(request: &Request, new: &Value, old: &Value) -> Result<(), ApiE
     if asked.is_empty() || asked == text(old, "/metadata/resourceVersion") {
         return Ok(());
     }
-    Err(ApiError::modified(&request.kind.group, &request.kind.resource, &request.name))
+    Err(ApiError::modified(
+        &request.kind.group,
+        &request.kind.resource,
+        &request.name,
+    ))
 }
 
-/// Puts back the metadata that no update may change; uid and creation time only where they were left out.
+/// Puts back the metadata that no update may change; uid and creation time only where they were
+/// left out.
 fn keep_metadata(new: &mut Value, old: &Value) {
     let (metadata, old) = (child(new, "metadata"), &old["metadata"]);
     for field in ["generation", "resourceVersion"] {
@@ -249,7 +325,14 @@ fn keep_metadata(new: &mut Value, old: &Value) {
     if old.get("deletionTimestamp").is_some() {
         carry(metadata, old, "deletionTimestamp");
     }
-    for field in ["uid", "creationTimestamp", "name", "namespace", "generateName", "deletionGracePeriodSeconds"] {
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "name",
+        "namespace",
+        "generateName",
+        "deletionGracePeriodSeconds",
+    ] {
         if metadata.get(field).is_none_or(Value::is_null) {
             carry(metadata, old, field);
         }
@@ -267,9 +350,12 @@ pub fn is_released(object: &Value) -> bool {
 }
 
 fn json_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
-    let body: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&super::request::unparsed(&error)))?;
+    let body: Value = serde_json::from_slice(&request.body)
+        .map_err(|error| undecodable(&super::request::unparsed(&error)))?;
     let Some(operations) = body.as_array() else {
-        return Err(undecodable("json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"));
+        return Err(undecodable(
+            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+        ));
     };
     if operations.len() > MAX_OPERATIONS {
         let message = format!(
@@ -281,7 +367,9 @@ fn json_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
     for operation in operations {
         // The real server's library takes a test for null to hold where there is nothing.
         let operation = &with_plain_indices(target, operation);
-        let absent = operation["op"] == "test" && operation["value"].is_null() && target.pointer(text(operation, "/path")).is_none();
+        let absent = operation["op"] == "test"
+            && operation["value"].is_null()
+            && target.pointer(text(operation, "/path")).is_none();
         if !absent {
             run_operation(target, operation)?;
         }
@@ -298,7 +386,8 @@ fn run_operation(target: &mut Value, operation: &Value) -> Result<(), ApiError> 
     if operation["op"] == "replace" && is_new_member(target, text(&operation, "/path")) {
         operation["op"] = "add".into();
     }
-    let operation = serde_json::from_value(operation).map_err(|_| ApiError::unprocessable_patch())?;
+    let operation =
+        serde_json::from_value(operation).map_err(|_| ApiError::unprocessable_patch())?;
     json_patch::patch(target, &[operation]).map_err(|_| ApiError::unprocessable_patch())
 }
 
@@ -321,15 +410,27 @@ fn plain_path(target: &Value, path: &str, adds: bool) -> String {
         let items = target.pointer(&plain).and_then(Value::as_array);
         let end = items.map_or(0, Vec::len) + usize::from(adds && place + 1 == count);
         let index = items.and_then(|_| segment.parse::<i64>().ok());
-        let index = index.map(|index| if index < 0 { index + i64::try_from(end).unwrap_or(i64::MAX) } else { index });
+        let index = index.map(|index| {
+            if index < 0 {
+                index + i64::try_from(end).unwrap_or(i64::MAX)
+            } else {
+                index
+            }
+        });
         plain.push('/');
         plain.push_str(&index.map_or_else(|| segment.to_owned(), |index| index.to_string()));
     }
-    if path.starts_with('/') { plain } else { path.to_owned() }
+    if path.starts_with('/') {
+        plain
+    } else {
+        path.to_owned()
+    }
 }
 
 fn is_new_member(target: &Value, path: &str) -> bool {
-    let parent = path.rsplit_once('/').and_then(|(parent, _)| target.pointer(parent));
+    let parent = path
+        .rsplit_once('/')
+        .and_then(|(parent, _)| target.pointer(parent));
     parent.is_some_and(Value::is_object) && target.pointer(path).is_none()
 }
 
@@ -338,9 +439,12 @@ fn undecodable(why: &str) -> ApiError {
 }
 
 fn merge_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
-    let patch: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&super::request::unparsed(&error)))?;
+    let patch: Value = serde_json::from_slice(&request.body)
+        .map_err(|error| undecodable(&super::request::unparsed(&error)))?;
     if !patch.is_object() {
-        return Err(undecodable("json: cannot unmarshal array into Go value of type map[string]interface {}"));
+        return Err(undecodable(
+            "json: cannot unmarshal array into Go value of type map[string]interface {}",
+        ));
     }
     json_patch::merge(target, &patch);
     Ok(())
@@ -350,6 +454,7 @@ fn strategic_patch(target: &mut Value, request: &Request) -> Result<(), ApiError
     if super::typed::is_untyped(&request.kind) {
         return Err(ApiError::unsupported_media_type());
     }
-    let patch: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&super::request::unparsed(&error)))?;
+    let patch: Value = serde_json::from_slice(&request.body)
+        .map_err(|error| undecodable(&super::request::unparsed(&error)))?;
     strategic::apply(target, &patch)
 }

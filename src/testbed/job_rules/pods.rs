@@ -22,14 +22,26 @@ pub struct Backoff {
     pub last: Option<Timestamp>,
 }
 
-/// Under `OnFailure`: the restarts of all containers of all pods that have not ended. With a limit of zero any restart is too many.
+/// Under `OnFailure`: the restarts of all containers of all pods that have not ended. With a limit
+/// of zero any restart is too many.
 #[must_use]
 pub fn past_backoff_limit(spec: &JobSpec, pods: &[Pod]) -> bool {
-    if spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) != Some("OnFailure") {
+    if spec
+        .template
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.restart_policy.as_deref())
+        != Some("OnFailure")
+    {
         return false;
     }
-    let living = pods.iter().filter(|pod| matches!(phase(pod), "Running" | "Pending"));
-    let restarts: i32 = living.flat_map(statuses).map(|status| status.restart_count).sum();
+    let living = pods
+        .iter()
+        .filter(|pod| matches!(phase(pod), "Running" | "Pending"));
+    let restarts: i32 = living
+        .flat_map(statuses)
+        .map(|status| status.restart_count)
+        .sum();
     match spec.backoff_limit.unwrap_or(6) {
         0 => restarts > 0,
         limit => restarts >= limit,
@@ -38,7 +50,13 @@ pub fn past_backoff_limit(spec: &JobSpec, pods: &[Pod]) -> bool {
 
 fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let status = pod.status.iter();
-    status.flat_map(|status| status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten()))
+    status.flat_map(|status| {
+        status
+            .init_container_statuses
+            .iter()
+            .flatten()
+            .chain(status.container_statuses.iter().flatten())
+    })
 }
 
 impl Backoff {
@@ -48,7 +66,11 @@ impl Backoff {
         if success.is_some() {
             *self = Self::default();
         }
-        let later: Vec<_> = bad.iter().filter_map(end_of).filter(|end| success.is_none_or(|success| *end > success)).collect();
+        let later: Vec<_> = bad
+            .iter()
+            .filter_map(end_of)
+            .filter(|end| success.is_none_or(|success| *end > success))
+            .collect();
         self.failures += u32::try_from(later.len()).unwrap_or(u32::MAX);
         self.last = later.into_iter().max().or(self.last);
     }
@@ -58,21 +80,35 @@ impl Backoff {
         let Some(last) = self.last.filter(|_| self.failures > 0) else {
             return Duration::ZERO;
         };
-        let wait = POD_BACKOFF.0.saturating_mul(1 << (self.failures - 1).min(10)).min(POD_BACKOFF.1);
+        let wait = POD_BACKOFF
+            .0
+            .saturating_mul(1 << (self.failures - 1).min(10))
+            .min(POD_BACKOFF.1);
         let passed = Duration::try_from(now.duration_since(last)).unwrap_or_default();
         wait.saturating_sub(passed)
     }
 }
 
-/// When a pod ended: by its containers, else by its condition, else by its deletion, else when it began.
+/// When a pod ended: by its containers, else by its condition, else by its deletion, else when it
+/// began.
 fn end_of(pod: &Pod) -> Option<Timestamp> {
-    let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    let ends: Option<Vec<_>> = containers.map(|all| all.iter().map(container_end).collect::<Option<_>>()).unwrap_or_default();
+    let containers = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    let ends: Option<Vec<_>> = containers
+        .map(|all| all.iter().map(container_end).collect::<Option<_>>())
+        .unwrap_or_default();
     let by_containers = ends.and_then(|ends| ends.into_iter().max());
-    let not_ready =
-        pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).find(|one| one.type_ == "Ready" && one.status == "False");
+    let not_ready = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten())
+        .find(|one| one.type_ == "Ready" && one.status == "False");
     let by_condition = not_ready.and_then(|one| one.last_transition_time.as_ref());
-    let others = by_condition.or(pod.metadata.deletion_timestamp.as_ref()).or(pod.metadata.creation_timestamp.as_ref());
+    let others = by_condition
+        .or(pod.metadata.deletion_timestamp.as_ref())
+        .or(pod.metadata.creation_timestamp.as_ref());
     by_containers.or(others.map(|time| time.0))
 }
 
@@ -82,7 +118,10 @@ fn container_end(status: &ContainerStatus) -> Option<Timestamp> {
 }
 
 pub(super) fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default()
 }
 
 pub(super) fn is_active(pod: &Pod) -> bool {
@@ -100,21 +139,39 @@ pub(super) fn replaces_only_failed(spec: &JobSpec) -> bool {
 }
 
 pub(super) fn terminating(pods: &[Pod]) -> usize {
-    pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some() && !matches!(phase(pod), "Succeeded" | "Failed")).count()
+    pods.iter()
+        .filter(|pod| {
+            pod.metadata.deletion_timestamp.is_some()
+                && !matches!(phase(pod), "Succeeded" | "Failed")
+        })
+        .count()
 }
 
 pub(super) fn tracked(pods: &[Pod]) -> impl Iterator<Item = &Pod> {
-    pods.iter().filter(|pod| pod.finalizers().iter().any(|finalizer| finalizer == FINALIZER))
+    pods.iter().filter(|pod| {
+        pod.finalizers()
+            .iter()
+            .any(|finalizer| finalizer == FINALIZER)
+    })
 }
 
 pub(super) fn is_ready(pod: &Pod) -> bool {
-    pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|one| one.type_ == "Ready" && one.status == "True")
+    pod.status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten())
+        .any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 /// Pods to lose first: those that do not run, then the youngest.
 pub(super) fn for_removal<'a>(active: &[&'a Pod]) -> impl Iterator<Item = String> + use<'a> {
     let mut pods = active.to_vec();
-    pods.sort_by_key(|pod| (phase(pod) == "Running", std::cmp::Reverse(pod.creation_timestamp()), pod.name_any()));
+    pods.sort_by_key(|pod| {
+        (
+            phase(pod) == "Running",
+            std::cmp::Reverse(pod.creation_timestamp()),
+            pod.name_any(),
+        )
+    });
     pods.into_iter().map(ResourceExt::name_any)
 }
 

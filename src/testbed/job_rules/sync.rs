@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::pods::{
-    add, drain, extend, for_removal, has_ended, is_ready, number, past_backoff_limit, phase, replaces_only_failed, terminating, tracked,
+    add, drain, extend, for_removal, has_ended, is_ready, number, past_backoff_limit, phase,
+    replaces_only_failed, terminating, tracked,
 };
 use super::{FINALIZER, Plan, condition};
 
@@ -36,8 +37,10 @@ impl Sync<'_> {
             self.status.start_time = Some(Time(self.now));
         }
         let (fresh_good, fresh_bad) = self.fresh();
-        let succeeded = self.count(|status| status.succeeded, |uncounted| &uncounted.succeeded) + fresh_good.len();
-        let failed = self.count(|status| status.failed, |uncounted| &uncounted.failed) + fresh_bad.len();
+        let succeeded = self.count(|status| status.succeeded, |uncounted| &uncounted.succeeded)
+            + fresh_good.len();
+        let failed =
+            self.count(|status| status.failed, |uncounted| &uncounted.failed) + fresh_bad.len();
         self.plan.backoff.note(&fresh_good, &fresh_bad);
         let mut verdict = self.verdict(failed);
         let mut active = self.active.len();
@@ -47,7 +50,11 @@ impl Sync<'_> {
         } else if !deleting {
             active = self.manage(succeeded);
             if self.is_complete(succeeded, active) {
-                verdict = Some(self.condition("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"));
+                verdict = Some(self.condition(
+                    "SuccessCriteriaMet",
+                    "CompletionsReached",
+                    "Reached expected number of succeeded pods",
+                ));
             } else {
                 self.note_suspension(suspended);
             }
@@ -75,36 +82,64 @@ impl Sync<'_> {
     /// Pods that ended and are not noted yet.
     fn fresh(&self) -> (Vec<Pod>, Vec<Pod>) {
         let noted = |pod: &&Pod| pod.uid().is_some_and(|uid| self.is_noted(&uid));
-        let (good, bad): (Vec<&Pod>, Vec<&Pod>) =
-            tracked(self.pods).filter(|pod| !noted(pod)).filter(|pod| has_ended(pod, self.spec)).partition(|pod| phase(pod) == "Succeeded");
-        (good.into_iter().cloned().collect(), bad.into_iter().cloned().collect())
+        let (good, bad): (Vec<&Pod>, Vec<&Pod>) = tracked(self.pods)
+            .filter(|pod| !noted(pod))
+            .filter(|pod| has_ended(pod, self.spec))
+            .partition(|pod| phase(pod) == "Succeeded");
+        (
+            good.into_iter().cloned().collect(),
+            bad.into_iter().cloned().collect(),
+        )
     }
 
     fn is_noted(&self, uid: &String) -> bool {
         let uncounted = self.status.uncounted_terminated_pods.as_ref();
-        let lists = uncounted.into_iter().flat_map(|uncounted| [&uncounted.succeeded, &uncounted.failed]);
+        let lists = uncounted
+            .into_iter()
+            .flat_map(|uncounted| [&uncounted.succeeded, &uncounted.failed]);
         lists.flatten().any(|list| list.contains(uid))
     }
 
-    fn count(&self, counter: fn(&JobStatus) -> Option<i32>, list: fn(&UncountedTerminatedPods) -> &Option<Vec<String>>) -> usize {
-        let noted = self.status.uncounted_terminated_pods.as_ref().and_then(|uncounted| list(uncounted).as_ref()).map_or(0, Vec::len);
+    fn count(
+        &self,
+        counter: fn(&JobStatus) -> Option<i32>,
+        list: fn(&UncountedTerminatedPods) -> &Option<Vec<String>>,
+    ) -> usize {
+        let noted = self
+            .status
+            .uncounted_terminated_pods
+            .as_ref()
+            .and_then(|uncounted| list(uncounted).as_ref())
+            .map_or(0, Vec::len);
         usize::try_from(counter(&self.status).unwrap_or(0)).unwrap_or(0) + noted
     }
 
     /// Whether the job is about to end, and how: an older verdict stands.
     fn verdict(&mut self, failed: usize) -> Option<JobCondition> {
-        if let Some(older) = condition(&self.status, "SuccessCriteriaMet").or_else(|| condition(&self.status, "FailureTarget")) {
+        if let Some(older) = condition(&self.status, "SuccessCriteriaMet")
+            .or_else(|| condition(&self.status, "FailureTarget"))
+        {
             return Some(older.clone());
         }
         let limit = self.spec.backoff_limit.unwrap_or(6);
-        if i64::try_from(failed).unwrap_or(i64::MAX) > i64::from(limit) || past_backoff_limit(self.spec, self.pods) {
-            return Some(self.condition("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"));
+        if i64::try_from(failed).unwrap_or(i64::MAX) > i64::from(limit)
+            || past_backoff_limit(self.spec, self.pods)
+        {
+            return Some(self.condition(
+                "FailureTarget",
+                "BackoffLimitExceeded",
+                "Job has reached the specified backoff limit",
+            ));
         }
         let deadline = SignedDuration::from_secs(self.spec.active_deadline_seconds?);
         let start = self.status.start_time.as_ref()?.0;
         let left = deadline - self.now.duration_since(start);
         if left <= SignedDuration::ZERO {
-            return Some(self.condition("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline"));
+            return Some(self.condition(
+                "FailureTarget",
+                "DeadlineExceeded",
+                "Job was active longer than specified deadline",
+            ));
         }
         self.wake_in(left);
         None
@@ -113,13 +148,26 @@ impl Sync<'_> {
     /// Creates or deletes pods; gives how many are active then.
     fn manage(&mut self, succeeded: usize) -> usize {
         let active = self.active.len();
-        let wanted = if self.spec.suspend == Some(true) { 0 } else { self.wanted(succeeded) };
+        let wanted = if self.spec.suspend == Some(true) {
+            0
+        } else {
+            self.wanted(succeeded)
+        };
         if wanted < active {
-            self.plan.forget = for_removal(&self.active).take((active - wanted).min(BATCH)).collect();
+            self.plan.forget = for_removal(&self.active)
+                .take((active - wanted).min(BATCH))
+                .collect();
             return active - self.plan.forget.len();
         }
-        let terminating = if replaces_only_failed(self.spec) { terminating(self.pods) } else { 0 };
-        let missing = wanted.saturating_sub(terminating).saturating_sub(active).min(BATCH);
+        let terminating = if replaces_only_failed(self.spec) {
+            terminating(self.pods)
+        } else {
+            0
+        };
+        let missing = wanted
+            .saturating_sub(terminating)
+            .saturating_sub(active)
+            .min(BATCH);
         let wait = self.plan.backoff.wait(self.now);
         if missing == 0 || wait.is_zero() {
             self.plan.create = missing;
@@ -132,7 +180,10 @@ impl Sync<'_> {
     fn wanted(&self, succeeded: usize) -> usize {
         let parallelism = usize::try_from(self.spec.parallelism.unwrap_or(1)).unwrap_or(0);
         match self.spec.completions {
-            Some(completions) => usize::try_from(completions).unwrap_or(0).saturating_sub(succeeded).min(parallelism),
+            Some(completions) => usize::try_from(completions)
+                .unwrap_or(0)
+                .saturating_sub(succeeded)
+                .min(parallelism),
             None if succeeded > 0 => self.active.len(),
             None => parallelism,
         }
@@ -147,13 +198,22 @@ impl Sync<'_> {
     }
 
     fn note_suspension(&mut self, suspended: bool) {
-        let before = self.status.conditions.iter().flatten().find(|one| one.type_ == "Suspended").map(|one| one.status == "True");
+        let before = self
+            .status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|one| one.type_ == "Suspended")
+            .map(|one| one.status == "True");
         let (status, reason, message) = match (before, suspended) {
             (Some(false) | None, true) => ("True", "JobSuspended", "Job suspended"),
             (Some(true), false) => ("False", "JobResumed", "Job resumed"),
             _ => return,
         };
-        let note = JobCondition { status: status.to_owned(), ..self.condition("Suspended", reason, message) };
+        let note = JobCondition {
+            status: status.to_owned(),
+            ..self.condition("Suspended", reason, message)
+        };
         let conditions = self.status.conditions.get_or_insert_default();
         conditions.retain(|condition| condition.type_ != "Suspended");
         conditions.push(note);
@@ -164,24 +224,56 @@ impl Sync<'_> {
 
     /// Pods that are deleted now count as terminating already.
     fn note_numbers(&mut self, active: usize) {
-        let going: Vec<_> = self.plan.delete.iter().chain(&self.plan.forget).cloned().collect();
+        let going: Vec<_> = self
+            .plan
+            .delete
+            .iter()
+            .chain(&self.plan.forget)
+            .cloned()
+            .collect();
         let stays = |pod: &&&Pod| !going.contains(&pod.name_any());
-        let ready = self.active.iter().filter(|pod| is_ready(pod)).filter(stays).count();
+        let ready = self
+            .active
+            .iter()
+            .filter(|pod| is_ready(pod))
+            .filter(stays)
+            .count();
         self.status.active = Some(number(active)).filter(|active| *active > 0);
         self.status.ready = Some(number(ready));
         self.status.terminating = Some(number(terminating(self.pods) + going.len()));
     }
 
-    /// Notes pods that ended, and at the end of the job those it takes down; the ones noted before are released.
-    fn note_fresh(&mut self, good: &[Pod], bad: &[Pod], deleting: bool, verdict: Option<&JobCondition>) {
+    /// Notes pods that ended, and at the end of the job those it takes down; the ones noted before
+    /// are released.
+    fn note_fresh(
+        &mut self,
+        good: &[Pod],
+        bad: &[Pod],
+        deleting: bool,
+        verdict: Option<&JobCondition>,
+    ) {
         let failing = verdict.is_some_and(|verdict| verdict.type_ == "FailureTarget");
-        let noted: Vec<_> =
-            tracked(self.pods).filter(|pod| pod.uid().is_some_and(|uid| self.is_noted(&uid))).map(ResourceExt::name_any).collect();
-        let taken =
-            self.active.iter().filter(|pod| failing && pod.finalizers().iter().any(|one| one == FINALIZER)).filter_map(|pod| pod.uid());
-        let uncounted = self.status.uncounted_terminated_pods.get_or_insert_default();
-        extend(&mut uncounted.succeeded, good.iter().filter_map(ResourceExt::uid));
-        extend(&mut uncounted.failed, bad.iter().filter_map(ResourceExt::uid).chain(taken));
+        let noted: Vec<_> = tracked(self.pods)
+            .filter(|pod| pod.uid().is_some_and(|uid| self.is_noted(&uid)))
+            .map(ResourceExt::name_any)
+            .collect();
+        let taken = self
+            .active
+            .iter()
+            .filter(|pod| failing && pod.finalizers().iter().any(|one| one == FINALIZER))
+            .filter_map(|pod| pod.uid());
+        let uncounted = self
+            .status
+            .uncounted_terminated_pods
+            .get_or_insert_default();
+        extend(
+            &mut uncounted.succeeded,
+            good.iter().filter_map(ResourceExt::uid),
+        );
+        extend(
+            &mut uncounted.failed,
+            bad.iter().filter_map(ResourceExt::uid).chain(taken),
+        );
         self.plan.release = noted;
         if deleting {
             self.plan.release = tracked(self.pods).map(ResourceExt::name_any).collect();
@@ -192,11 +284,19 @@ impl Sync<'_> {
     fn conclude(&mut self, verdict: Option<JobCondition>) {
         let Some(verdict) = verdict else { return };
         let conditions = self.status.conditions.get_or_insert_default();
-        let kind = if verdict.type_ == "FailureTarget" { "Failed" } else { "Complete" };
+        let kind = if verdict.type_ == "FailureTarget" {
+            "Failed"
+        } else {
+            "Complete"
+        };
         if !conditions.iter().any(|one| one.type_ == verdict.type_) {
             conditions.push(verdict.clone());
         }
-        let open = self.status.uncounted_terminated_pods.as_ref().is_some_and(|open| open.succeeded.is_some() || open.failed.is_some());
+        let open = self
+            .status
+            .uncounted_terminated_pods
+            .as_ref()
+            .is_some_and(|open| open.succeeded.is_some() || open.failed.is_some());
         // As in the real controller the last pods are seen off in a write of their own.
         let moving = self.status.terminating != self.terminating_before;
         if open || moving || !self.active.is_empty() || terminating(self.pods) > 0 {

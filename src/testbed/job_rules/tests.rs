@@ -25,19 +25,39 @@ fn at(second: i64) -> Timestamp {
 /// The type of the condition that a job in this state gets, if any.
 fn verdict(job: &Job, pods: &[Pod]) -> Option<String> {
     let status = decide(job, pods, &Backoff::default(), at(0)).status?;
-    status.conditions.into_iter().flatten().next().map(|condition| condition.type_)
+    status
+        .conditions
+        .into_iter()
+        .flatten()
+        .next()
+        .map(|condition| condition.type_)
 }
 
 #[test]
 fn restarts_count_over_all_containers_of_all_living_pods() {
-    let limit = |limit: i32| job("OnFailure", json!({"backoffLimit": limit, "completions": 3, "parallelism": 3}));
+    let limit = |limit: i32| {
+        job(
+            "OnFailure",
+            json!({"backoffLimit": limit, "completions": 3, "parallelism": 3}),
+        )
+    };
     // One restart of the init container and one of the main in each pod: four.
-    let pods = [pod("a", "Running", 1), pod("b", "Pending", 1), pod("c", "Succeeded", 9)];
+    let pods = [
+        pod("a", "Running", 1),
+        pod("b", "Pending", 1),
+        pod("c", "Succeeded", 9),
+    ];
     assert_eq!(verdict(&limit(4), &pods).as_deref(), Some("FailureTarget"));
     assert_eq!(verdict(&limit(5), &pods), None);
     assert_eq!(verdict(&limit(0), &[pod("a", "Running", 0)]), None);
     assert_eq!(verdict(&limit(0), &pods).as_deref(), Some("FailureTarget"));
-    assert_eq!(verdict(&job("Never", json!({"backoffLimit": 1})), &[pod("a", "Running", 9)]), None);
+    assert_eq!(
+        verdict(
+            &job("Never", json!({"backoffLimit": 1})),
+            &[pod("a", "Running", 9)]
+        ),
+        None
+    );
 }
 
 #[test]
@@ -54,27 +74,75 @@ fn a_pod_is_noted_then_released_then_counted() {
     let mut pods = [pod("a", "Succeeded", 0)];
     let first = decide(&job, &pods, &Backoff::default(), at(0));
     let noted = first.status.clone().unwrap();
-    assert_eq!((first.create, first.release.len(), noted.succeeded), (1, 0, None));
-    assert_eq!(noted.uncounted_terminated_pods.clone().unwrap().succeeded.unwrap(), ["a"]);
+    assert_eq!(
+        (first.create, first.release.len(), noted.succeeded),
+        (1, 0, None)
+    );
+    assert_eq!(
+        noted
+            .uncounted_terminated_pods
+            .clone()
+            .unwrap()
+            .succeeded
+            .unwrap(),
+        ["a"]
+    );
     job.status = Some(noted);
-    assert_eq!(decide(&job, &pods, &Backoff::default(), at(0)).release, ["a"]);
+    assert_eq!(
+        decide(&job, &pods, &Backoff::default(), at(0)).release,
+        ["a"]
+    );
     pods[0].metadata.finalizers = None;
-    let counted = decide(&job, &pods, &Backoff::default(), at(0)).status.unwrap();
-    assert_eq!((counted.succeeded, counted.uncounted_terminated_pods.unwrap().succeeded), (Some(1), None));
+    let counted = decide(&job, &pods, &Backoff::default(), at(0))
+        .status
+        .unwrap();
+    assert_eq!(
+        (
+            counted.succeeded,
+            counted.uncounted_terminated_pods.unwrap().succeeded
+        ),
+        (Some(1), None)
+    );
 }
 
 #[test]
 fn waits_double_with_each_failure() {
     let job = job("Never", json!({"backoffLimit": 6}));
-    let waits = [1, 2, 3, 8].map(|failures| decide(&job, &[], &Backoff { failures, last: Some(at(0)) }, at(0)).wake.unwrap().as_secs());
+    let waits = [1, 2, 3, 8].map(|failures| {
+        decide(
+            &job,
+            &[],
+            &Backoff {
+                failures,
+                last: Some(at(0)),
+            },
+            at(0),
+        )
+        .wake
+        .unwrap()
+        .as_secs()
+    });
     assert_eq!(waits, [10, 20, 40, 600]);
-    let late = decide(&job, &[], &Backoff { failures: 1, last: Some(at(0)) }, at(10));
+    let late = decide(
+        &job,
+        &[],
+        &Backoff {
+            failures: 1,
+            last: Some(at(0)),
+        },
+        at(10),
+    );
     assert_eq!((late.create, late.wake), (1, None));
 }
 
 #[test]
 fn a_suspended_job_forgets_its_pods() {
-    let plan = decide(&job("Never", json!({"suspend": true})), &[pod("a", "Running", 0)], &Backoff::default(), at(0));
+    let plan = decide(
+        &job("Never", json!({"suspend": true})),
+        &[pod("a", "Running", 0)],
+        &Backoff::default(),
+        at(0),
+    );
     assert_eq!((plan.forget, plan.create), (vec!["a".to_owned()], 0));
     assert_eq!(plan.status.unwrap().start_time, None);
 }

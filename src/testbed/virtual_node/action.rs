@@ -32,12 +32,22 @@ impl PodEvent {
     /// An ordinary event.
     #[must_use]
     pub const fn normal(reason: &'static str, message: String) -> Self {
-        Self { warning: false, reason, message, field: None }
+        Self {
+            warning: false,
+            reason,
+            message,
+            field: None,
+        }
     }
 
     /// A warning.
     #[must_use]
     pub const fn warning(reason: &'static str, message: String) -> Self {
-        Self { warning: true, reason, message, field: None }
+        Self {
+            warning: true,
+            reason,
+            message,
+            field: None,
+        }
     }
 }

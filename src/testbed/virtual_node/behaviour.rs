@@ -1,6 +1,7 @@
 //! What a container does in its life, as its arguments tell.
 //!
-//! The words stand anywhere among `args` or, if there are none, in `command`; other words mean nothing:
+//! The words stand anywhere among `args` or, if there are none, in `command`; other words mean
+//! nothing:
 //!
 //! | word | meaning | without it |
 //! |---|---|---|
@@ -11,9 +12,10 @@
 //!
 //! Times are written as Go writes them: `1.5s`, `200ms`, `1m30s`.
 //!
-//! A container without any of these words is one that was not written for this node. It gets what most likely pleases its owner: a
-//! `sleep N` anywhere in its command is `run=Ns` (an `exit N` gives the code); any other runs until it is stopped if it is a sidecar or
-//! its pod always restarts, and for two seconds if not.
+//! A container without any of these words is one that was not written for this node. It gets what
+//! most likely pleases its owner: a `sleep N` anywhere in its command is `run=Ns` (an `exit N`
+//! gives the code); any other runs until it is stopped if it is a sidecar or its pod always
+//! restarts, and for two seconds if not.
 
 use std::time::Duration;
 
@@ -56,7 +58,12 @@ pub struct BadWord {
 
 impl Default for Behaviour {
     fn default() -> Self {
-        Self { run: None, exit: vec![0], term: Some(TERMINATED), term_after: Duration::ZERO }
+        Self {
+            run: None,
+            exit: vec![0],
+            term: Some(TERMINATED),
+            term_after: Duration::ZERO,
+        }
     }
 }
 
@@ -64,7 +71,10 @@ impl Behaviour {
     /// A program that ends by itself after this time with 0.
     #[must_use]
     pub fn ending_after(run: Duration) -> Self {
-        Self { run: Some(run), ..Self::default() }
+        Self {
+            run: Some(run),
+            ..Self::default()
+        }
     }
 
     /// A program that stays until SIGTERM and then ends with 143, like the park image's.
@@ -79,7 +89,10 @@ impl Behaviour {
     /// [`BadWord`]: one of our words has a value that cannot be read.
     pub fn of(command: &[String], args: &[String], role: Role) -> Result<Self, BadWord> {
         let words = if args.is_empty() { command } else { args };
-        let words: Vec<&str> = words.iter().flat_map(|word| word.split_whitespace()).collect();
+        let words: Vec<&str> = words
+            .iter()
+            .flat_map(|word| word.split_whitespace())
+            .collect();
         let mut read = Self::default();
         let mut ours = false;
         for word in &words {
@@ -88,7 +101,11 @@ impl Behaviour {
         if ours {
             return Ok(read);
         }
-        let all: Vec<&str> = command.iter().chain(args).flat_map(|word| word.split_whitespace()).collect();
+        let all: Vec<&str> = command
+            .iter()
+            .chain(args)
+            .flat_map(|word| word.split_whitespace())
+            .collect();
         Ok(Self::ordinary(&all, role))
     }
 
@@ -100,12 +117,23 @@ impl Behaviour {
 
     /// Whether the word was one of ours.
     fn set(&mut self, word: &str) -> Result<bool, BadWord> {
-        let Some((key, value)) = word.split_once('=') else { return Ok(false) };
-        let bad = |problem| BadWord { word: word.to_owned(), problem };
+        let Some((key, value)) = word.split_once('=') else {
+            return Ok(false);
+        };
+        let bad = |problem| BadWord {
+            word: word.to_owned(),
+            problem,
+        };
         match key {
             "run" if value == "forever" => self.run = None,
             "run" => self.run = Some(duration(value).ok_or(bad(NOT_A_TIME))?),
-            "exit" => self.exit = value.split(',').map(exit_code).collect::<Option<_>>().ok_or(bad(NOT_A_CODE))?,
+            "exit" => {
+                self.exit = value
+                    .split(',')
+                    .map(exit_code)
+                    .collect::<Option<_>>()
+                    .ok_or(bad(NOT_A_CODE))?
+            }
             "term" if value == "ignore" => self.term = None,
             "term" => self.term = Some(exit_code(value).ok_or(bad(NOT_A_CODE))?),
             "term-after" => self.term_after = duration(value).ok_or(bad(NOT_A_TIME))?,
@@ -116,7 +144,9 @@ impl Behaviour {
 
     fn ordinary(words: &[&str], role: Role) -> Self {
         let after = |name: &str| {
-            let place = words.iter().position(|word| word.rsplit('/').next() == Some(name))?;
+            let place = words
+                .iter()
+                .position(|word| word.rsplit('/').next() == Some(name))?;
             Some(words.get(place + 1)?.trim_end_matches([';', '"', '\'']))
         };
         let run = match (after("sleep").map(sleep_time), role) {
@@ -125,7 +155,11 @@ impl Behaviour {
             (None, Role::Stays) => None,
         };
         let exit = after("exit").and_then(exit_code).unwrap_or(0);
-        Self { run, exit: vec![exit], ..Self::default() }
+        Self {
+            run,
+            exit: vec![exit],
+            ..Self::default()
+        }
     }
 }
 
@@ -154,25 +188,61 @@ mod tests {
     use super::*;
 
     fn read(command: &[&str], args: &[&str], role: Role) -> Behaviour {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let owned = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
         Behaviour::of(&owned(command), &owned(args), role).unwrap()
     }
 
     #[test]
     fn words_are_found_among_args_or_in_the_command() {
-        let expected =
-            Behaviour { run: Some(Duration::from_secs(2)), exit: vec![1, 1, 0], term: None, term_after: Duration::from_millis(1500) };
-        assert_eq!(read(&["/work"], &["run=2s", "exit=1,1,0", "term=ignore", "term-after=1.5s"], Role::Main), expected);
-        assert_eq!(read(&["sh", "-c", "run=2s exit=1,1,0 term=ignore term-after=1500ms"], &[], Role::Main), expected);
-        assert_eq!((0..4).map(|n| expected.exit_code(n)).collect::<Vec<_>>(), [1, 1, 0, 0]);
+        let expected = Behaviour {
+            run: Some(Duration::from_secs(2)),
+            exit: vec![1, 1, 0],
+            term: None,
+            term_after: Duration::from_millis(1500),
+        };
+        assert_eq!(
+            read(
+                &["/work"],
+                &["run=2s", "exit=1,1,0", "term=ignore", "term-after=1.5s"],
+                Role::Main
+            ),
+            expected
+        );
+        assert_eq!(
+            read(
+                &[
+                    "sh",
+                    "-c",
+                    "run=2s exit=1,1,0 term=ignore term-after=1500ms"
+                ],
+                &[],
+                Role::Main
+            ),
+            expected
+        );
+        assert_eq!(
+            (0..4).map(|n| expected.exit_code(n)).collect::<Vec<_>>(),
+            [1, 1, 0, 0]
+        );
         assert_eq!(read(&[], &["term=0"], Role::Main).run, None);
     }
 
     #[test]
     fn ordinary_commands_do_what_is_likely() {
         let run = |command: &[&str], role| read(command, &[], role).run.map(|run| run.as_secs());
-        assert_eq!(run(&["sh", "-c", "echo hello; sleep 5; exit 3"], Role::Main), Some(5));
-        assert_eq!(read(&["sh", "-c", "sleep 5; exit 3"], &[], Role::Main).exit, [3]);
+        assert_eq!(
+            run(&["sh", "-c", "echo hello; sleep 5; exit 3"], Role::Main),
+            Some(5)
+        );
+        assert_eq!(
+            read(&["sh", "-c", "sleep 5; exit 3"], &[], Role::Main).exit,
+            [3]
+        );
         assert_eq!(run(&["/bin/sleep", "infinity"], Role::Main), None);
         assert_eq!(run(&["tail", "-f", "x"], Role::Stays), None);
         assert_eq!(run(&["make", "all"], Role::Main), Some(2));
@@ -180,8 +250,18 @@ mod tests {
 
     #[test]
     fn bad_values_are_refused_in_words() {
-        let bad = |word: &str| Behaviour::of(&[], &[word.to_owned()], Role::Main).unwrap_err().to_string();
-        assert_eq!(bad("run=soon"), "\"run=soon\": not a time such as 2s, 1.5s, 200ms or 1m30s");
-        assert_eq!(bad("exit=300"), "\"exit=300\": not an exit code from 0 to 255");
+        let bad = |word: &str| {
+            Behaviour::of(&[], &[word.to_owned()], Role::Main)
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            bad("run=soon"),
+            "\"run=soon\": not a time such as 2s, 1.5s, 200ms or 1m30s"
+        );
+        assert_eq!(
+            bad("exit=300"),
+            "\"exit=300\": not an exit code from 0 to 255"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The images of a node: which it has, which it can get, what it calls them and what they do.
 //!
-//! There are no bytes: the digest of an image is made up from its name. `repo:tag` and `repo@digest` with that digest are one image.
+//! There are no bytes: the digest of an image is made up from its name. `repo:tag` and
+//! `repo@digest` with that digest are one image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +11,14 @@ use swaplet_core::image::exit::standard_paths;
 use swaplet_core::image::{ImagePattern, ImageReference};
 
 /// Where a program without a path is looked for.
-const PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+const PATH: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
 
 /// What is said about images beforehand.
 #[derive(Clone, Debug)]
@@ -23,7 +31,8 @@ pub struct ImageOptions {
     pub exit_paths: Vec<String>,
     /// Images that no registry gives.
     pub missing: Vec<ImagePattern>,
-    /// Images that are on the node without having come from a registry; no registry gives them either.
+    /// Images that are on the node without having come from a registry; no registry gives them
+    /// either.
     pub imported: Vec<ImageReference>,
     /// How long a pull takes.
     pub pull: Duration,
@@ -36,7 +45,15 @@ impl Default for ImageOptions {
         let (exit, park, missing, slow) = Default::default();
         // A small image from a registry nearby.
         let pull = Duration::from_millis(300);
-        Self { exit, park, exit_paths: Vec::new(), missing, imported: Vec::new(), pull, slow }
+        Self {
+            exit,
+            park,
+            exit_paths: Vec::new(),
+            missing,
+            imported: Vec::new(),
+            pull,
+            slow,
+        }
     }
 }
 
@@ -72,7 +89,12 @@ impl Images {
     /// A node that has pulled nothing yet.
     #[must_use]
     pub fn new(options: ImageOptions) -> Self {
-        let named = |image: &ImageReference| (config_digest(&manifest_digest(image)), BTreeSet::from([key(image)]));
+        let named = |image: &ImageReference| {
+            (
+                config_digest(&manifest_digest(image)),
+                BTreeSet::from([key(image)]),
+            )
+        };
         let present = options.imported.iter().map(named).collect();
         Self { options, present }
     }
@@ -85,9 +107,12 @@ impl Images {
     /// What an image is.
     #[must_use]
     pub fn kind(&self, image: &str) -> ImageKind {
-        let Ok(reference) = ImageReference::parse(image) else { return ImageKind::Workload };
+        let Ok(reference) = ImageReference::parse(image) else {
+            return ImageKind::Workload;
+        };
         let last = reference.repository().rsplit('/').next();
-        let listed = |patterns: &[ImagePattern]| patterns.iter().any(|pattern| pattern.matches(&reference));
+        let listed =
+            |patterns: &[ImagePattern]| patterns.iter().any(|pattern| pattern.matches(&reference));
         if last == Some("exit") || listed(&self.options.exit) {
             ImageKind::Exit
         } else if last == Some("park") || listed(&self.options.park) {
@@ -105,7 +130,10 @@ impl Images {
         if command.contains('/') {
             return paths.any(|path| path == command);
         }
-        paths.any(|path| path.rsplit_once('/').is_some_and(|(folder, name)| name == command && PATH.contains(&folder)))
+        paths.any(|path| {
+            path.rsplit_once('/')
+                .is_some_and(|(folder, name)| name == command && PATH.contains(&folder))
+        })
     }
 
     /// The image, if the node has it under this name.
@@ -116,43 +144,71 @@ impl Images {
         }
         let reference = ImageReference::parse(image).ok()?;
         let wanted = key(&reference);
-        let (config, _) = self.present.iter().find(|(_, names)| names.contains(&wanted))?;
+        let (config, _) = self
+            .present
+            .iter()
+            .find(|(_, names)| names.contains(&wanted))?;
         self.named(config)
     }
 
     /// How long a pull takes, whether it works or not.
     #[must_use]
     pub fn pull_time(&self, image: &str) -> Duration {
-        let Ok(reference) = ImageReference::parse(image) else { return Duration::ZERO };
-        let slow = self.options.slow.iter().find(|(pattern, _)| pattern.matches(&reference));
+        let Ok(reference) = ImageReference::parse(image) else {
+            return Duration::ZERO;
+        };
+        let slow = self
+            .options
+            .slow
+            .iter()
+            .find(|(pattern, _)| pattern.matches(&reference));
         slow.map_or(self.options.pull, |(_, time)| *time)
     }
 
     /// Whether a registry gives the image; if so the node has it from now on.
     pub fn pull(&mut self, image: &str) -> bool {
-        let Ok(reference) = ImageReference::parse(image) else { return false };
+        let Ok(reference) = ImageReference::parse(image) else {
+            return false;
+        };
         if self.is_missing(&reference) {
             return false;
         }
         let digest = manifest_digest(&reference);
-        let by_digest = format!("{}/{}@{digest}", reference.registry(), reference.repository());
+        let by_digest = format!(
+            "{}/{}@{digest}",
+            reference.registry(),
+            reference.repository()
+        );
         let names = self.present.entry(config_digest(&digest)).or_default();
         names.extend([key(&reference), by_digest]);
         true
     }
 
     fn is_missing(&self, reference: &ImageReference) -> bool {
-        let imported = self.options.imported.iter().any(|image| image.same_repository(reference));
-        imported || self.options.missing.iter().any(|pattern| pattern.matches(reference))
+        let imported = self
+            .options
+            .imported
+            .iter()
+            .any(|image| image.same_repository(reference));
+        imported
+            || self
+                .options
+                .missing
+                .iter()
+                .any(|pattern| pattern.matches(reference))
     }
 
-    /// What the runtime says: a tag is preferred to a digest, a digest of the repository to the bare one.
+    /// What the runtime says: a tag is preferred to a digest, a digest of the repository to the
+    /// bare one.
     fn named(&self, config: &str) -> Option<Local> {
         let names = self.present.get(config)?;
         let tagged = names.iter().find(|name| !name.contains('@'));
         let by_digest = names.iter().find(|name| name.contains('@'));
         let image = tagged.or(by_digest)?.clone();
-        Some(Local { image, image_id: by_digest.map_or_else(|| config.to_owned(), Clone::clone) })
+        Some(Local {
+            image,
+            image_id: by_digest.map_or_else(|| config.to_owned(), Clone::clone),
+        })
     }
 }
 
@@ -165,14 +221,18 @@ fn key(image: &ImageReference) -> String {
 }
 
 fn manifest_digest(image: &ImageReference) -> String {
-    image.digest().map_or_else(|| format!("sha256:{}", hash(&image.normalized())), str::to_owned)
+    image.digest().map_or_else(
+        || format!("sha256:{}", hash(&image.normalized())),
+        str::to_owned,
+    )
 }
 
 fn config_digest(manifest: &str) -> String {
     format!("sha256:{}", hash(&format!("config of {manifest}")))
 }
 
-/// The made-up digest of an image that is named without one: what a node reports in `imageID` behind the `@`.
+/// The made-up digest of an image that is named without one: what a node reports in `imageID`
+/// behind the `@`.
 #[must_use]
 pub fn digest_of(image: &ImageReference) -> String {
     manifest_digest(image)
@@ -181,7 +241,10 @@ pub fn digest_of(image: &ImageReference) -> String {
 /// A hexadecimal id made of a text.
 #[must_use]
 pub fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -195,8 +258,15 @@ mod tests {
         assert!(images.pull("work:1"));
         let local = images.local("work:1").unwrap();
         assert_eq!(local.image, "docker.io/library/work:1");
-        let digest = local.image_id.strip_prefix("docker.io/library/work").unwrap();
-        for alias in [format!("work:1{digest}"), format!("work{digest}"), "docker.io/work:1".replace("/work", "/library/work")] {
+        let digest = local
+            .image_id
+            .strip_prefix("docker.io/library/work")
+            .unwrap();
+        for alias in [
+            format!("work:1{digest}"),
+            format!("work{digest}"),
+            "docker.io/work:1".replace("/work", "/library/work"),
+        ] {
             assert_eq!(images.local(&alias).as_ref(), Some(&local), "{alias}");
         }
         assert!(images.local("work:2").is_none());
@@ -204,12 +274,18 @@ mod tests {
 
     #[test]
     fn row_3b_an_imported_image_has_a_bare_digest_that_is_a_name_of_it() {
-        let options = ImageOptions { imported: vec![ImageReference::parse("localwork:1").unwrap()], ..ImageOptions::default() };
+        let options = ImageOptions {
+            imported: vec![ImageReference::parse("localwork:1").unwrap()],
+            ..ImageOptions::default()
+        };
         let mut images = Images::new(options);
         let local = images.local("docker.io/library/localwork:1").unwrap();
         assert!(local.image_id.starts_with("sha256:"), "{local:?}");
         assert_eq!(images.local(&local.image_id), Some(local.clone()));
-        let wrong = format!("localwork:1@{}", digest_of(&ImageReference::parse("localwork:1").unwrap()));
+        let wrong = format!(
+            "localwork:1@{}",
+            digest_of(&ImageReference::parse("localwork:1").unwrap())
+        );
         assert!(images.local(&wrong).is_none() && !images.pull(&wrong));
     }
 
@@ -220,11 +296,18 @@ mod tests {
             exit_paths: vec!["/work".into()],
             ..ImageOptions::default()
         });
-        assert_eq!(images.kind("registry.example/swaplet/exit:v1"), ImageKind::Exit);
+        assert_eq!(
+            images.kind("registry.example/swaplet/exit:v1"),
+            ImageKind::Exit
+        );
         assert_eq!(images.kind("registry.example/quick:1"), ImageKind::Exit);
         assert_eq!(images.kind("park"), ImageKind::Park);
         assert_eq!(images.kind("work:1"), ImageKind::Workload);
-        assert!(images.exit_image_has("/work") && images.exit_image_has("sh") && images.exit_image_has("/bin/sh"));
+        assert!(
+            images.exit_image_has("/work")
+                && images.exit_image_has("sh")
+                && images.exit_image_has("/bin/sh")
+        );
         assert!(!images.exit_image_has("/no/such") && !images.exit_image_has("work"));
     }
 }

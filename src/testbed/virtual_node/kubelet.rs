@@ -1,12 +1,14 @@
 //! A pod on a kubelet, as a state machine without I/O.
 //!
-//! The pod worker does one thing at a time: a *sync* looks at the containers, reports the status as it is then, kills what must be
-//! killed one after another, and starts what must be started one after another; only then comes the next. What happens to containers
-//! in between is noticed when the runtime is listed the next time, once per second. That is where most of what one can see of a kubelet
-//! comes from: an old container that stays "running" until the new one has ended, the second between the last end and the phase.
+//! The pod worker does one thing at a time: a *sync* looks at the containers, reports the status as
+//! it is then, kills what must be killed one after another, and starts what must be started one
+//! after another; only then comes the next. What happens to containers in between is noticed when
+//! the runtime is listed the next time, once per second. That is where most of what one can see of
+//! a kubelet comes from: an old container that stays "running" until the new one has ended, the
+//! second between the last end and the phase.
 //!
-//! Not played: probes (a started container is ready), resources, volumes, hooks other than sleeping, restarts of the whole pod on
-//! failure, ephemeral containers, jitter.
+//! Not played: probes (a started container is ready), resources, volumes, hooks other than
+//! sleeping, restarts of the whole pod on failure, ephemeral containers, jitter.
 
 mod adopt;
 mod backoff;
@@ -52,7 +54,8 @@ pub struct Kubelet {
     work: Work,
     /// When the worker is wanted next.
     sync_due: Option<Timestamp>,
-    /// When the worker was done last: it wants a newer list of the containers before it begins again.
+    /// When the worker was done last: it wants a newer list of the containers before it begins
+    /// again.
     synced_at: Option<Timestamp>,
     relist_due: Option<Timestamp>,
     reconcile_due: Option<Timestamp>,
@@ -127,8 +130,16 @@ impl Kubelet {
     #[must_use]
     pub fn new(options: KubeletOptions, pod: &Value, now: Timestamp) -> Self {
         let seen = PodSeen::read(pod);
-        let init = seen.spec.init_containers.iter().map(|spec| Unit::new(spec.clone(), true));
-        let regular = seen.spec.containers.iter().map(|spec| Unit::new(spec.clone(), false));
+        let init = seen
+            .spec
+            .init_containers
+            .iter()
+            .map(|spec| Unit::new(spec.clone(), true));
+        let regular = seen
+            .spec
+            .containers
+            .iter()
+            .map(|spec| Unit::new(spec.clone(), false));
         let mut machine = Self {
             options,
             acted_on: acted_on(pod),
@@ -166,7 +177,8 @@ impl Kubelet {
             self.want_sync(later(now, self.options.notice));
         } else if self.pod.status.phase != self.status.phase {
             // Nobody is told of a change of the status alone; it is compared from time to time.
-            self.reconcile_due.get_or_insert(next_tick(now, self.options.reconcile));
+            self.reconcile_due
+                .get_or_insert(next_tick(now, self.options.reconcile));
         }
     }
 
@@ -188,7 +200,8 @@ impl Kubelet {
 
     /// A status could not be written; it is tried again when statuses are compared.
     pub fn not_written(&mut self, now: Timestamp) {
-        self.reconcile_due.get_or_insert(next_tick(now, self.options.reconcile));
+        self.reconcile_due
+            .get_or_insert(next_tick(now, self.options.reconcile));
         self.status.lost = true;
     }
 
@@ -215,7 +228,11 @@ impl Kubelet {
 
     /// What happens next; never before what has happened.
     fn next(&self) -> Option<(Timestamp, Next)> {
-        let ends = self.units.iter().enumerate().filter_map(|(index, unit)| Some((unit.will_end()?.at, Next::End(index))));
+        let ends = self
+            .units
+            .iter()
+            .enumerate()
+            .filter_map(|(index, unit)| Some((unit.will_end()?.at, Next::End(index))));
         let up = |at: Timestamp| self.down_until.map_or(at, |until| at.max(until));
         let own = [
             (self.step_due(), Next::Step),
@@ -226,7 +243,9 @@ impl Kubelet {
             (self.reconcile_due, Next::Reconcile),
             (self.status.due, Next::Report),
         ];
-        let own = own.into_iter().filter_map(|(at, next)| Some((up(at?).max(self.latest), next)));
+        let own = own
+            .into_iter()
+            .filter_map(|(at, next)| Some((up(at?).max(self.latest), next)));
         // The first of those at one time: the order above is the order of causes.
         ends.chain(own).min_by_key(|(at, _)| *at)
     }
@@ -254,7 +273,8 @@ impl Kubelet {
 
     /// Something happened in the runtime, which is seen at the next look.
     fn container_changed(&mut self, at: Timestamp) {
-        self.relist_due.get_or_insert(next_tick(at, self.options.relist));
+        self.relist_due
+            .get_or_insert(next_tick(at, self.options.relist));
     }
 
     fn relist(&mut self, at: Timestamp) {
@@ -267,7 +287,8 @@ impl Kubelet {
         }
     }
 
-    /// When a container has ended, the ones before it under its name are removed; the next look shows it.
+    /// When a container has ended, the ones before it under its name are removed; the next look
+    /// shows it.
     fn drop_records(&mut self, at: Timestamp) {
         let gone = next_tick(at, self.options.relist);
         for unit in self.units.iter_mut().filter(|unit| unit.end().is_some()) {
@@ -282,11 +303,15 @@ impl Kubelet {
         self.sync_due = Some(self.sync_due.map_or(at, |due| due.min(at)));
     }
 
-    /// When the worker may begin: not while it is busy, except to end the pod, and not before it knows what its last work did.
+    /// When the worker may begin: not while it is busy, except to end the pod, and not before it
+    /// knows what its last work did.
     fn may_sync(&self) -> Option<Timestamp> {
         let due = self.sync_due?;
         match self.work {
-            Work::Idle => Some(self.synced_at.map_or(due, |done| due.max(next_tick(done, self.options.relist)))),
+            Work::Idle => Some(
+                self.synced_at
+                    .map_or(due, |done| due.max(next_tick(done, self.options.relist))),
+            ),
             Work::Syncing { .. } if !self.must_end() => None,
             _ => Some(due),
         }
@@ -302,7 +327,11 @@ impl Kubelet {
 
     fn container_event(&mut self, index: usize, event: PodEvent) {
         let unit = &self.units[index];
-        let list = if unit.init { "initContainers" } else { "containers" };
+        let list = if unit.init {
+            "initContainers"
+        } else {
+            "containers"
+        };
         let field = Some(format!("spec.{list}{{{}}}", unit.spec.name));
         self.event(PodEvent { field, ..event });
     }

@@ -1,4 +1,5 @@
-//! One life of a container: from its start to its end, which is known as soon as nothing more is done to it.
+//! One life of a container: from its start to its end, which is known as soon as nothing more is
+//! done to it.
 
 use std::time::Duration;
 
@@ -37,13 +38,21 @@ impl Life {
     /// The `n`th start of a container, from 0.
     #[must_use]
     pub fn start(behaviour: Behaviour, n: usize, started: Timestamp) -> Self {
-        Self { started, code: behaviour.exit_code(n), behaviour, stop: None }
+        Self {
+            started,
+            code: behaviour.exit_code(n),
+            behaviour,
+            stop: None,
+        }
     }
 
     /// Sends SIGTERM and, later, SIGKILL. A second stop can only bring either forward.
     pub fn stop(&mut self, term: Timestamp, kill: Timestamp) {
         let before = self.stop.unwrap_or(Stop { term, kill });
-        self.stop = Some(Stop { term: term.min(before.term), kill: kill.min(before.kill) });
+        self.stop = Some(Stop {
+            term: term.min(before.term),
+            kill: kill.min(before.kill),
+        });
     }
 
     /// Whether it was told to stop.
@@ -55,7 +64,10 @@ impl Life {
     /// How it ends if nothing more is done to it; `None`: not at all.
     #[must_use]
     pub fn end(&self) -> Option<End> {
-        let natural = self.behaviour.run.map(|run| End { at: later(self.started, run), code: self.code });
+        let natural = self.behaviour.run.map(|run| End {
+            at: later(self.started, run),
+            code: self.code,
+        });
         let stopped = self.stop.map(|stop| self.end_after(stop));
         match (natural, stopped) {
             (Some(natural), Some(stopped)) if natural.at <= stopped.at => Some(natural),
@@ -64,10 +76,19 @@ impl Life {
     }
 
     fn end_after(&self, stop: Stop) -> End {
-        let killed = End { at: stop.kill, code: KILLED };
-        let Some(code) = self.behaviour.term else { return killed };
+        let killed = End {
+            at: stop.kill,
+            code: KILLED,
+        };
+        let Some(code) = self.behaviour.term else {
+            return killed;
+        };
         let at = later(stop.term, self.behaviour.term_after);
-        if at > stop.kill { killed } else { End { at, code } }
+        if at > stop.kill {
+            killed
+        } else {
+            End { at, code }
+        }
     }
 }
 
@@ -86,7 +107,12 @@ mod tests {
     }
 
     fn life(run: Option<u64>, term: Option<i32>, after: u64) -> Life {
-        let behaviour = Behaviour { run: run.map(Duration::from_secs), exit: vec![7], term, term_after: Duration::from_secs(after) };
+        let behaviour = Behaviour {
+            run: run.map(Duration::from_secs),
+            exit: vec![7],
+            term,
+            term_after: Duration::from_secs(after),
+        };
         Life::start(behaviour, 0, at(0))
     }
 

@@ -14,7 +14,8 @@ use super::provider::VirtualKubelet;
 /// Something that goes wrong on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// The kubelet dies and is back after a while; containers go on, and one that was told to stop does. Nothing on virtual nodes.
+    /// The kubelet dies and is back after a while; containers go on, and one that was told to stop
+    /// does. Nothing on virtual nodes.
     KubeletRestart(Duration),
     /// The provider loses what it runs for all pods. Nothing on a kubelet.
     LostInstances,
@@ -35,7 +36,9 @@ impl Machine {
     pub fn new(profile: Profile, pod: &Value, now: Timestamp) -> Self {
         match profile {
             Profile::Kubelet(options) => Self::Kubelet(Box::new(Kubelet::new(options, pod, now))),
-            Profile::Virtual(options) => Self::Virtual(Box::new(VirtualKubelet::new(options, pod, now))),
+            Profile::Virtual(options) => {
+                Self::Virtual(Box::new(VirtualKubelet::new(options, pod, now)))
+            }
         }
     }
 
@@ -67,9 +70,12 @@ impl Machine {
     /// Something goes wrong. What was due before is to be let happen first.
     pub fn disturb(&mut self, disturbance: Disturbance, now: Timestamp) {
         match (self, disturbance) {
-            (Self::Kubelet(machine), Disturbance::KubeletRestart(down)) => machine.restart(now, down),
+            (Self::Kubelet(machine), Disturbance::KubeletRestart(down)) => {
+                machine.restart(now, down)
+            }
             (Self::Virtual(machine), Disturbance::LostInstances) => machine.lose_instance(),
-            (Self::Kubelet(_), Disturbance::LostInstances) | (Self::Virtual(_), Disturbance::KubeletRestart(_)) => (),
+            (Self::Kubelet(_), Disturbance::LostInstances)
+            | (Self::Virtual(_), Disturbance::KubeletRestart(_)) => (),
         }
     }
 

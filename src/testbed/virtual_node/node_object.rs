@@ -55,9 +55,18 @@ impl NodeObject {
 
     async fn register(&self) -> kube::Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        match nodes.create(&PostParams::default(), &object(&self.object())?).await {
+        match nodes
+            .create(&PostParams::default(), &object(&self.object())?)
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 409 => {
-                nodes.patch(&self.options.name, &PatchParams::default(), &Patch::Merge(self.object())).await?;
+                nodes
+                    .patch(
+                        &self.options.name,
+                        &PatchParams::default(),
+                        &Patch::Merge(self.object()),
+                    )
+                    .await?;
                 self.report(false).await
             }
             other => other.map(|_| ()),
@@ -68,21 +77,34 @@ impl NodeObject {
     pub async fn remove(&self) -> kube::Result<()> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         // The garbage collector takes a lease that is left behind.
-        let _ = leases.delete(&self.options.name, &DeleteParams::default()).await;
+        let _ = leases
+            .delete(&self.options.name, &DeleteParams::default())
+            .await;
         let nodes: Api<Node> = Api::all(self.client.clone());
-        nodes.delete(&self.options.name, &DeleteParams::default()).await.map(|_| ())
+        nodes
+            .delete(&self.options.name, &DeleteParams::default())
+            .await
+            .map(|_| ())
     }
 
     async fn renew(&self) -> kube::Result<()> {
         let name = &self.options.name;
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
-        let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let now = self
+            .clock
+            .now()
+            .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+            .to_string();
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": LEASES},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}});
-        match leases.patch(name, &PatchParams::default(), &Patch::Merge(&lease)).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                leases.create(&PostParams::default(), &object(&lease)?).await.map(|_| ())
-            }
+        match leases
+            .patch(name, &PatchParams::default(), &Patch::Merge(&lease))
+            .await
+        {
+            Err(kube::Error::Api(status)) if status.code == 404 => leases
+                .create(&PostParams::default(), &object(&lease)?)
+                .await
+                .map(|_| ()),
             other => other.map(|_| ()),
         }
     }
@@ -90,7 +112,14 @@ impl NodeObject {
     async fn report(&self, ready: bool) -> kube::Result<()> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let patch = json!({"status": self.status(ready)});
-        nodes.patch_status(&self.options.name, &PatchParams::default(), &Patch::Strategic(patch)).await.map(|_| ())
+        nodes
+            .patch_status(
+                &self.options.name,
+                &PatchParams::default(),
+                &Patch::Strategic(patch),
+            )
+            .await
+            .map(|_| ())
     }
 
     fn object(&self) -> Value {
@@ -103,9 +132,16 @@ impl NodeObject {
     fn status(&self, ready: bool) -> Value {
         let (is_virtual, now) = (self.options.profile.is_virtual(), time(self.clock.now()));
         let condition = |kind: &str, on: bool, reason: &str| json!({"type": kind, "status": if on { "True" } else { "False" }, "reason": reason, "message": "played by swaplet", "lastHeartbeatTime": now, "lastTransitionTime": now});
-        let ready_reason = if ready { "KubeletReady" } else { "KubeletNotReady" };
+        let ready_reason = if ready {
+            "KubeletReady"
+        } else {
+            "KubeletNotReady"
+        };
         let mut conditions = vec![condition("Ready", ready, ready_reason)];
-        conditions.extend(["MemoryPressure", "DiskPressure", "PIDPressure"].map(|kind| condition(kind, false, "KubeletHasSufficient")));
+        conditions.extend(
+            ["MemoryPressure", "DiskPressure", "PIDPressure"]
+                .map(|kind| condition(kind, false, "KubeletHasSufficient")),
+        );
         if is_virtual {
             conditions.push(condition("NetworkUnavailable", false, "RouteCreated"));
         }
@@ -114,7 +150,8 @@ impl NodeObject {
             Profile::Virtual(_) => "v1.34.0-vk-mock",
             Profile::Kubelet(options) => options.version.as_str(),
         };
-        let room = json!({"cpu": "1k", "memory": "10Ti", "pods": "100k", "ephemeral-storage": "10Ti"});
+        let room =
+            json!({"cpu": "1k", "memory": "10Ti", "pods": "100k", "ephemeral-storage": "10Ti"});
         json!({"conditions": conditions, "capacity": room, "allocatable": room, "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": self.options.name}],
             "nodeInfo": {"kubeletVersion": version, "operatingSystem": "linux", "architecture": "amd64", "containerRuntimeVersion": "containerd://2.2.9", "kernelVersion": "",
                 "osImage": "swaplet mock node", "machineID": "", "systemUUID": "", "bootID": "", "kubeProxyVersion": ""}})

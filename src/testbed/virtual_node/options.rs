@@ -28,16 +28,23 @@ impl Profile {
         Self::Virtual(ProviderOptions::default())
     }
 
-    /// A virtual node whose provider takes an update and does nothing, such as classic ACI, Liqo and interLink.
+    /// A virtual node whose provider takes an update and does nothing, such as classic ACI, Liqo
+    /// and interLink.
     #[must_use]
     pub fn inert() -> Self {
-        Self::Virtual(ProviderOptions { on_update: OnUpdate::Nothing, ..ProviderOptions::default() })
+        Self::Virtual(ProviderOptions {
+            on_update: OnUpdate::Nothing,
+            ..ProviderOptions::default()
+        })
     }
 
     /// A virtual node whose provider fails every update.
     #[must_use]
     pub fn rejects() -> Self {
-        Self::Virtual(ProviderOptions { on_update: OnUpdate::Fails, ..ProviderOptions::default() })
+        Self::Virtual(ProviderOptions {
+            on_update: OnUpdate::Fails,
+            ..ProviderOptions::default()
+        })
     }
 
     /// Whether it is a virtual-kubelet.
@@ -77,9 +84,23 @@ impl NodeOptions {
     /// A node with the labels and taints that are usual for its profile.
     #[must_use]
     pub fn new(name: &str, profile: Profile) -> Self {
-        let provider = Taint { key: "virtual-kubelet.io/provider".to_owned(), value: "mock".to_owned(), effect: "NoSchedule".to_owned() };
-        let taints = if profile.is_virtual() { vec![provider] } else { Vec::new() };
-        Self { name: name.to_owned(), profile, images: ImageOptions::default(), labels: BTreeMap::new(), taints }
+        let provider = Taint {
+            key: "virtual-kubelet.io/provider".to_owned(),
+            value: "mock".to_owned(),
+            effect: "NoSchedule".to_owned(),
+        };
+        let taints = if profile.is_virtual() {
+            vec![provider]
+        } else {
+            Vec::new()
+        };
+        Self {
+            name: name.to_owned(),
+            profile,
+            images: ImageOptions::default(),
+            labels: BTreeMap::new(),
+            taints,
+        }
     }
 
     /// All labels.
@@ -92,7 +113,10 @@ impl NodeOptions {
         if self.profile.is_virtual() {
             labels.extend([("type", "virtual-kubelet"), ("kubernetes.io/role", "agent")]);
         }
-        let mut labels: BTreeMap<String, String> = labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let mut labels: BTreeMap<String, String> = labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
         labels.extend(self.labels.clone());
         labels.retain(|_, value| !value.is_empty());
         labels

@@ -85,8 +85,16 @@ struct ImageVolume {
 impl Spec {
     /// The images that a container has as volumes.
     pub fn image_volumes<'a>(&'a self, container: &'a Container) -> impl Iterator<Item = &'a str> {
-        let is_mounted = |volume: &&Volume| container.volume_mounts.iter().any(|mount| mount.name == volume.name);
-        self.volumes.iter().filter(is_mounted).filter_map(|volume| Some(&*volume.image.as_ref()?.reference))
+        let is_mounted = |volume: &&Volume| {
+            container
+                .volume_mounts
+                .iter()
+                .any(|mount| mount.name == volume.name)
+        };
+        self.volumes
+            .iter()
+            .filter(is_mounted)
+            .filter_map(|volume| Some(&*volume.image.as_ref()?.reference))
     }
 }
 
@@ -121,7 +129,12 @@ impl SeenStatus {
     /// From when to when it ran and its exit code, if it has ended.
     pub fn ended(&self) -> Option<(Timestamp, Timestamp, i32)> {
         let ended = &self.state["terminated"];
-        let time = |field: &str| ended[field].as_str().and_then(|text| text.parse().ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+        let time = |field: &str| {
+            ended[field]
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(Timestamp::UNIX_EPOCH)
+        };
         let code = i32::try_from(ended["exitCode"].as_i64()?).ok()?;
         Some((time("startedAt"), time("finishedAt"), code))
     }
@@ -203,7 +216,10 @@ impl PodSeen {
     pub fn read(pod: &Value) -> Self {
         let mut seen = Self::deserialize(pod).unwrap_or_default();
         if seen.metadata.uid.is_empty() {
-            seen.metadata.uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            seen.metadata.uid = pod["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
         }
         seen
     }
@@ -220,7 +236,10 @@ impl PodSeen {
     /// The time that containers get to stop.
     pub(super) fn grace(&self) -> Duration {
         let own = self.spec.termination_grace_period_seconds;
-        let deletion = self.is_deleting().then_some(self.metadata.deletion_grace_period_seconds).flatten();
+        let deletion = self
+            .is_deleting()
+            .then_some(self.metadata.deletion_grace_period_seconds)
+            .flatten();
         Duration::from_secs(deletion.or(own).unwrap_or(DEFAULT_GRACE))
     }
 }
@@ -240,24 +259,36 @@ impl Policy {
 }
 
 impl Container {
-    /// Whether it is started again after this exit code: its own rules and policy come before the pod's.
+    /// Whether it is started again after this exit code: its own rules and policy come before the
+    /// pod's.
     pub fn restarts(&self, pod: Policy, code: i32) -> bool {
-        self.restart_policy_rules.iter().any(|rule| rule.restarts(code)) || self.restart_policy.unwrap_or(pod).restarts(code)
+        self.restart_policy_rules
+            .iter()
+            .any(|rule| rule.restarts(code))
+            || self.restart_policy.unwrap_or(pod).restarts(code)
     }
 
     /// Whether its environment marks it as a sidecar.
     pub fn is_marked(&self) -> bool {
         let on = |env: &Env| {
             let value = env.value.as_deref().unwrap_or_default();
-            (env.name == WHEN_JOB_EXIT && value.eq_ignore_ascii_case("true")) || (env.name == WITH_IMAGE && !value.is_empty())
+            (env.name == WHEN_JOB_EXIT && value.eq_ignore_ascii_case("true"))
+                || (env.name == WITH_IMAGE && !value.is_empty())
         };
         self.env.iter().any(on)
     }
 
     /// What it does in its life with its image; exit images run for the given time.
-    pub fn behaviour(&self, images: &Images, pod: Policy, exit_runs: Duration) -> Result<Behaviour, BadWord> {
+    pub fn behaviour(
+        &self,
+        images: &Images,
+        pod: Policy,
+        exit_runs: Duration,
+    ) -> Result<Behaviour, BadWord> {
         match images.kind(&self.image) {
-            ImageKind::Exit if !self.command_is_on_a_volume() => Ok(Behaviour::ending_after(exit_runs)),
+            ImageKind::Exit if !self.command_is_on_a_volume() => {
+                Ok(Behaviour::ending_after(exit_runs))
+            }
             ImageKind::Park if self.copies_itself() => Ok(Behaviour::ending_after(Duration::ZERO)),
             ImageKind::Park => Ok(Behaviour::parked()),
             _ => Behaviour::of(&self.command, &self.args, self.role(pod)),
@@ -266,7 +297,10 @@ impl Container {
 
     /// The mode of the park program in which it ends at once.
     fn copies_itself(&self) -> bool {
-        self.command.iter().chain(&self.args).any(|word| word == "--copy-self")
+        self.command
+            .iter()
+            .chain(&self.args)
+            .any(|word| word == "--copy-self")
     }
 
     fn role(&self, pod: Policy) -> Role {
@@ -276,17 +310,33 @@ impl Container {
 
     /// A program on a volume stays there whatever the image is.
     pub fn command_is_on_a_volume(&self) -> bool {
-        let Some(command) = self.command.first() else { return false };
-        let below = |mount: &Mount| command.strip_prefix(mount.mount_path.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'));
-        self.volume_mounts.iter().any(|mount| !mount.mount_path.is_empty() && below(mount))
+        let Some(command) = self.command.first() else {
+            return false;
+        };
+        let below = |mount: &Mount| {
+            command
+                .strip_prefix(mount.mount_path.trim_end_matches('/'))
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.volume_mounts
+            .iter()
+            .any(|mount| !mount.mount_path.is_empty() && below(mount))
     }
 
     pub fn pre_stop(&self) -> Duration {
-        self.lifecycle.pre_stop.as_ref().map(Hook::time).unwrap_or_default()
+        self.lifecycle
+            .pre_stop
+            .as_ref()
+            .map(Hook::time)
+            .unwrap_or_default()
     }
 
     pub fn post_start(&self) -> Duration {
-        self.lifecycle.post_start.as_ref().map(Hook::time).unwrap_or_default()
+        self.lifecycle
+            .post_start
+            .as_ref()
+            .map(Hook::time)
+            .unwrap_or_default()
     }
 }
 
@@ -296,9 +346,18 @@ impl Hook {
         if let Some(sleep) = &self.sleep {
             return Duration::from_secs(sleep.seconds);
         }
-        let words: Vec<&str> = self.exec.iter().flat_map(|exec| &exec.command).flat_map(|word| word.split_whitespace()).collect();
-        let sleep = words.iter().position(|word| word.rsplit('/').next() == Some("sleep"));
-        sleep.and_then(|at| sleep_time(words.get(at + 1)?)).unwrap_or_default()
+        let words: Vec<&str> = self
+            .exec
+            .iter()
+            .flat_map(|exec| &exec.command)
+            .flat_map(|word| word.split_whitespace())
+            .collect();
+        let sleep = words
+            .iter()
+            .position(|word| word.rsplit('/').next() == Some("sleep"));
+        sleep
+            .and_then(|at| sleep_time(words.get(at + 1)?))
+            .unwrap_or_default()
     }
 }
 

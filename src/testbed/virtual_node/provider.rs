@@ -1,12 +1,15 @@
-//! A pod on a virtual-kubelet, as a state machine without I/O: the virtual-kubelet library's control of a pod, and a provider under it.
+//! A pod on a virtual-kubelet, as a state machine without I/O: the virtual-kubelet library's
+//! control of a pod, and a provider under it.
 //!
-//! The library compares the pod with what it used last and with the provider's copy, calls the provider for each difference in
-//! containers, labels or annotations, and writes the provider's status. Its worst habits are played: a failed update makes the pod `Failed`
-//! (under Never) or `Pending`; an update that does nothing gets a success event; a provider's old copy takes labels back; a deleted pod
-//! is gone when its grace period is over, whatever the provider does.
+//! The library compares the pod with what it used last and with the provider's copy, calls the
+//! provider for each difference in containers, labels or annotations, and writes the provider's
+//! status. Its worst habits are played: a failed update makes the pod `Failed` (under Never) or
+//! `Pending`; an update that does nothing gets a success event; a provider's old copy takes labels
+//! back; a deleted pod is gone when its grace period is over, whatever the provider does.
 //!
-//! Not played: the limiter that all pods of a node share (10 per second after a burst of 100), resolved environments (and updates because a
-//! ConfigMap changed), init containers, re-sending of a status that was skipped, a restart of the virtual-kubelet.
+//! Not played: the limiter that all pods of a node share (10 per second after a burst of 100),
+//! resolved environments (and updates because a ConfigMap changed), init containers, re-sending of
+//! a status that was skipped, a restart of the virtual-kubelet.
 
 mod group;
 mod options;
@@ -144,14 +147,19 @@ impl VirtualKubelet {
             (self.poll_due, Next::Poll),
             (self.delete_due, Next::Delete),
         ];
-        let all = all.into_iter().filter_map(|(at, next)| Some((at?.max(self.latest), next)));
+        let all = all
+            .into_iter()
+            .filter_map(|(at, next)| Some((at?.max(self.latest), next)));
         all.filter(|_| !self.gone).min_by_key(|(at, _)| *at)
     }
 
     fn happen(&mut self, next: Next, at: Timestamp, images: &mut Images) {
         match next {
             Next::Group => {
-                let seen = self.group.as_mut().is_some_and(|group| group.happen(at, images));
+                let seen = self
+                    .group
+                    .as_mut()
+                    .is_some_and(|group| group.happen(at, images));
                 self.changed(seen, at);
             }
             Next::Handle => self.handle(at, images),
@@ -206,12 +214,16 @@ impl VirtualKubelet {
         }
     }
 
-    /// The API's pod goes when its grace period is over, whether its containers have stopped or not.
+    /// The API's pod goes when its grace period is over, whether its containers have stopped or
+    /// not.
     fn delete(&mut self, pod: &PodSeen, at: Timestamp) {
         let grace = pod.grace();
         if let Some(group) = &mut self.group {
             group.stop(grace, at);
-            self.out.push(Action::Event(PodEvent::normal("ProviderDeleteSuccess", "Delete pod in provider successfully".to_owned())));
+            self.out.push(Action::Event(PodEvent::normal(
+                "ProviderDeleteSuccess",
+                "Delete pod in provider successfully".to_owned(),
+            )));
         }
         self.delete_due = Some(later(at, grace));
     }
@@ -224,7 +236,10 @@ impl VirtualKubelet {
             self.changed(true, at);
             return Ok(());
         }
-        let same = self.group.as_ref().is_some_and(|group| compared(&group.pod) == compared(&self.pod));
+        let same = self
+            .group
+            .as_ref()
+            .is_some_and(|group| compared(&group.pod) == compared(&self.pod));
         if same {
             return Ok(());
         }
@@ -234,7 +249,9 @@ impl VirtualKubelet {
     }
 
     fn update(&mut self, at: Timestamp, images: &Images) -> Result<(), String> {
-        let Some(group) = &mut self.group else { return Ok(()) };
+        let Some(group) = &mut self.group else {
+            return Ok(());
+        };
         if self.options.on_update == OnUpdate::Fails {
             return Err("pods of this provider cannot be updated".to_owned());
         }
@@ -249,18 +266,29 @@ impl VirtualKubelet {
 
     fn tell(&mut self, what: &str, problem: Option<&String>) {
         let event = match (what, problem) {
-            ("Create", None) => PodEvent::normal("ProviderCreateSuccess", "Create pod in provider successfully".to_owned()),
+            ("Create", None) => PodEvent::normal(
+                "ProviderCreateSuccess",
+                "Create pod in provider successfully".to_owned(),
+            ),
             ("Create", Some(problem)) => PodEvent::warning("ProviderCreateFailed", problem.clone()),
-            (_, None) => PodEvent::normal("ProviderUpdateSuccess", "Update pod in provider successfully".to_owned()),
+            (_, None) => PodEvent::normal(
+                "ProviderUpdateSuccess",
+                "Update pod in provider successfully".to_owned(),
+            ),
             (_, Some(problem)) => PodEvent::warning("ProviderUpdateFailed", problem.clone()),
         };
         self.out.push(Action::Event(event));
     }
 
-    /// The library writes the phase itself, without a look at the containers or at the version of the pod.
+    /// The library writes the phase itself, without a look at the containers or at the version of
+    /// the pod.
     fn failed(&mut self, problem: &str, at: Timestamp) {
         let mut pod = self.pod.clone();
-        let phase = if pod["spec"]["restartPolicy"] == "Never" { "Failed" } else { "Pending" };
+        let phase = if pod["spec"]["restartPolicy"] == "Never" {
+            "Failed"
+        } else {
+            "Pending"
+        };
         if let Some(metadata) = pod["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
         }
@@ -302,7 +330,10 @@ impl VirtualKubelet {
             None if phase == "Running" || at > later(self.born, LOST_AFTER) => lost(&mut pod, at),
             None => return,
         }
-        let told = self.polled.as_ref().is_some_and(|told| told["status"] == pod["status"]);
+        let told = self
+            .polled
+            .as_ref()
+            .is_some_and(|told| told["status"] == pod["status"]);
         self.polled = Some(pod);
         if !told {
             self.status_tries = 0;
@@ -318,7 +349,12 @@ fn wait(tries: u32) -> Duration {
 /// What the library compares: all else of a pod never reaches a provider.
 fn compared(pod: &Value) -> Value {
     let spec = |field: &str| pod["spec"][field].clone();
-    let of_metadata = |field: &str| pod["metadata"][field].as_object().cloned().unwrap_or_default();
+    let of_metadata = |field: &str| {
+        pod["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
+    };
     json!([
         spec("containers"),
         spec("initContainers"),
@@ -331,7 +367,10 @@ fn compared(pod: &Value) -> Value {
 }
 
 fn deletion(pod: &Value) -> [&Value; 2] {
-    [&pod["metadata"]["deletionTimestamp"], &pod["metadata"]["deletionGracePeriodSeconds"]]
+    [
+        &pod["metadata"]["deletionTimestamp"],
+        &pod["metadata"]["deletionGracePeriodSeconds"],
+    ]
 }
 
 /// A pod without what may differ between two handlings of the same pod.
@@ -349,14 +388,22 @@ fn used(pod: &Value) -> Value {
 
 /// A container that is neither waiting nor ended runs, for the library.
 fn runs(pod: &PodSeen) -> bool {
-    pod.status.container_statuses.iter().any(|status| status.state["terminated"].is_null() && status.state["waiting"].is_null())
+    pod.status
+        .container_statuses
+        .iter()
+        .any(|status| status.state["terminated"].is_null() && status.state["waiting"].is_null())
 }
 
 fn lost(pod: &mut Value, at: Timestamp) {
     pod["status"]["phase"] = "Failed".into();
     pod["status"]["reason"] = "NotFound".into();
-    pod["status"]["message"] = "The pod status was not found and may have been deleted from the provider".into();
-    for status in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+    pod["status"]["message"] =
+        "The pod status was not found and may have been deleted from the provider".into();
+    for status in pod["status"]["containerStatuses"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
         let running = status["state"]["running"].clone();
         if running.is_object() {
             status["state"] = json!({"terminated": {"exitCode": -137, "reason": "NotFound", "message": "Container was not found and was likely deleted",

@@ -46,23 +46,41 @@ impl PodWriter {
     /// Whether the status needs no other try.
     pub async fn patch_status(&self, pod: &PodId, status: Value) -> bool {
         let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid}, "status": status}));
-        let written = self.api(pod).patch_status(&pod.name, &PatchParams::default(), &patch).await;
+        let written = self
+            .api(pod)
+            .patch_status(&pod.name, &PatchParams::default(), &patch)
+            .await;
         // Another pod of this name is none of ours.
         matches!(code(&written), None | Some(404 | 409))
     }
 
     /// Whether the status needs no other try.
     pub async fn put_status(&self, pod: &PodId, whole: &Value) -> bool {
-        let Ok(whole) = object::<DynamicObject>(whole) else { return true };
-        let written = self.api(pod).replace_status(&pod.name, &PostParams::default(), &whole).await;
+        let Ok(whole) = object::<DynamicObject>(whole) else {
+            return true;
+        };
+        let written = self
+            .api(pod)
+            .replace_status(&pod.name, &PostParams::default(), &whole)
+            .await;
         matches!(code(&written), None | Some(404))
     }
 
     /// Deletes the pod for good.
     pub async fn delete(&self, pod: &PodId) {
-        let preconditions = Some(Preconditions { uid: Some(pod.uid.clone()), ..Preconditions::default() });
-        let now = DeleteParams { grace_period_seconds: Some(0), preconditions, ..DeleteParams::default() };
-        while !matches!(code(&self.api(pod).delete(&pod.name, &now).await), None | Some(404 | 409)) {
+        let preconditions = Some(Preconditions {
+            uid: Some(pod.uid.clone()),
+            ..Preconditions::default()
+        });
+        let now = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions,
+            ..DeleteParams::default()
+        };
+        while !matches!(
+            code(&self.api(pod).delete(&pod.name, &now).await),
+            None | Some(404 | 409)
+        ) {
             tokio::time::sleep(AGAIN).await;
         }
     }
@@ -91,8 +109,18 @@ const REMEMBERED: usize = 10_000;
 
 impl EventWriter {
     pub fn new(client: Client, clock: Clock, options: &NodeOptions) -> Self {
-        let component = if options.profile.is_virtual() { format!("{}/pod-controller", options.name) } else { "kubelet".to_owned() };
-        Self { client, clock, component, node: options.name.clone(), known: HashMap::new() }
+        let component = if options.profile.is_virtual() {
+            format!("{}/pod-controller", options.name)
+        } else {
+            "kubelet".to_owned()
+        };
+        Self {
+            client,
+            clock,
+            component,
+            node: options.name.clone(),
+            known: HashMap::new(),
+        }
     }
 
     /// Events are for people: a lost one changes nothing.
@@ -101,8 +129,13 @@ impl EventWriter {
         let key = (pod, event);
         if let Some((name, count)) = self.known.get_mut(&key) {
             *count += 1;
-            let patch = Patch::Merge(json!({"count": count, "lastTimestamp": time(self.clock.now())}));
-            if events.patch(name, &PatchParams::default(), &patch).await.is_ok() {
+            let patch =
+                Patch::Merge(json!({"count": count, "lastTimestamp": time(self.clock.now())}));
+            if events
+                .patch(name, &PatchParams::default(), &patch)
+                .await
+                .is_ok()
+            {
                 return;
             }
         }

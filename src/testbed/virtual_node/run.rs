@@ -38,10 +38,17 @@ impl VirtualNode {
     #[must_use]
     pub fn new(client: Client, clock: Clock, options: NodeOptions) -> Self {
         let images = Arc::new(Mutex::new(Images::new(options.images.clone())));
-        Self { client, clock, options, images, disturbances: broadcast::Sender::new(DISTURBANCES) }
+        Self {
+            client,
+            clock,
+            options,
+            images,
+            disturbances: broadcast::Sender::new(DISTURBANCES),
+        }
     }
 
-    /// Registers the node and plays it until it is dropped. The Node object stays: see [`remove`](Self::remove).
+    /// Registers the node and plays it until it is dropped. The Node object stays: see
+    /// [`remove`](Self::remove).
     pub async fn run(self) {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let mut events = EventWriter::new(self.client.clone(), self.clock, &self.options);
@@ -74,7 +81,11 @@ impl VirtualNode {
     }
 
     fn object(&self) -> NodeObject {
-        NodeObject { client: self.client.clone(), clock: self.clock, options: self.options.clone() }
+        NodeObject {
+            client: self.client.clone(),
+            clock: self.clock,
+            options: self.options.clone(),
+        }
     }
 
     fn images(&self) -> MutexGuard<'_, Images> {
@@ -112,8 +123,17 @@ struct Pods {
 
 impl Pods {
     fn new(node: VirtualNode, events: mpsc::UnboundedSender<(PodId, PodEvent)>) -> Self {
-        let writer = PodWriter { client: node.client.clone() };
-        Self { node, writer, slots: BTreeMap::new(), wakes: BTreeSet::new(), writes: FuturesUnordered::new(), events }
+        let writer = PodWriter {
+            client: node.client.clone(),
+        };
+        Self {
+            node,
+            writer,
+            slots: BTreeMap::new(),
+            wakes: BTreeSet::new(),
+            writes: FuturesUnordered::new(),
+            events,
+        }
     }
 
     async fn run(mut self) {
@@ -133,18 +153,25 @@ impl Pods {
     }
 
     fn watch(&self) -> impl Stream<Item = Event<DynamicObject>> + use<> {
-        let api: Api<DynamicObject> = Api::all_with(self.node.client.clone(), &pods_of_any_version());
+        let api: Api<DynamicObject> =
+            Api::all_with(self.node.client.clone(), &pods_of_any_version());
         let ours = Config::default().fields(&format!("spec.nodeName={}", self.node.options.name));
         // Errors are the watch's own business: it begins again.
-        watcher(api, ours).default_backoff().filter_map(|event| ready(event.ok()))
+        watcher(api, ours)
+            .default_backoff()
+            .filter_map(|event| ready(event.ok()))
     }
 
     fn until_next(&self) -> Duration {
         // Without pods nothing happens; an hour is as good as for ever.
-        let Some((at, _)) = self.wakes.first() else { return Duration::from_secs(3600) };
+        let Some((at, _)) = self.wakes.first() else {
+            return Duration::from_secs(3600);
+        };
         let rest = at.duration_since(self.node.clock.now());
         // Sleeping takes whole milliseconds, and one too few would spin.
-        Duration::try_from(rest).map(|rest| rest + Duration::from_millis(1)).unwrap_or_default()
+        Duration::try_from(rest)
+            .map(|rest| rest + Duration::from_millis(1))
+            .unwrap_or_default()
     }
 
     fn saw(&mut self, event: Event<DynamicObject>) {
@@ -152,7 +179,12 @@ impl Pods {
             Event::Init => self.slots.values_mut().for_each(|slot| slot.listed = false),
             Event::Apply(pod) | Event::InitApply(pod) => self.saw_pod(pod),
             Event::InitDone => {
-                let gone: Vec<PodId> = self.slots.iter().filter(|(_, slot)| !slot.listed).map(|(id, _)| id.clone()).collect();
+                let gone: Vec<PodId> = self
+                    .slots
+                    .iter()
+                    .filter(|(_, slot)| !slot.listed)
+                    .map(|(id, _)| id.clone())
+                    .collect();
                 gone.iter().for_each(|id| self.forget(id));
             }
             Event::Delete(pod) => self.forget(&id_of(&pod)),
@@ -162,12 +194,17 @@ impl Pods {
     fn saw_pod(&mut self, mut pod: DynamicObject) {
         pod.metadata.managed_fields = None;
         let id = id_of(&pod);
-        let Ok(pod) = serde_json::to_value(&pod) else { return };
+        let Ok(pod) = serde_json::to_value(&pod) else {
+            return;
+        };
         let now = self.node.clock.now();
         self.advance(&id, now);
         let profile = self.node.options.profile;
         let known = self.slots.contains_key(&id);
-        let slot = self.slots.entry(id.clone()).or_insert_with(|| Slot::new(Machine::new(profile, &pod, now)));
+        let slot = self
+            .slots
+            .entry(id.clone())
+            .or_insert_with(|| Slot::new(Machine::new(profile, &pod, now)));
         slot.listed = true;
         if known {
             slot.machine.see(&pod, now);
@@ -197,7 +234,8 @@ impl Pods {
         let now = self.node.clock.now();
         while let Some((at, id)) = self.wakes.first().cloned().filter(|(at, _)| *at <= now) {
             self.advance(&id, now);
-            // A machine that wants the same time again is not asked again now: nothing may keep the node from its other pods.
+            // A machine that wants the same time again is not asked again now: nothing may keep the
+            // node from its other pods.
             if self.wakes.first() == Some(&(at, id)) {
                 break;
             }
@@ -206,8 +244,14 @@ impl Pods {
 
     /// Lets the machine of a pod run until now.
     fn advance(&mut self, id: &PodId, now: Timestamp) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let mut images = self.node.images.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        let mut images = self
+            .node
+            .images
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let actions = slot.machine.advance(&mut images, now);
         drop(images);
         let wake = slot.machine.wake();
@@ -229,11 +273,16 @@ impl Pods {
     }
 
     fn write_next(&mut self, id: &PodId) {
-        let Some(slot) = self.slots.get_mut(id).filter(|slot| !slot.writing) else { return };
-        let Some(action) = slot.outbox.pop_front() else { return };
+        let Some(slot) = self.slots.get_mut(id).filter(|slot| !slot.writing) else {
+            return;
+        };
+        let Some(action) = slot.outbox.pop_front() else {
+            return;
+        };
         slot.writing = true;
         let (writer, id) = (self.writer.clone(), id.clone());
-        self.writes.push(async move { (id.clone(), write(&writer, &id, action).await) }.boxed());
+        self.writes
+            .push(async move { (id.clone(), write(&writer, &id, action).await) }.boxed());
     }
 
     fn written(&mut self, (id, well): Done) {
@@ -250,7 +299,13 @@ impl Pods {
 
 impl Slot {
     fn new(machine: Machine) -> Self {
-        Self { machine, wake: None, outbox: VecDeque::new(), writing: false, listed: true }
+        Self {
+            machine,
+            wake: None,
+            outbox: VecDeque::new(),
+            writing: false,
+            listed: true,
+        }
     }
 
     /// Of statuses that wait for each other only the last is written, as kubelets do.
@@ -277,5 +332,9 @@ async fn write(writer: &PodWriter, id: &PodId, action: Action) -> bool {
 fn id_of(pod: &DynamicObject) -> PodId {
     let metadata = &pod.metadata;
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    PodId { namespace: text(&metadata.namespace), name: text(&metadata.name), uid: text(&metadata.uid) }
+    PodId {
+        namespace: text(&metadata.namespace),
+        name: text(&metadata.name),
+        uid: text(&metadata.uid),
+    }
 }

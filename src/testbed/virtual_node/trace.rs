@@ -41,23 +41,42 @@ impl Seen {
     #[must_use]
     pub fn of(pod: &Value) -> Self {
         let status = &pod["status"];
-        let all = |field: &str| status[field].as_array().into_iter().flatten().map(SeenContainer::of).collect();
+        let all = |field: &str| {
+            status[field]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(SeenContainer::of)
+                .collect()
+        };
         let mut containers: Vec<SeenContainer> = all("containerStatuses");
         containers.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { phase: text(&status["phase"]), reason: text(&status["reason"]), containers, init: all("initContainerStatuses") }
+        Self {
+            phase: text(&status["phase"]),
+            reason: text(&status["reason"]),
+            containers,
+            init: all("initContainerStatuses"),
+        }
     }
 
     /// A container by its name.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&SeenContainer> {
-        self.containers.iter().chain(&self.init).find(|container| container.name == name)
+        self.containers
+            .iter()
+            .chain(&self.init)
+            .find(|container| container.name == name)
     }
 }
 
 impl SeenContainer {
     fn of(status: &Value) -> Self {
-        let state = status["state"].as_object().and_then(|state| state.iter().find(|(_, inner)| inner.is_object()));
-        let (kind, inner) = state.map_or((String::new(), &Value::Null), |(kind, inner)| (kind.clone(), inner));
+        let state = status["state"]
+            .as_object()
+            .and_then(|state| state.iter().find(|(_, inner)| inner.is_object()));
+        let (kind, inner) = state.map_or((String::new(), &Value::Null), |(kind, inner)| {
+            (kind.clone(), inner)
+        });
         Self {
             name: text(&status["name"]),
             state: kind,
@@ -104,10 +123,16 @@ impl Trace {
         phases
     }
 
-    /// One container's states in words, each once in a row: `running work:1 rc0`, `terminated(143) exit:1 rc1`, `waiting(ErrImagePull) ...`.
+    /// One container's states in words, each once in a row: `running work:1 rc0`, `terminated(143)
+    /// exit:1 rc1`, `waiting(ErrImagePull) ...`.
     #[must_use]
     pub fn states(&self, name: &str) -> Vec<String> {
-        let mut states: Vec<String> = self.0.iter().filter_map(|seen| seen.container(name)).map(ToString::to_string).collect();
+        let mut states: Vec<String> = self
+            .0
+            .iter()
+            .filter_map(|seen| seen.container(name))
+            .map(ToString::to_string)
+            .collect();
         states.dedup();
         states
     }
@@ -116,10 +141,16 @@ impl Trace {
 impl std::fmt::Display for SeenContainer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let image = self.image.rsplit('/').next().unwrap_or_default();
-        let kind = if self.state.is_empty() { "unreported" } else { &self.state };
+        let kind = if self.state.is_empty() {
+            "unreported"
+        } else {
+            &self.state
+        };
         match (self.exit_code, self.state.as_str()) {
             (Some(code), _) => write!(out, "terminated({code}) {image} rc{}", self.restarts),
-            (None, "waiting") => write!(out, "waiting({}) {image} rc{}", self.reason, self.restarts),
+            (None, "waiting") => {
+                write!(out, "waiting({}) {image} rc{}", self.reason, self.restarts)
+            }
             _ => write!(out, "{kind} {image} rc{}", self.restarts),
         }
     }

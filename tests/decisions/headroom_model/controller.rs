@@ -7,7 +7,10 @@ use super::world::{Answer, JOB, Known, World};
 
 impl World {
     pub(super) fn job_is_seen(&mut self) {
-        self.ledger.job(&Job { uid: JOB.into(), backoff_limit: self.limit });
+        self.ledger.job(&Job {
+            uid: JOB.into(),
+            backoff_limit: self.limit,
+        });
     }
 
     /// A new life lists pods and Jobs, in either order.
@@ -34,9 +37,12 @@ impl World {
     }
 
     pub(super) fn delivered(&mut self) {
-        let Some((at, state)) = self.events.pop_front() else { return };
+        let Some((at, state)) = self.events.pop_front() else {
+            return;
+        };
         let known = &mut self.known[at];
-        // A view that is ahead of the watch, after our own write, goes back with it, as in the index.
+        // A view that is ahead of the watch, after our own write, goes back with it, as in the
+        // index.
         known.view = state;
         known.watched = state;
         let wants = state.main_ended > 0 && !state.swapped && !state.finished;
@@ -60,7 +66,8 @@ impl World {
             self.known[at].in_flight = true;
             self.ledger.need(&self.known[at].view.pod(at), Need::Held);
             for (pod, known) in self.known.iter().enumerate() {
-                self.excused[pod] = self.pods[pod].others - known.view.others.min(self.pods[pod].others);
+                self.excused[pod] =
+                    self.pods[pod].others - known.view.others.min(self.pods[pod].others);
             }
         }
     }
@@ -91,11 +98,26 @@ impl World {
         }
         let view = known.view;
         let pod = view.pod(at);
-        let containers = if known.watched.swapped { self.sidecars } else { 0 };
+        let containers = if known.watched.swapped {
+            self.sidecars
+        } else {
+            0
+        };
         let coming = containers.saturating_sub(known.watched.restarted);
-        self.ledger.observe(&pod, Swapped { containers: containers.into(), coming: coming.into() }, self.list);
+        self.ledger.observe(
+            &pod,
+            Swapped {
+                containers: containers.into(),
+                coming: coming.into(),
+            },
+            self.list,
+        );
         let wants = view.main_ended > 0 && !view.swapped && !view.finished;
-        let answer = if wants && !self.naive { self.ledger.answer(&pod, self.sidecars.into()) } else { Headroom::Free };
+        let answer = if wants && !self.naive {
+            self.ledger.answer(&pod, self.sidecars.into())
+        } else {
+            Headroom::Free
+        };
         let known = &mut self.known[at];
         known.answer = match answer {
             Headroom::Free if !wants => Answer::None,

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::objects::job::JobRef;
-use swaplet_core::objects::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
+use swaplet_core::objects::pod::{
+    Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated,
+};
 use swaplet_core::objects::values::env::Mark;
 
 pub(super) const JOB: &str = "job-uid";
@@ -115,10 +117,20 @@ impl State {
             0 => ContainerState::Running { started_at: None },
             order => {
                 let finished_at = Some(jiff::Timestamp::from_second(order.into()).unwrap());
-                ContainerState::Terminated(Terminated { exit_code: Some(0), finished_at, ..Terminated::default() })
+                ContainerState::Terminated(Terminated {
+                    exit_code: Some(0),
+                    finished_at,
+                    ..Terminated::default()
+                })
             }
         };
-        let status = ContainerStatus { image: "m".into(), container_id: "m".into(), restart_count: 0, state, last_end: None };
+        let status = ContainerStatus {
+            image: "m".into(),
+            container_id: "m".into(),
+            restart_count: 0,
+            state,
+            last_end: None,
+        };
         let main = Container {
             name: "main".into(),
             image: "m".into(),
@@ -133,11 +145,18 @@ impl State {
             name: format!("p{name}").into(),
             uid: format!("u{name}").into(),
             deleting: false,
-            job: Some(Box::new(JobRef { uid: JOB.into(), name: "job".into() })),
+            job: Some(Box::new(JobRef {
+                uid: JOB.into(),
+                name: "job".into(),
+            })),
             owner: None,
             restart_policy: RestartPolicy::OnFailure,
             grace_seconds: None,
-            phase: if self.finished { Phase::Succeeded } else { Phase::Running },
+            phase: if self.finished {
+                Phase::Succeeded
+            } else {
+                Phase::Running
+            },
             containers: vec![main],
             other_restarts: self.restarts().into(),
             malformed: None,
@@ -170,15 +189,28 @@ impl World {
         world
     }
 
-    /// The sum that the Job controller compares with the limit; without restarts that no write could know of.
+    /// The sum that the Job controller compares with the limit; without restarts that no write
+    /// could know of.
     pub(super) fn sum(&self, with_excused: bool) -> u32 {
-        let counted = self.pods.iter().zip(&self.excused).filter(|(pod, _)| pod.counts());
-        counted.map(|(pod, excused)| u32::from(pod.restarts() - if with_excused { 0 } else { *excused })).sum()
+        let counted = self
+            .pods
+            .iter()
+            .zip(&self.excused)
+            .filter(|(pod, _)| pod.counts());
+        counted
+            .map(|(pod, excused)| {
+                u32::from(pod.restarts() - if with_excused { 0 } else { *excused })
+            })
+            .sum()
     }
 
     /// The Job controller's own rule.
     pub(super) fn fails(&self, sum: u32) -> bool {
-        if self.limit == 0 { sum > 0 } else { sum >= self.limit }
+        if self.limit == 0 {
+            sum > 0
+        } else {
+            sum >= self.limit
+        }
     }
 
     pub(super) fn steps(&self) -> Vec<Step> {
@@ -188,9 +220,18 @@ impl World {
             let alive = pod.counts();
             let may = [
                 (alive && pod.main_ended == 0, Step::MainEnds(at)),
-                (alive && pod.swapped && pod.restarted < self.sidecars, Step::NodeRestarts(at)),
-                (alive && pod.main_ended > 0 && pod.restarted == self.sidecars, Step::PodFinishes(at)),
-                (alive && left.restarts > 0 && (pod.main_ended == 0 || !self.only_mains_restart), Step::RestartsByItself(at)),
+                (
+                    alive && pod.swapped && pod.restarted < self.sidecars,
+                    Step::NodeRestarts(at),
+                ),
+                (
+                    alive && pod.main_ended > 0 && pod.restarted == self.sidecars,
+                    Step::PodFinishes(at),
+                ),
+                (
+                    alive && left.restarts > 0 && (pod.main_ended == 0 || !self.only_mains_restart),
+                    Step::RestartsByItself(at),
+                ),
                 (alive && left.deletions > 0, Step::Deleted(at)),
                 (known.ready, Step::Begins(at)),
                 (known.in_flight, Step::Applied(at)),
@@ -198,17 +239,32 @@ impl World {
                 (known.in_flight && left.losses > 0, Step::Lost(at, true)),
                 (known.in_flight && left.losses > 0, Step::Lost(at, false)),
                 (known.backs_off, Step::BackoffEnds(at)),
-                (known.unseen && !known.in_flight && !pod.swapped, Step::TooLate(at)),
+                (
+                    known.unseen && !known.in_flight && !pod.swapped,
+                    Step::TooLate(at),
+                ),
             ];
-            steps.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, step)| step));
+            steps.extend(
+                may.into_iter()
+                    .filter(|(may, _)| *may)
+                    .map(|(_, step)| step),
+            );
         }
         let may = [
             (!self.events.is_empty(), Step::Delivered),
             (self.left.raises > 0, Step::Raised),
-            // A write of an earlier life that comes after the list of the next one is beyond what anybody can know.
-            (self.left.kills > 0 && !self.known.iter().any(|known| known.in_flight), Step::Killed),
+            // A write of an earlier life that comes after the list of the next one is beyond what
+            // anybody can know.
+            (
+                self.left.kills > 0 && !self.known.iter().any(|known| known.in_flight),
+                Step::Killed,
+            ),
         ];
-        steps.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, step)| step));
+        steps.extend(
+            may.into_iter()
+                .filter(|(may, _)| *may)
+                .map(|(_, step)| step),
+        );
         steps
     }
 
@@ -299,7 +355,12 @@ impl World {
 
     /// Nothing happens any more but what somebody else does to us.
     pub(super) fn is_at_rest(&self, steps: &[Step]) -> bool {
-        let ours = |step: &Step| !matches!(step, Step::RestartsByItself(_) | Step::Deleted(_) | Step::Raised | Step::Killed);
+        let ours = |step: &Step| {
+            !matches!(
+                step,
+                Step::RestartsByItself(_) | Step::Deleted(_) | Step::Raised | Step::Killed
+            )
+        };
         !steps.iter().any(ours)
     }
 
@@ -315,9 +376,20 @@ impl World {
 
     /// Whoever has not ended could not, and it is said.
     pub(super) fn check_rest(&self) {
-        let waiting: Vec<_> = (0..self.pods.len()).filter(|at| self.pods[*at].counts()).collect();
+        let waiting: Vec<_> = (0..self.pods.len())
+            .filter(|at| self.pods[*at].counts())
+            .collect();
         let sum = self.sum(true);
-        assert!(waiting.is_empty() || self.fails(sum + u32::from(self.sidecars)), "somebody could go on: {self:#?}");
-        assert!(waiting.is_empty() || waiting.iter().any(|at| self.known[*at].answer == Answer::Never), "nothing is said: {self:#?}");
+        assert!(
+            waiting.is_empty() || self.fails(sum + u32::from(self.sidecars)),
+            "somebody could go on: {self:#?}"
+        );
+        assert!(
+            waiting.is_empty()
+                || waiting
+                    .iter()
+                    .any(|at| self.known[*at].answer == Answer::Never),
+            "nothing is said: {self:#?}"
+        );
     }
 }

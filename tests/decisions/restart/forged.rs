@@ -1,4 +1,5 @@
-//! Requests and annotations that somebody else has written: no image is written because of them, and no container is lost without a word.
+//! Requests and annotations that somebody else has written: no image is written because of them,
+//! and no container is lost without a word.
 
 use serde_json::{Value, json};
 use swaplet::image::build::derived_paths;
@@ -6,23 +7,41 @@ use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::parked::{PARKED, Parked};
 use swaplet_core::restart::reconcile::{Action, Orphan, ParkImage, orphan};
-use swaplet_core::restart::request::{ACTIVE, Intent, JOURNAL, Journal, Mark, POD_UID, Parking, RestartRequest, StatePhase};
+use swaplet_core::restart::request::{
+    ACTIVE, Intent, JOURNAL, Journal, Mark, POD_UID, Parking, RestartRequest, StatePhase,
+};
 
 use super::parking::{parked, starts};
-use super::world::{DIGEST, PARK, World, images, is_honest, park_image, pod, read_pod, request, without_digests};
+use super::world::{
+    DIGEST, PARK, World, images, is_honest, park_image, pod, read_pod, request, without_digests,
+};
 
 const EVIL: &str = "evil.example/backdoor:1";
 /// Of an image that the node does not report.
 const OTHER: &str = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
 fn intent(from: &str, to: &str, back: bool, parking: Option<Parking>) -> Intent {
-    Intent { from: from.into(), to: to.into(), generation: None, back: back.then(|| "cannot be pulled".into()), parking }
+    Intent {
+        from: from.into(),
+        to: to.into(),
+        generation: None,
+        back: back.then(|| "cannot be pulled".into()),
+        parking,
+    }
 }
 
 /// A journal of every form, about a container with this image.
 fn forgeries(present: &str) -> Vec<Journal> {
     let evil_digest = format!("r.example/app:1@{OTHER}");
-    let froms = [EVIL, &evil_digest, "r.example/app:evil", "sha256:0", PARK, present, ""];
+    let froms = [
+        EVIL,
+        &evil_digest,
+        "r.example/app:evil",
+        "sha256:0",
+        PARK,
+        present,
+        "",
+    ];
     let tos = [present, PARK, EVIL, ""];
     let ways = [None, Some(Parking::Out), Some(Parking::Back)];
     let mut all = Vec::new();
@@ -32,7 +51,11 @@ fn forgeries(present: &str) -> Vec<Journal> {
                 for back in [false, true] {
                     for container_id in ["x", "containerd://app-0"] {
                         let intent = Some(intent(from, to, back, parking));
-                        let mark = Mark { container_id: container_id.into(), intent, ..Mark::default() };
+                        let mark = Mark {
+                            container_id: container_id.into(),
+                            intent,
+                            ..Mark::default()
+                        };
                         all.push(Journal([("app".into(), mark)].into()));
                     }
                 }
@@ -42,7 +65,8 @@ fn forgeries(present: &str) -> Vec<Journal> {
     all
 }
 
-/// Goes on as long as there is something to write, on a node that starts what the spec says; no image but an honest one is written.
+/// Goes on as long as there is something to write, on a node that starts what the spec says; no
+/// image but an honest one is written.
 #[track_caller]
 fn goes_honestly(world: &mut World, what: &str) {
     for _ in 0..40 {
@@ -59,7 +83,11 @@ fn goes_honestly(world: &mut World, what: &str) {
             }
             None => return,
         }
-        assert!(is_honest(world.image("app")), "{} was written: {what}", world.image("app"));
+        assert!(
+            is_honest(world.image("app")),
+            "{} was written: {what}",
+            world.image("app")
+        );
     }
     panic!("no end: {what}");
 }
@@ -75,15 +103,30 @@ fn forged_request(journal: &Journal, labels: &Value, phase: &str) -> Value {
 #[test]
 fn a2_a_journal_that_swaplet_has_not_written_is_overwritten_when_the_request_is_taken_up() {
     for journal in forgeries(&images("app").0) {
-        for labels in [json!({}), json!({POD_UID: "pu"}), json!({ACTIVE: "true"}), json!({POD_UID: "pu", ACTIVE: "true"})] {
+        for labels in [
+            json!({}),
+            json!({POD_UID: "pu"}),
+            json!({ACTIVE: "true"}),
+            json!({POD_UID: "pu", ACTIVE: "true"}),
+        ] {
             for phase in ["", "Pending"] {
-                let mut world = World::new(&forged_request(&journal, &labels, phase), &pod("Always"));
+                let mut world =
+                    World::new(&forged_request(&journal, &labels, phase), &pod("Always"));
                 world.park = Some(park_image());
                 assert_eq!(world.request.journal, None, "{journal:?} {labels}");
-                let Some(Action::Accept(acceptance)) = world.decide().action else { panic!("{:?}", world.decide()) };
-                assert!(acceptance.journal.0["app"].intent.is_none() && &*acceptance.journal.0["app"].container_id == "containerd://app-0");
+                let Some(Action::Accept(acceptance)) = world.decide().action else {
+                    panic!("{:?}", world.decide())
+                };
+                assert!(
+                    acceptance.journal.0["app"].intent.is_none()
+                        && &*acceptance.journal.0["app"].container_id == "containerd://app-0"
+                );
                 goes_honestly(&mut world, &format!("{journal:?}"));
-                assert_eq!((world.image("app"), world.swaps), (&*images("app").1, 1), "it is restarted as any other");
+                assert_eq!(
+                    (world.image("app"), world.swaps),
+                    (&*images("app").1, 1),
+                    "it is restarted as any other"
+                );
             }
         }
     }
@@ -96,15 +139,32 @@ fn a2_no_form_of_a_journal_has_another_image_written() {
     for with_digests in [true, false] {
         for parks in [Some(park_image()), None] {
             for journal in forgeries(&images("app").0) {
-                let object = if with_digests { pod("Always") } else { without_digests("Always") };
-                let what = format!("{journal:?}, digests: {with_digests}, parks: {}", parks.is_some());
-                let mut world = World::new(&forged_request(&journal, &json!({POD_UID: "pu", ACTIVE: "true"}), "Recreating"), &object);
+                let object = if with_digests {
+                    pod("Always")
+                } else {
+                    without_digests("Always")
+                };
+                let what = format!(
+                    "{journal:?}, digests: {with_digests}, parks: {}",
+                    parks.is_some()
+                );
+                let mut world = World::new(
+                    &forged_request(
+                        &journal,
+                        &json!({POD_UID: "pu", ACTIVE: "true"}),
+                        "Recreating",
+                    ),
+                    &object,
+                );
                 world.park.clone_from(&parks);
                 assert_eq!(world.request.journal, Some(journal));
                 goes_honestly(&mut world, &what);
                 let (_, container, _) = world.pod.as_ref().unwrap().find("app").unwrap();
                 let told = world.reasons().contains(&Reason::RestartFailed);
-                assert!(*container.image != *PARK || told, "it is left in the park image without a word: {what}");
+                assert!(
+                    *container.image != *PARK || told,
+                    "it is left in the park image without a word: {what}"
+                );
                 seen += 1;
             }
         }
@@ -125,8 +185,15 @@ fn a2_bug1_a_journal_that_is_replaced_while_it_is_parked_brings_nothing_else_bac
         }
         let told = world.reasons().contains(&Reason::RestartFailed);
         let orphan = orphan_of(&world, std::slice::from_ref(&world.request));
-        let comes_back = orphan.is_some_and(|orphan| orphan.change.is_some_and(|change| *change.swaps[0].to == *images("app").0));
-        assert!(told || comes_back, "it is left in the park image without a word: {what}");
+        let comes_back = orphan.is_some_and(|orphan| {
+            orphan
+                .change
+                .is_some_and(|change| *change.swaps[0].to == *images("app").0)
+        });
+        assert!(
+            told || comes_back,
+            "it is left in the park image without a word: {what}"
+        );
     }
 }
 
@@ -135,9 +202,19 @@ fn put_back(present: &str, image_id: &str, from: &str) -> (World, (StatePhase, S
     let mut object = pod("Always");
     object["spec"]["containers"][0]["image"] = json!(present);
     object["status"]["containerStatuses"][0]["imageID"] = json!(image_id);
-    let journal = Journal([("app".into(), Mark { intent: Some(intent(from, present, true, None)), ..Mark::default() })].into());
+    let journal = Journal(
+        [(
+            "app".into(),
+            Mark {
+                intent: Some(intent(from, present, true, None)),
+                ..Mark::default()
+            },
+        )]
+        .into(),
+    );
     let labels = json!({POD_UID: "pu", ACTIVE: "true"});
-    object["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ErrImagePull"}});
+    object["status"]["containerStatuses"][0]["state"] =
+        json!({"waiting": {"reason": "ErrImagePull"}});
     let mut world = World::new(&forged_request(&journal, &labels, "Recreating"), &object);
     world.settle();
     let state = world.state("app");
@@ -149,13 +226,24 @@ fn a2_an_alias_is_taken_back_for_what_has_the_same_digest_only() {
     let pinned = format!("r.example/app:1@{DIGEST}");
     let bare = format!("r.example/app@{DIGEST}");
     let reported = format!("r.example/app@{DIGEST}");
-    for (present, image_id, from) in [(&*pinned, &*reported, "r.example/app:1"), ("docker.io/library/app:1", "", "app:1")] {
+    for (present, image_id, from) in [
+        (&*pinned, &*reported, "r.example/app:1"),
+        ("docker.io/library/app:1", "", "app:1"),
+    ] {
         let (world, _) = put_back(present, image_id, from);
-        assert_eq!((world.image("app"), world.swaps), (from, 1), "{present} {image_id}");
+        assert_eq!(
+            (world.image("app"), world.swaps),
+            (from, 1),
+            "{present} {image_id}"
+        );
     }
     for (present, from) in [(&pinned, &bare), (&bare, &pinned)] {
         let (world, (phase, message)) = put_back(present, "", from);
-        assert_eq!((world.image("app"), world.swaps, phase), (&**present, 0, StatePhase::Failed), "it is the same to a node");
+        assert_eq!(
+            (world.image("app"), world.swaps, phase),
+            (&**present, 0, StatePhase::Failed),
+            "it is the same to a node"
+        );
         assert!(message.contains("by its digest"), "{message}");
     }
     let other = format!("r.example/app:1@{OTHER}");
@@ -173,8 +261,15 @@ fn a2_an_alias_is_taken_back_for_what_has_the_same_digest_only() {
     ] {
         let (world, (phase, message)) = put_back(present, image_id, from);
         assert_eq!((world.image("app"), world.swaps), (present, 0), "{from}");
-        assert!(phase == StatePhase::Failed && message.contains("kubectl set image -n ns pod/p app=IMAGE"), "{message}");
-        assert!(world.reasons().contains(&Reason::RestartFailed), "it is told");
+        assert!(
+            phase == StatePhase::Failed
+                && message.contains("kubectl set image -n ns pod/p app=IMAGE"),
+            "{message}"
+        );
+        assert!(
+            world.reasons().contains(&Reason::RestartFailed),
+            "it is told"
+        );
     }
 }
 
@@ -183,7 +278,9 @@ fn note(world: &mut World) -> &mut Parked {
 }
 
 fn orphan_of(world: &World, requests: &[RestartRequest]) -> Option<Orphan> {
-    orphan(world.pod.as_ref().unwrap(), requests.iter(), |image| park_image().is(image))
+    orphan(world.pod.as_ref().unwrap(), requests.iter(), |image| {
+        park_image().is(image)
+    })
 }
 
 /// The container stays parked, and a Warning says so and what to do.
@@ -191,16 +288,29 @@ fn orphan_of(world: &World, requests: &[RestartRequest]) -> Option<Orphan> {
 fn stays_parked(world: &mut World, words: &[&str]) {
     world.settle();
     let (phase, message) = world.state("app");
-    assert_eq!((phase, world.image("app"), world.swaps), (StatePhase::Failed, PARK, 1));
-    for word in words.iter().chain(&["stays in the park image", "kubectl set image -n ns pod/p app=IMAGE"]) {
+    assert_eq!(
+        (phase, world.image("app"), world.swaps),
+        (StatePhase::Failed, PARK, 1)
+    );
+    for word in words.iter().chain(&[
+        "stays in the park image",
+        "kubectl set image -n ns pod/p app=IMAGE",
+    ]) {
         assert!(message.contains(word), "{word}: {message}");
     }
     assert!(
-        world.told.iter().any(|told| told.reason == Reason::RestartFailed && told.note.contains("kubectl set image")),
+        world
+            .told
+            .iter()
+            .any(|told| told.reason == Reason::RestartFailed
+                && told.note.contains("kubectl set image")),
         "{:?}",
         world.told
     );
-    assert_eq!((world.request.phase, world.request.active), (RequestPhase::Completed, false));
+    assert_eq!(
+        (world.request.phase, world.request.active),
+        (RequestPhase::Completed, false)
+    );
     assert_eq!(world.dies().decide().action, None, "also by the next life");
 }
 
@@ -217,7 +327,11 @@ fn bug14_v1_a_pod_and_a_request_that_disagree_have_nothing_written() {
         for named in ["ru", "another"] {
             note(&mut world).request = named.into();
             let orphan = orphan_of(&world, std::slice::from_ref(&request)).unwrap();
-            assert_eq!((orphan.change, orphan.stays.len()), (None, 1), "the request is a witness also when it is over: {named}");
+            assert_eq!(
+                (orphan.change, orphan.stays.len()),
+                (None, 1),
+                "the request is a witness also when it is over: {named}"
+            );
         }
         // For as long as it is there.
         assert!(world.decide().again.is_some());
@@ -226,11 +340,23 @@ fn bug14_v1_a_pod_and_a_request_that_disagree_have_nothing_written() {
     }
     let mut other_way_round = parked("Always");
     other_way_round.settle_until(|action| matches!(action, Action::Swap(_)));
-    other_way_round.request.journal.as_mut().unwrap().0.get_mut("app").unwrap().intent.as_mut().unwrap().from = EVIL.into();
+    other_way_round
+        .request
+        .journal
+        .as_mut()
+        .unwrap()
+        .0
+        .get_mut("app")
+        .unwrap()
+        .intent
+        .as_mut()
+        .unwrap()
+        .from = EVIL.into();
     stays_parked(&mut other_way_round, &[EVIL, &images("app").0]);
 }
 
-/// Whoever has made it name another request is found out as long as the one is there for which it is parked.
+/// Whoever has made it name another request is found out as long as the one is there for which it
+/// is parked.
 #[test]
 fn bug14_a_note_that_names_another_request_is_compared_with_the_one_that_is_under_way() {
     for half in [0, 1] {
@@ -239,13 +365,26 @@ fn bug14_a_note_that_names_another_request_is_compared_with_the_one_that_is_unde
             world.settle_until(|action| matches!(action, Action::Swap(_)));
         }
         note(&mut world).request = "none".into();
-        let honest = orphan_of(&world, std::slice::from_ref(&world.request)).unwrap().change.unwrap();
-        assert_eq!(&*honest.swaps[0].to, &*images("app").0, "the image is right");
+        let honest = orphan_of(&world, std::slice::from_ref(&world.request))
+            .unwrap()
+            .change
+            .unwrap();
+        assert_eq!(
+            &*honest.swaps[0].to,
+            &*images("app").0,
+            "the image is right"
+        );
         note(&mut world).images.insert("app".into(), EVIL.into());
         let decision = world.settle();
-        assert_eq!((decision.reason, decision.action, world.swaps), (Reason::RequestWaits, None, 1));
+        assert_eq!(
+            (decision.reason, decision.action, world.swaps),
+            (Reason::RequestWaits, None, 1)
+        );
         let orphan = orphan_of(&world, std::slice::from_ref(&world.request)).unwrap();
-        assert!(orphan.change.is_none() && orphan.stays[0].contains(EVIL), "{orphan:?}");
+        assert!(
+            orphan.change.is_none() && orphan.stays[0].contains(EVIL),
+            "{orphan:?}"
+        );
     }
 }
 
@@ -263,7 +402,10 @@ fn bug13_a_note_that_somebody_took_away_is_told_with_the_fix() {
     late.request.active_deadline_seconds = Some(60);
     late.pod.as_mut().unwrap().parked = None;
     late.later(60);
-    stays_parked(&mut late, &["activeDeadlineSeconds", "does not say any more"]);
+    stays_parked(
+        &mut late,
+        &["activeDeadlineSeconds", "does not say any more"],
+    );
 }
 
 /// A human does it, and the request ends; no note is left.
@@ -271,7 +413,9 @@ fn bug13_a_note_that_somebody_took_away_is_told_with_the_fix() {
 fn v6_bug13_what_a_human_puts_back_ends_it() {
     let mut world = parked("Always");
     world.pod.as_mut().unwrap().parked = None;
-    world.node_says("app", |pod, index| pod.pod.containers[index].image = "r.example/app:2".into());
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = "r.example/app:2".into()
+    });
     assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert_eq!(orphan_of(&world, &[]), None);
 }
@@ -280,17 +424,31 @@ fn v6_bug13_what_a_human_puts_back_ends_it() {
 fn v6_a_note_is_taken_away_where_somebody_else_gave_the_container_an_image() {
     for image in ["r.example/app:2", &images("app").0] {
         let mut world = parked("Always");
-        world.node_says("app", |pod, index| pod.pod.containers[index].image = image.into());
-        assert_eq!(orphan_of(&world, std::slice::from_ref(&world.request)), None, "its request is under way");
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = image.into()
+        });
+        assert_eq!(
+            orphan_of(&world, std::slice::from_ref(&world.request)),
+            None,
+            "its request is under way"
+        );
         let mut over = world.request.clone();
         over.phase = RequestPhase::Completed;
         for requests in [&[][..], &[over]] {
             let Orphan { change, stays, .. } = orphan_of(&world, requests).unwrap();
             let change = change.unwrap();
-            assert!(change.swaps.is_empty() && stays.is_empty() && change.note.as_ref().unwrap().parked.is_none(), "{change:?}");
+            assert!(
+                change.swaps.is_empty()
+                    && stays.is_empty()
+                    && change.note.as_ref().unwrap().parked.is_none(),
+                "{change:?}"
+            );
             let mut after = world.clone();
             after.write(&Action::Swap(change));
-            assert_eq!((after.image("app"), orphan_of(&after, requests)), (image, None));
+            assert_eq!(
+                (after.image("app"), orphan_of(&after, requests)),
+                (image, None)
+            );
         }
     }
 }
@@ -300,27 +458,55 @@ fn v1_a_note_about_a_container_that_is_not_in_the_park_image_has_nothing_written
     let (original, _) = images("app");
     let mut world = World::new(&request(&["app"], &json!({})), &pod("Always"));
     let images = [("app".into(), EVIL.into())].into();
-    world.pod.as_mut().unwrap().parked =
-        Some(Parked { pod: "pu".into(), name: "none".into(), request: "none".into(), park: original.as_str().into(), images });
+    world.pod.as_mut().unwrap().parked = Some(Parked {
+        pod: "pu".into(),
+        name: "none".into(),
+        request: "none".into(),
+        park: original.as_str().into(),
+        images,
+    });
     let orphan = orphan_of(&world, &[]).unwrap();
     assert_eq!(orphan.change, None);
-    assert!(orphan.stays[0].contains("--park-image"), "{:?}", orphan.stays);
+    assert!(
+        orphan.stays[0].contains("--park-image"),
+        "{:?}",
+        orphan.stays
+    );
     note(&mut world).park = PARK.into();
-    assert!(orphan_of(&world, &[]).unwrap().change.unwrap().swaps.is_empty(), "the note is taken away");
+    assert!(
+        orphan_of(&world, &[])
+            .unwrap()
+            .change
+            .unwrap()
+            .swaps
+            .is_empty(),
+        "the note is taken away"
+    );
 }
 
 /// The controller was started with another park image since, or with none.
 #[test]
 fn v1_a_container_in_another_park_image_is_told_and_left_alone() {
-    let other = ParkImage::new("r.example/park:2".parse().unwrap(), derived_paths([""; 0]).unwrap());
+    let other = ParkImage::new(
+        "r.example/park:2".parse().unwrap(),
+        derived_paths([""; 0]).unwrap(),
+    );
     for park in [None, Some(other)] {
         let mut world = parked("Always");
         world.park.clone_from(&park);
         world.settle();
-        assert_eq!((world.image("app"), world.swaps, world.state("app").0), (PARK, 1, StatePhase::Failed));
-        let found = orphan(world.pod.as_ref().unwrap(), std::iter::empty(), |image| park.as_ref().is_some_and(|park| park.is(image)));
+        assert_eq!(
+            (world.image("app"), world.swaps, world.state("app").0),
+            (PARK, 1, StatePhase::Failed)
+        );
+        let found = orphan(world.pod.as_ref().unwrap(), std::iter::empty(), |image| {
+            park.as_ref().is_some_and(|park| park.is(image))
+        });
         let found = found.unwrap();
-        assert!(found.change.is_none() && found.stays[0].contains("--park-image"), "{found:?}");
+        assert!(
+            found.change.is_none() && found.stays[0].contains("--park-image"),
+            "{found:?}"
+        );
     }
 }
 
@@ -331,14 +517,23 @@ fn a13_a_note_that_names_no_image_that_it_can_have_had_is_not_followed() {
         note(&mut world).images.insert("app".into(), image.into());
         note(&mut world).request = "none".into();
         let orphan = orphan_of(&world, &[]).unwrap();
-        assert!(orphan.change.is_none() && orphan.stays.len() == 1, "{image}: {orphan:?}");
+        assert!(
+            orphan.change.is_none() && orphan.stays.len() == 1,
+            "{image}: {orphan:?}"
+        );
         assert!(!orphan.stays[0].contains("reboot"), "{:?}", orphan.stays);
     }
 }
 
 fn annotated(uid: &str, managed: &Value) -> swaplet_core::restart::pod::RestartPod {
     let images = [("app".into(), images("app").0.into())].into();
-    let note = Parked { pod: uid.into(), name: "r".into(), request: "ru".into(), park: PARK.into(), images };
+    let note = Parked {
+        pod: uid.into(),
+        name: "r".into(),
+        request: "ru".into(),
+        park: PARK.into(),
+        images,
+    };
     let mut object = without_digests("Always");
     object["spec"]["containers"][0]["image"] = json!(PARK);
     object["metadata"]["annotations"] = json!({PARKED: note.as_text()});
@@ -355,16 +550,32 @@ fn v1_a13_a_note_for_another_pod_or_through_the_status_is_not_followed() {
     let is_park = |image: &str| park_image().is(image);
     let found = orphan(&annotated("pu", &through("")), std::iter::empty(), is_park).unwrap();
     assert!(found.change.is_some() && found.stays.is_empty());
-    let found = orphan(&annotated("pu", &through("status")), std::iter::empty(), is_park).unwrap();
-    assert!(found.change.is_none() && found.stays[0].contains("pods/status"), "{found:?}");
-    assert_eq!(orphan(&annotated("another", &json!(null)), std::iter::empty(), is_park), None);
+    let found = orphan(
+        &annotated("pu", &through("status")),
+        std::iter::empty(),
+        is_park,
+    )
+    .unwrap();
+    assert!(
+        found.change.is_none() && found.stays[0].contains("pods/status"),
+        "{found:?}"
+    );
+    assert_eq!(
+        orphan(
+            &annotated("another", &json!(null)),
+            std::iter::empty(),
+            is_park
+        ),
+        None
+    );
 
     let mut world = parked("Always");
     world.pod.as_mut().unwrap().parked_through_status = true;
     stays_parked(&mut world, &["pods/status"]);
 }
 
-/// What the pod says of one container is not overwritten by what it is to say of another, for another request.
+/// What the pod says of one container is not overwritten by what it is to say of another, for
+/// another request.
 #[test]
 fn a_container_that_is_parked_for_a_request_that_is_gone_is_not_forgotten_for_the_next_one() {
     let first = parked("Always");
@@ -374,12 +585,18 @@ fn a_container_that_is_parked_for_a_request_that_is_gone_is_not_forgotten_for_th
     second.request = super::world::read_request(&object);
     second.dies();
     let decision = second.settle();
-    assert_eq!((decision.reason, second.image("log"), second.swaps), (Reason::RequestWaits, &*images("log").0, 1));
+    assert_eq!(
+        (decision.reason, second.image("log"), second.swaps),
+        (Reason::RequestWaits, &*images("log").0, 1)
+    );
     assert!(decision.again.is_some());
     let orphan = orphan_of(&second, std::slice::from_ref(&second.request)).unwrap();
     second.write(&Action::Swap(orphan.change.unwrap()));
     second.settle();
-    assert_eq!((second.image("app"), second.image("log")), (&*images("app").0, PARK));
+    assert_eq!(
+        (second.image("app"), second.image("log")),
+        (&*images("app").0, PARK)
+    );
 }
 
 /// A journal that was emptied says nothing of the container, so what the pod says is followed.
@@ -387,7 +604,11 @@ fn a_container_that_is_parked_for_a_request_that_is_gone_is_not_forgotten_for_th
 fn a2_a_request_whose_journal_was_emptied_does_not_keep_its_container_parked() {
     let mut world = parked("Always");
     for mark in world.request.journal.as_mut().unwrap().0.values_mut() {
-        *mark = Mark { restart_count: 1, container_id: "containerd://app-1".into(), ..Mark::default() };
+        *mark = Mark {
+            restart_count: 1,
+            container_id: "containerd://app-1".into(),
+            ..Mark::default()
+        };
     }
     assert_eq!(world.settle().reason, Reason::RequestWaits);
     let orphan = orphan_of(&world, std::slice::from_ref(&world.request)).unwrap();

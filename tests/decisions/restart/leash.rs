@@ -1,5 +1,6 @@
-//! What the API server admits of changed images (`swaplet-leash-pods` in deploy/leash.yaml), for those that restart a container. The tables in
-//! `e2e/cases/leash/tables` hold the policy itself to it.
+//! What the API server admits of changed images (`swaplet-leash-pods` in deploy/leash.yaml), for
+//! those that restart a container. The tables in `e2e/cases/leash/tables` hold the policy itself to
+//! it.
 
 use swaplet::image::ImageReference;
 use swaplet::image::alias::is_bare_digest;
@@ -18,15 +19,25 @@ pub fn admits(world: &World, swap: &Swap, ours: bool) -> bool {
 pub fn admits_in(pod: &RestartPod, swap: &Swap, ours: bool) -> bool {
     let (from, to) = (&*swap.from, &*swap.to);
     let (_, container, details) = pod.find(&swap.container).unwrap();
-    let parked = pod.parked.as_ref().and_then(|parked| parked.images.get(&swap.container));
+    let parked = pod
+        .parked
+        .as_ref()
+        .and_then(|parked| parked.images.get(&swap.container));
     if from == PARK || to == PARK || parked.is_some() {
-        return if from == PARK { parked.is_some_and(|image| **image == *to) } else { to == PARK };
+        return if from == PARK {
+            parked.is_some_and(|image| **image == *to)
+        } else {
+            to == PARK
+        };
     }
-    let Some(status) = &container.status else { return false };
+    let Some(status) = &container.status else {
+        return false;
+    };
     let (image, id) = (&*status.image, &*details.image_id);
     let is_current = pod.generation == Some(1)
         || from == id
-        || repository(from) == repository(image) && tag(from).unwrap_or("latest") == tag(image).unwrap_or("latest");
+        || repository(from) == repository(image)
+            && tag(from).unwrap_or("latest") == tag(image).unwrap_or("latest");
     if is_bare_digest(to) {
         return to == id && is_current;
     }
@@ -35,13 +46,15 @@ pub fn admits_in(pod: &RestartPod, swap: &Swap, ours: bool) -> bool {
     }
     match (digest(from), digest(to)) {
         (known, Some(digest)) => {
-            let is_reported = id.ends_with(&format!("@{digest}")) && repository(id) == repository(from);
+            let is_reported =
+                id.ends_with(&format!("@{digest}")) && repository(id) == repository(from);
             let is_known = known == Some(digest) || is_reported && is_current;
             is_known && [None, Some("latest"), tag(from), tag(image)].contains(&tag(to))
         }
         (None, None) => tag(from) == tag(to),
         (Some(_), None) => {
-            let is_shorter = from.starts_with(&format!("{to}@")) && tag(to).is_some() || from.starts_with(&format!("{to}:latest@"));
+            let is_shorter = from.starts_with(&format!("{to}@")) && tag(to).is_some()
+                || from.starts_with(&format!("{to}:latest@"));
             is_shorter && ours && !matches!(status.state, ContainerState::Running { .. })
         }
     }
@@ -49,13 +62,19 @@ pub fn admits_in(pod: &RestartPod, swap: &Swap, ours: bool) -> bool {
 
 fn repository(image: &str) -> Option<String> {
     let reference = ImageReference::parse(image).ok()?;
-    Some(format!("{}/{}", reference.registry(), reference.repository()))
+    Some(format!(
+        "{}/{}",
+        reference.registry(),
+        reference.repository()
+    ))
 }
 
 /// As it is written.
 fn tag(image: &str) -> Option<&str> {
     let name = image.split('@').next()?;
-    name.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'))
+    name.rsplit_once(':')
+        .map(|(_, tag)| tag)
+        .filter(|tag| !tag.contains('/'))
 }
 
 fn digest(image: &str) -> Option<&str> {

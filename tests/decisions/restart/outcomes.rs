@@ -1,4 +1,5 @@
-//! What a node, a user and a failing write make of a restart: every request ends, and nothing is said that was not seen.
+//! What a node, a user and a failing write make of a restart: every request ends, and nothing is
+//! said that was not seen.
 
 use std::time::Duration;
 
@@ -11,11 +12,17 @@ use swaplet_core::restart::request::StatePhase;
 use super::world::{World, images, pod, request};
 
 fn waiting(reason: &str, message: &str) -> ContainerState {
-    ContainerState::Waiting { reason: reason.into(), message: message.into() }
+    ContainerState::Waiting {
+        reason: reason.into(),
+        message: message.into(),
+    }
 }
 
 fn ended(exit_code: i64) -> ContainerState {
-    ContainerState::Terminated(Terminated { exit_code: Some(exit_code), ..Terminated::default() })
+    ContainerState::Terminated(Terminated {
+        exit_code: Some(exit_code),
+        ..Terminated::default()
+    })
 }
 
 /// A request for `app` whose image has been changed.
@@ -27,7 +34,9 @@ fn changed(policy: &str) -> World {
 }
 
 fn shows(world: &mut World, state: ContainerState) -> &mut World {
-    world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().state = state)
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].status.as_mut().unwrap().state = state
+    })
 }
 
 #[test]
@@ -36,8 +45,18 @@ fn r12_an_alias_that_cannot_be_pulled_is_taken_back_and_the_request_fails() {
     shows(&mut world, waiting("ErrImagePull", "no registry")).settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
     let (phase, message) = world.assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("ErrImagePull: no registry"), "{message}");
-    assert_eq!(world.reasons(), [Reason::ContainerRestarting, Reason::ContainerRestarting, Reason::RestartFailed]);
+    assert!(
+        phase == StatePhase::Failed && message.contains("ErrImagePull: no registry"),
+        "{message}"
+    );
+    assert_eq!(
+        world.reasons(),
+        [
+            Reason::ContainerRestarting,
+            Reason::ContainerRestarting,
+            Reason::RestartFailed
+        ]
+    );
 }
 
 #[test]
@@ -56,10 +75,17 @@ fn what_is_taken_back_is_taken_back_by_another_life_too() {
 fn r13_a_container_that_was_stopped_and_does_not_come_back_is_failed_truthfully() {
     let mut world = changed("Never");
     let decision = shows(&mut world, ended(143)).settle();
-    assert_eq!(decision.reason, Reason::RestartPending, "the next one may be coming");
+    assert_eq!(
+        decision.reason,
+        Reason::RestartPending,
+        "the next one may be coming"
+    );
     world.later(decision.again.unwrap().as_secs());
     let (phase, message) = world.assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("exit code 143"), "{message}");
+    assert!(
+        phase == StatePhase::Failed && message.contains("exit code 143"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -69,7 +95,10 @@ fn a_node_that_does_nothing_is_waited_for_so_long() {
     assert_eq!(decision.again, Some(Duration::from_secs(330)));
     world.later(330);
     let (phase, message) = world.assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("has not restarted it in 330 s"), "{message}");
+    assert!(
+        phase == StatePhase::Failed && message.contains("has not restarted it in 330 s"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -80,28 +109,44 @@ fn a_container_that_never_becomes_ready_ends_the_request() {
     assert_eq!(world.later(500).settle().reason, Reason::RestartPending);
     world.later(100);
     let (phase, message) = world.assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("not been ready"), "{message}");
+    assert!(
+        phase == StatePhase::Failed && message.contains("not been ready"),
+        "{message}"
+    );
 }
 
 #[test]
 fn c2_a_restarted_container_that_has_ended_for_good_is_final() {
-    for (policy, code, phase) in
-        [("OnFailure", 0, StatePhase::Succeeded), ("Never", 0, StatePhase::Succeeded), ("Never", 3, StatePhase::Failed)]
-    {
+    for (policy, code, phase) in [
+        ("OnFailure", 0, StatePhase::Succeeded),
+        ("Never", 0, StatePhase::Succeeded),
+        ("Never", 3, StatePhase::Failed),
+    ] {
         let mut world = changed(policy);
         world.restarts("app", false);
         shows(&mut world, ended(code));
-        assert_eq!(world.assert_over("app"), (phase, format!("it was restarted, and has ended with exit code {code}")));
+        assert_eq!(
+            world.assert_over("app"),
+            (
+                phase,
+                format!("it was restarted, and has ended with exit code {code}")
+            )
+        );
     }
 }
 
 #[test]
 fn r8_another_image_by_somebody_else_stays() {
     let mut world = changed("Always");
-    world.node_says("app", |pod, index| pod.pod.containers[index].image = "r.example/app:2".into());
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = "r.example/app:2".into()
+    });
     world.restarts("app", true);
     let (phase, message) = world.assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("r.example/app:2"), "{message}");
+    assert!(
+        phase == StatePhase::Failed && message.contains("r.example/app:2"),
+        "{message}"
+    );
     assert_eq!((world.image("app"), world.swaps), ("r.example/app:2", 1));
 }
 
@@ -117,12 +162,22 @@ fn r9_the_old_image_put_back_is_no_reason_for_a_second_restart() {
     };
     put_back(&mut world);
     let decision = world.dies().settle();
-    assert_eq!((decision.reason, world.swaps), (Reason::RestartPending, 1), "nobody knows whether it was made");
+    assert_eq!(
+        (decision.reason, world.swaps),
+        (Reason::RestartPending, 1),
+        "nobody knows whether it was made"
+    );
     let mut restarted = world.clone();
     restarted.restarts("app", true);
-    assert_eq!((restarted.assert_over("app").0, restarted.swaps), (StatePhase::Succeeded, 1));
+    assert_eq!(
+        (restarted.assert_over("app").0, restarted.swaps),
+        (StatePhase::Succeeded, 1)
+    );
     world.later(330);
-    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Failed, 1));
+    assert_eq!(
+        (world.assert_over("app").0, world.swaps),
+        (StatePhase::Failed, 1)
+    );
 }
 
 #[test]
@@ -137,7 +192,20 @@ fn a_change_that_was_not_made_is_written_down_anew() {
         // Somebody has changed something else of the pod.
         world.pod.as_mut().unwrap().generation = Some(2);
         world.settle();
-        assert_eq!((world.swaps, world.request.mark("app").unwrap().intent.as_ref().unwrap().generation), (1, Some(2)));
+        assert_eq!(
+            (
+                world.swaps,
+                world
+                    .request
+                    .mark("app")
+                    .unwrap()
+                    .intent
+                    .as_ref()
+                    .unwrap()
+                    .generation
+            ),
+            (1, Some(2))
+        );
 
         twice.pod.as_mut().unwrap().generation = Some(3);
         assert_eq!(twice.settle().reason, Reason::RestartPending);
@@ -145,7 +213,8 @@ fn a_change_that_was_not_made_is_written_down_anew() {
     }
 }
 
-/// Whoever has written the change down and whoever has made it need not be the same life, and no life knows more than what is written.
+/// Whoever has written the change down and whoever has made it need not be the same life, and no
+/// life knows more than what is written.
 #[test]
 fn a_change_that_another_controller_has_made_and_a_user_undone_is_not_made_again() {
     let mut world = World::of("Always");
@@ -161,7 +230,10 @@ fn a_change_that_another_controller_has_made_and_a_user_undone_is_not_made_again
     assert_eq!(world.settle().reason, Reason::RestartPending);
     assert_eq!(world.swaps, 0);
     world.restarts("app", true);
-    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Succeeded, 0));
+    assert_eq!(
+        (world.assert_over("app").0, world.swaps),
+        (StatePhase::Succeeded, 0)
+    );
 }
 
 #[test]
@@ -169,7 +241,11 @@ fn a_status_from_before_the_node_has_seen_the_change_proves_nothing() {
     let mut world = changed("Always");
     world.pod.as_mut().unwrap().observed_generation = Some(1);
     world.restarts("app", true);
-    assert_eq!(world.settle().reason, Reason::RestartPending, "it crashed before");
+    assert_eq!(
+        world.settle().reason,
+        Reason::RestartPending,
+        "it crashed before"
+    );
     world.pod.as_mut().unwrap().observed_generation = Some(2);
     assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
@@ -182,7 +258,14 @@ fn hunt_an_image_that_somebody_has_just_changed_is_not_started_with_the_bytes_of
     (pod.generation, pod.observed_generation) = (Some(2), Some(1));
     pod.pod.containers[0].image = "r.example/app:2".into();
     world.settle();
-    assert_eq!((world.swaps, world.image("app"), world.request.state("app").killed), (0, "r.example/app:2", false));
+    assert_eq!(
+        (
+            world.swaps,
+            world.image("app"),
+            world.request.state("app").killed
+        ),
+        (0, "r.example/app:2", false)
+    );
     world.pod.as_mut().unwrap().observed_generation = Some(2);
     world.settle();
     assert_eq!(world.swaps, 1);
@@ -191,10 +274,22 @@ fn hunt_an_image_that_somebody_has_just_changed_is_not_started_with_the_bytes_of
 #[test]
 fn what_little_a_virtual_node_tells_is_enough() {
     let id = |world: &mut World| {
-        world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().container_id = "x".into());
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index]
+                .status
+                .as_mut()
+                .unwrap()
+                .container_id = "x".into()
+        });
     };
     let count = |world: &mut World| {
-        world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().restart_count = 1);
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index]
+                .status
+                .as_mut()
+                .unwrap()
+                .restart_count = 1
+        });
     };
     let start = |world: &mut World| {
         let started_at = Some("2026-01-01T00:00:05Z".parse().unwrap());
@@ -215,13 +310,19 @@ fn r18_a_pod_that_is_gone_replaced_or_finished_ends_the_request() {
     for change in [gone as fn(&mut World), deleting, replaced] {
         let mut world = changed("Always");
         change(&mut world);
-        assert_eq!(world.assert_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
+        assert_eq!(
+            world.assert_over("app"),
+            (StatePhase::Failed, "pod has gone".to_owned())
+        );
         assert_eq!((&*world.request.message, world.swaps), ("pod has gone", 1));
     }
     let mut evicted = changed("Never");
     let pod = evicted.pod.as_mut().unwrap();
     (pod.pod.phase, pod.pod.reason) = (Phase::Failed, "Evicted".into());
-    assert_eq!(evicted.assert_over("app").1, "the pod has become Failed (Evicted)");
+    assert_eq!(
+        evicted.assert_over("app").1,
+        "the pod has become Failed (Evicted)"
+    );
 }
 
 #[test]
@@ -237,7 +338,14 @@ fn r7_what_somebody_else_has_written_down_is_never_written_as_an_image() {
     let mut world = World::of("Always");
     world.settle_until(|action| matches!(action, Action::Swap(..)));
     let journal = world.request.journal.as_mut().unwrap();
-    journal.0.get_mut("app").unwrap().intent.as_mut().unwrap().to = "evil.example/app:1".into();
+    journal
+        .0
+        .get_mut("app")
+        .unwrap()
+        .intent
+        .as_mut()
+        .unwrap()
+        .to = "evil.example/app:1".into();
     world.settle();
     assert_eq!(world.image("app"), images("app").1);
 }
@@ -249,7 +357,11 @@ fn r7_an_image_that_is_no_other_spelling_is_not_put_back() {
     let intent = journal.0.get_mut("app").unwrap().intent.as_mut().unwrap();
     (intent.from, intent.back) = ("evil.example/app:1".into(), Some("forged".into()));
     let (phase, message) = world.assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("evil.example/app:1 is not another spelling"), "{message}");
+    assert!(
+        phase == StatePhase::Failed
+            && message.contains("evil.example/app:1 is not another spelling"),
+        "{message}"
+    );
     assert_eq!((world.image("app"), world.swaps), (&*images("app").1, 1));
 }
 
@@ -261,7 +373,10 @@ fn nothing_is_decided_while_a_write_is_under_way_or_before_its_time() {
     world.memory.in_flight = false;
     world.memory.not_before = Some(Duration::from_secs(5));
     let decision = world.decide();
-    assert_eq!((decision.reason, decision.action, decision.again), (Reason::WriteBackoff, None, Some(Duration::from_secs(5))));
+    assert_eq!(
+        (decision.reason, decision.action, decision.again),
+        (Reason::WriteBackoff, None, Some(Duration::from_secs(5)))
+    );
     world.later(5);
     assert!(world.decide().action.is_some());
 }

@@ -1,5 +1,6 @@
-//! A container ends with its own image, or was never touched: whatever its image is called, on the node and in the registry, and whatever
-//! its policies are. A node as in `docs/measured.md` does with the pod what the spec says; the admission policy denies what the leash denies.
+//! A container ends with its own image, or was never touched: whatever its image is called, on the
+//! node and in the registry, and whatever its policies are. A node as in `docs/measured.md` does
+//! with the pod what the spec says; the admission policy denies what the leash denies.
 
 use std::collections::BTreeSet;
 
@@ -38,9 +39,14 @@ struct Case {
 
 /// What a runtime looks for: the tag beside a digest says nothing to it.
 fn name_of(image: &str) -> String {
-    let Ok(reference) = ImageReference::parse(image) else { return image.to_owned() };
+    let Ok(reference) = ImageReference::parse(image) else {
+        return image.to_owned();
+    };
     let repository = format!("{}/{}", reference.registry(), reference.repository());
-    reference.digest().map_or_else(|| reference.normalized(), |digest| format!("{repository}@{digest}"))
+    reference.digest().map_or_else(
+        || reference.normalized(),
+        |digest| format!("{repository}@{digest}"),
+    )
 }
 
 impl Case {
@@ -51,8 +57,7 @@ impl Case {
         let status = &mut object["status"]["containerStatuses"][0];
         (status["image"], status["imageID"]) = (json!(self.image), json!(self.image_id));
         if self.job {
-            object["metadata"]["ownerReferences"] =
-                json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "ju", "controller": true}]);
+            object["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "ju", "controller": true}]);
         }
         let mut asked = request(&["app"], &json!({"forceRecreate": self.force}));
         asked["spec"]["activeDeadlineSeconds"] = json!(self.deadline);
@@ -72,10 +77,15 @@ impl Case {
 
     /// What the node reports is there.
     fn reported(&self) -> BTreeSet<String> {
-        [&self.image_id, &self.image].into_iter().filter(|name| !name.is_empty()).map(|name| name_of(name)).collect()
+        [&self.image_id, &self.image]
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .map(|name| name_of(name))
+            .collect()
     }
 
-    /// Until nothing happens any more; how often the image was changed, and whether swaplet has changed it last.
+    /// Until nothing happens any more; how often the image was changed, and whether swaplet has
+    /// changed it last.
     fn play(&self, world: &mut World) {
         let mut spec_of_real = self.written.clone();
         let mut ours = false;
@@ -86,7 +96,12 @@ impl Case {
             let decision = world.decide();
             if let Some(action) = decision.action {
                 if let Action::Swap(change) = &action {
-                    change.swaps.iter().for_each(|swap| assert!(admits(world, swap, ours), "the leash denies {swap:?} of {self:?}"));
+                    change.swaps.iter().for_each(|swap| {
+                        assert!(
+                            admits(world, swap, ours),
+                            "the leash denies {swap:?} of {self:?}"
+                        )
+                    });
                     ours = true;
                 }
                 world.write(&action);
@@ -97,7 +112,11 @@ impl Case {
                 if decision.reason == Reason::RequestOver {
                     return;
                 }
-                world.later(decision.again.map_or(400, |at| at.saturating_sub(world.now).as_secs().max(1)));
+                world.later(
+                    decision
+                        .again
+                        .map_or(400, |at| at.saturating_sub(world.now).as_secs().max(1)),
+                );
             }
         }
         panic!("no end: {self:?} {:?}", world.request);
@@ -106,7 +125,18 @@ impl Case {
     /// What the node does about the spec; whether it did anything.
     fn sync(&self, world: &mut World, real: &mut String) -> bool {
         let image = world.image("app").to_owned();
-        let state = world.pod.as_ref().unwrap().find("app").unwrap().1.status.as_ref().unwrap().state.clone();
+        let state = world
+            .pod
+            .as_ref()
+            .unwrap()
+            .find("app")
+            .unwrap()
+            .1
+            .status
+            .as_ref()
+            .unwrap()
+            .state
+            .clone();
         let comes_again = self.policy == "Always" || self.policy == "OnFailure" && self.exit != 0;
         let again = comes_again && !matches!(state, ContainerState::Running { .. });
         if image == *real && !(again && self.can_start(&image)) {
@@ -120,14 +150,28 @@ impl Case {
         if self.can_start(&image) {
             world.restarts("app", true).node_says("app", |pod, index| {
                 let status = pod.pod.containers[index].status.as_mut().unwrap();
-                status.image = if image == PARK { PARK.into() } else { self.image.as_str().into() };
+                status.image = if image == PARK {
+                    PARK.into()
+                } else {
+                    self.image.as_str().into()
+                };
             });
             return true;
         }
-        let end = Terminated { exit_code: Some(self.exit), ..Terminated::default() };
-        let waiting = ContainerState::Waiting { reason: "ErrImagePull".into(), message: image.as_str().into() };
+        let end = Terminated {
+            exit_code: Some(self.exit),
+            ..Terminated::default()
+        };
+        let waiting = ContainerState::Waiting {
+            reason: "ErrImagePull".into(),
+            message: image.as_str().into(),
+        };
         world.node_says("app", |pod, index| {
-            pod.pod.containers[index].status.as_mut().unwrap().state = if comes_again { waiting } else { ContainerState::Terminated(end) };
+            pod.pod.containers[index].status.as_mut().unwrap().state = if comes_again {
+                waiting
+            } else {
+                ContainerState::Terminated(end)
+            };
         });
         true
     }
@@ -137,20 +181,37 @@ impl Case {
         let (_, container, _) = world.pod.as_ref().unwrap().find("app").unwrap();
         let status = container.status.as_ref().unwrap();
         if world.swaps == 0 {
-            assert_eq!((&*container.image, status.restart_count), (&*self.written, 0));
+            assert_eq!(
+                (&*container.image, status.restart_count),
+                (&*self.written, 0)
+            );
             return;
         }
         let is_own = *container.image == *self.written || {
-            let (written, image) = (ImageReference::parse(&self.written), ImageReference::parse(&container.image));
-            written.is_ok_and(|written| image.is_ok_and(|image| written.is_alias_of(&image))) || *container.image == *self.image_id
+            let (written, image) = (
+                ImageReference::parse(&self.written),
+                ImageReference::parse(&container.image),
+            );
+            written.is_ok_and(|written| image.is_ok_and(|image| written.is_alias_of(&image)))
+                || *container.image == *self.image_id
         };
         assert!(is_own, "{} of {self:?}", container.image);
         if matches!(status.state, ContainerState::Running { .. }) {
             return;
         }
-        assert_eq!(world.request.state("app").phase, StatePhase::Failed, "nobody is told: {self:?}");
-        let waits_for_it = self.policy == "Always" && name_of(&container.image) == name_of(&self.written) && !self.can_start(&self.written);
-        assert!(waits_for_it || self.force && self.policy != "Always", "it is lost ({:?}): {self:?}", status.state);
+        assert_eq!(
+            world.request.state("app").phase,
+            StatePhase::Failed,
+            "nobody is told: {self:?}"
+        );
+        let waits_for_it = self.policy == "Always"
+            && name_of(&container.image) == name_of(&self.written)
+            && !self.can_start(&self.written);
+        assert!(
+            waits_for_it || self.force && self.policy != "Always",
+            "it is lost ({:?}): {self:?}",
+            status.state
+        );
     }
 }
 
@@ -165,15 +226,43 @@ fn cases() -> impl Strategy<Value = Case> {
         "docker.io/library/app:1".to_owned(),
         DIGEST.to_owned(),
     ];
-    let ids = ["", DIGEST].map(str::to_owned).into_iter().chain(["r.example/app", "docker.io/library/app", "import-2026"].map(pinned));
-    let images = ["", "r.example/app:1", "r.example/app:latest", "docker.io/library/app:1", "r.example/other:1"];
-    let names = ["r.example/app:1", "r.example/app:latest", "docker.io/library/app:1", DIGEST, PARK].map(name_of).into_iter();
-    let names: Vec<_> =
-        names.chain(["r.example/app", "docker.io/library/app", "import-2026"].map(pinned).map(|name| name_of(&name))).collect();
-    let some = move || prop::sample::subsequence(names.clone(), 0..names.len()).prop_map(|names| names.into_iter().collect());
+    let ids = ["", DIGEST]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["r.example/app", "docker.io/library/app", "import-2026"].map(pinned));
+    let images = [
+        "",
+        "r.example/app:1",
+        "r.example/app:latest",
+        "docker.io/library/app:1",
+        "r.example/other:1",
+    ];
+    let names = [
+        "r.example/app:1",
+        "r.example/app:latest",
+        "docker.io/library/app:1",
+        DIGEST,
+        PARK,
+    ]
+    .map(name_of)
+    .into_iter();
+    let names: Vec<_> = names
+        .chain(
+            ["r.example/app", "docker.io/library/app", "import-2026"]
+                .map(pinned)
+                .map(|name| name_of(&name)),
+        )
+        .collect();
+    let some = move || {
+        prop::sample::subsequence(names.clone(), 0..names.len())
+            .prop_map(|names| names.into_iter().collect())
+    };
     let places = (some(), some());
-    let image =
-        (prop::sample::select(written.to_vec()), prop::sample::select(ids.collect::<Vec<_>>()), prop::sample::select(images.to_vec()));
+    let image = (
+        prop::sample::select(written.to_vec()),
+        prop::sample::select(ids.collect::<Vec<_>>()),
+        prop::sample::select(images.to_vec()),
+    );
     let policies = (
         prop::sample::select(vec!["Always", "IfNotPresent", "Never"]),
         prop::sample::select(vec!["Always", "OnFailure", "Never"]),
@@ -181,11 +270,32 @@ fn cases() -> impl Strategy<Value = Case> {
         any::<bool>(),
         prop::sample::select(vec![0, 143]),
     );
-    let times = (prop::option::of(1..60_u32), prop::collection::vec(prop::bool::weighted(0.3), 20));
+    let times = (
+        prop::option::of(1..60_u32),
+        prop::collection::vec(prop::bool::weighted(0.3), 20),
+    );
     (image, policies, places, times).prop_map(
-        |((written, image_id, image), (pulls, policy, job, force, exit), (on_node, in_registry), times)| {
+        |(
+            (written, image_id, image),
+            (pulls, policy, job, force, exit),
+            (on_node, in_registry),
+            times,
+        )| {
             let (deadline, dies) = times;
-            Case { written, image_id, image: image.to_owned(), pulls, policy, job, force, exit, on_node, in_registry, deadline, dies }
+            Case {
+                written,
+                image_id,
+                image: image.to_owned(),
+                pulls,
+                policy,
+                job,
+                force,
+                exit,
+                on_node,
+                in_registry,
+                deadline,
+                dies,
+            }
         },
     )
 }
@@ -208,13 +318,19 @@ proptest! {
 fn of(policy: &str, force: bool, change: impl FnOnce(&mut Value)) -> World {
     let mut object = pod(policy);
     change(&mut object);
-    World::new(&request(&["app"], &json!({"forceRecreate": force})), &object)
+    World::new(
+        &request(&["app"], &json!({"forceRecreate": force})),
+        &object,
+    )
 }
 
 #[track_caller]
 fn never_touched(mut world: World, words: &[&str]) {
     let (phase, message) = world.assert_over("app");
-    assert_eq!((phase, world.swaps, world.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]));
+    assert_eq!(
+        (phase, world.swaps, world.reasons()),
+        (StatePhase::Failed, 0, vec![Reason::RestartFailed])
+    );
     for word in words {
         assert!(message.contains(word), "{word}: {message}");
     }
@@ -223,7 +339,8 @@ fn never_touched(mut world: World, words: &[&str]) {
 fn kind_loaded(object: &mut Value) {
     object["spec"]["containers"][0]["image"] = json!("my-app2:dev");
     object["status"]["containerStatuses"][0]["image"] = json!("docker.io/library/my-app2:dev");
-    object["status"]["containerStatuses"][0]["imageID"] = json!(format!("docker.io/library/import-2026-11-22@{DIGEST}"));
+    object["status"]["containerStatuses"][0]["imageID"] =
+        json!(format!("docker.io/library/import-2026-11-22@{DIGEST}"));
 }
 
 #[test]
@@ -231,7 +348,11 @@ fn d1a_an_image_of_kind_load_is_restarted_by_the_long_form_of_its_name() {
     for policy in ["Always", "OnFailure", "Never"] {
         let mut world = of(policy, false, kind_loaded);
         world.settle();
-        assert_eq!((world.image("app"), world.swaps), ("docker.io/library/my-app2:dev", 1), "{policy}");
+        assert_eq!(
+            (world.image("app"), world.swaps),
+            ("docker.io/library/my-app2:dev", 1),
+            "{policy}"
+        );
         world.restarts("app", true);
         assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
     }
@@ -240,18 +361,33 @@ fn d1a_an_image_of_kind_load_is_restarted_by_the_long_form_of_its_name() {
 fn retagged(object: &mut Value) {
     object["spec"]["containers"][0]["image"] = json!("local.test/app:1");
     object["spec"]["containers"][0]["imagePullPolicy"] = json!("Never");
-    object["status"]["containerStatuses"][0]["imageID"] = json!(format!("127.0.0.1:30573/work@{DIGEST}"));
+    object["status"]["containerStatuses"][0]["imageID"] =
+        json!(format!("127.0.0.1:30573/work@{DIGEST}"));
 }
 
 #[test]
 fn d1b_an_image_that_the_node_has_by_another_repository_is_not_written_by_its_digest() {
     for policy in ["Always", "OnFailure", "Never"] {
         for force in [false, true] {
-            never_touched(of(policy, force, retagged), &["127.0.0.1:30573/work@sha256", "local.test/app:1", "--park-image"]);
+            never_touched(
+                of(policy, force, retagged),
+                &[
+                    "127.0.0.1:30573/work@sha256",
+                    "local.test/app:1",
+                    "--park-image",
+                ],
+            );
         }
         let mut parks = of(policy, false, retagged);
         parks.park = Some(park_image());
-        never_touched(parks, &["127.0.0.1:30573/work@sha256", "cannot be parked", "imagePullPolicy is Never"]);
+        never_touched(
+            parks,
+            &[
+                "127.0.0.1:30573/work@sha256",
+                "cannot be parked",
+                "imagePullPolicy is Never",
+            ],
+        );
     }
     let mut parked = of("Always", false, |object| {
         retagged(object);
@@ -259,7 +395,11 @@ fn d1b_an_image_that_the_node_has_by_another_repository_is_not_written_by_its_di
     });
     parked.park = Some(park_image());
     parked.settle();
-    assert_eq!((parked.image("app"), parked.swaps), (PARK, 1), "parked instead");
+    assert_eq!(
+        (parked.image("app"), parked.swaps),
+        (PARK, 1),
+        "parked instead"
+    );
 }
 
 #[test]
@@ -268,7 +408,8 @@ fn d1_what_a_status_says_of_a_bare_digest_is_never_written() {
         let world = of("Always", force, |object| {
             object["spec"]["containers"][0]["image"] = json!(DIGEST);
             object["status"]["containerStatuses"][0]["image"] = json!("evil.example/backdoor:1");
-            object["status"]["containerStatuses"][0]["imageID"] = json!(format!("evil.example/backdoor@{DIGEST}"));
+            object["status"]["containerStatuses"][0]["imageID"] =
+                json!(format!("evil.example/backdoor@{DIGEST}"));
         });
         never_touched(world, &["is no name"]);
     }
@@ -280,8 +421,13 @@ fn pulls_always(object: &mut Value) {
 
 /// The registry has other bytes by that tag, and the manifest before is gone.
 fn fails(world: &mut World) {
-    let waiting = ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
-    world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().state = waiting);
+    let waiting = ContainerState::Waiting {
+        reason: "ErrImagePull".into(),
+        message: "not found".into(),
+    };
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].status.as_mut().unwrap().state = waiting
+    });
 }
 
 #[test]
@@ -292,7 +438,10 @@ fn d1c_a_digest_that_the_registry_has_no_more_is_taken_back_also_after_the_deadl
         world.settle();
         assert_eq!(world.swaps, 1, "{pulls}");
         let waits = world.later(10).settle();
-        assert!(waits.again.is_some() && !world.request.is_completed(), "until it is seen what became of it: {waits:?}");
+        assert!(
+            waits.again.is_some() && !world.request.is_completed(),
+            "until it is seen what became of it: {waits:?}"
+        );
         fails(&mut world);
         world.dies().settle();
         assert_eq!((world.image("app"), world.swaps), ("r.example/app:1", 2));
@@ -302,7 +451,10 @@ fn d1c_a_digest_that_the_registry_has_no_more_is_taken_back_also_after_the_deadl
     let mut world = of("Always", false, |_| {});
     world.request.active_deadline_seconds = Some(5);
     world.settle();
-    assert_eq!((world.later(10).assert_over("app").0, world.swaps), (StatePhase::Failed, 1));
+    assert_eq!(
+        (world.later(10).assert_over("app").0, world.swaps),
+        (StatePhase::Failed, 1)
+    );
 }
 
 #[test]
@@ -313,13 +465,19 @@ fn d1c_an_alias_that_runs_after_all_is_not_taken_back() {
     let down = world.settle_until(|action| matches!(action, Action::WriteDown(_)));
     world.write(&down);
     world.restarts("app", true);
-    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Succeeded, 1));
+    assert_eq!(
+        (world.assert_over("app").0, world.swaps),
+        (StatePhase::Succeeded, 1)
+    );
 }
 
 #[test]
 fn d1c_what_asks_the_registry_is_refused_where_its_end_may_be_final() {
     for policy in ["OnFailure", "Never"] {
-        never_touched(of(policy, false, pulls_always), &["imagePullPolicy Always", "forceRecreate"]);
+        never_touched(
+            of(policy, false, pulls_always),
+            &["imagePullPolicy Always", "forceRecreate"],
+        );
         let mut forced = of(policy, true, pulls_always);
         forced.settle();
         assert_eq!(forced.swaps, 1);
@@ -327,21 +485,29 @@ fn d1c_what_asks_the_registry_is_refused_where_its_end_may_be_final() {
 }
 
 fn of_job(object: &mut Value) {
-    object["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "j", "controller": true}]);
+    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "j", "controller": true}]);
 }
 
 #[test]
 fn d1d_a_main_of_a_job_is_not_restarted_unasked() {
     for policy in ["OnFailure", "Never"] {
-        never_touched(of(policy, false, of_job), &["main container of Job nightly", policy, "end of its work", "forceRecreate"]);
+        never_touched(
+            of(policy, false, of_job),
+            &[
+                "main container of Job nightly",
+                policy,
+                "end of its work",
+                "forceRecreate",
+            ],
+        );
         let mut forced = of(policy, true, of_job);
         forced.settle();
         assert_eq!(forced.swaps, 1, "{policy}");
         // Neither its sidecars nor what starts again after every end.
         for change in [
             |object: &mut Value| {
-                object["spec"]["containers"][0]["env"] = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}])
+                object["spec"]["containers"][0]["env"] =
+                    json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}])
             },
             |object: &mut Value| object["spec"]["containers"][0]["restartPolicy"] = json!("Always"),
         ] {
@@ -360,9 +526,17 @@ fn d1d_a_main_of_a_job_is_not_restarted_unasked() {
 fn d1d_what_is_lost_by_force_is_told() {
     let mut world = of("OnFailure", true, of_job);
     world.settle();
-    let end = Terminated { exit_code: Some(0), ..Terminated::default() };
-    world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().state = ContainerState::Terminated(end));
+    let end = Terminated {
+        exit_code: Some(0),
+        ..Terminated::default()
+    };
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].status.as_mut().unwrap().state = ContainerState::Terminated(end)
+    });
     world.settle();
     let (phase, message) = world.later(330).assert_over("app");
-    assert!(phase == StatePhase::Failed && message.contains("exit code 0"), "{message}");
+    assert!(
+        phase == StatePhase::Failed && message.contains("exit code 0"),
+        "{message}"
+    );
 }

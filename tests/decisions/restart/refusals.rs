@@ -14,7 +14,11 @@ use super::world::{DIGEST, World, pod, request};
 fn refused(mut world: World) -> String {
     let before = world.pod.clone();
     let (phase, message) = world.assert_over("app");
-    assert_eq!((phase, world.swaps, world.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]), "{message}");
+    assert_eq!(
+        (phase, world.swaps, world.reasons()),
+        (StatePhase::Failed, 0, vec![Reason::RestartFailed]),
+        "{message}"
+    );
     assert_eq!(world.pod, before);
     assert!(!world.request.state("app").killed);
     message
@@ -37,7 +41,10 @@ type Change = fn(&mut Value);
 /// Changes of a pod that make a restart of `app` a risk under `Never`, and a word of the reason.
 fn risks() -> Vec<(Change, &'static str)> {
     vec![
-        (|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"), "imagePullPolicy Always"),
+        (
+            |pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"),
+            "imagePullPolicy Always",
+        ),
         (
             |pod| {
                 pod["spec"]["containers"][0]["image"] = json!(format!("r.example/app@{DIGEST}"));
@@ -45,7 +52,13 @@ fn risks() -> Vec<(Change, &'static str)> {
             },
             "does not report",
         ),
-        (|pod| pod["status"]["containerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 0}}), "no other container"),
+        (
+            |pod| {
+                pod["status"]["containerStatuses"][1]["state"] =
+                    json!({"terminated": {"exitCode": 0}})
+            },
+            "no other container",
+        ),
     ]
 }
 
@@ -53,7 +66,10 @@ fn risks() -> Vec<(Change, &'static str)> {
 fn under_never_what_might_not_come_back_is_refused_unless_it_is_forced() {
     for (change, word) in risks() {
         let message = refused(under("Never", change));
-        assert!(message.contains(word) && message.contains("forceRecreate"), "{message}");
+        assert!(
+            message.contains(word) && message.contains("forceRecreate"),
+            "{message}"
+        );
         let mut forced = forced("Never", change);
         forced.settle();
         assert_eq!(forced.swaps, 1, "{word}");
@@ -67,7 +83,12 @@ fn under_never_what_might_not_come_back_is_refused_unless_it_is_forced() {
             assert_eq!(on_failure.swaps, 1, "{word}");
         } else {
             let message = refused(under("OnFailure", change));
-            assert!(message.contains(word) && message.contains("exit code 0") && message.contains("forceRecreate"), "{message}");
+            assert!(
+                message.contains(word)
+                    && message.contains("exit code 0")
+                    && message.contains("forceRecreate"),
+                "{message}"
+            );
         }
     }
     for node in [NodeClass::VirtualUpdates, NodeClass::Unknown] {
@@ -95,7 +116,10 @@ fn without_another_spelling_nothing_is_changed_also_not_by_force() {
 
 #[test]
 fn nodes_that_cannot_are_not_asked_also_not_by_force() {
-    for (node, word) in [(NodeClass::VirtualInert, "ignores"), (NodeClass::VirtualRejects, "fails on")] {
+    for (node, word) in [
+        (NodeClass::VirtualInert, "ignores"),
+        (NodeClass::VirtualRejects, "fails on"),
+    ] {
         let mut world = forced("Always", |_| {});
         world.node = Some(node);
         assert!(refused(world).contains(word));
@@ -116,15 +140,26 @@ fn with_native_sidecar() -> Value {
 #[test]
 fn a_native_sidecar_is_restarted_by_kubelets_that_do_not_ignore_it() {
     let asks = |node, kubelet: &str| {
-        let mut world = World::new(&request(&["mesh"], &json!({"forceRecreate": true})), &with_native_sidecar());
+        let mut world = World::new(
+            &request(&["mesh"], &json!({"forceRecreate": true})),
+            &with_native_sidecar(),
+        );
         (world.node, world.kubelet) = (Some(node), KubeletVersion::read(kubelet));
         world.settle();
         let found = world.pod.as_ref().unwrap().find("mesh").unwrap();
-        (world.swaps, found.1.image.to_string(), world.state("mesh").1)
+        (
+            world.swaps,
+            found.1.image.to_string(),
+            world.state("mesh").1,
+        )
     };
     for kubelet in ["v1.32.0", "v1.34.4"] {
         let (swaps, image, _) = asks(NodeClass::Kubelet, kubelet);
-        assert_eq!((swaps, image), (1, format!("r.example/mesh:1@{DIGEST}")), "{kubelet}");
+        assert_eq!(
+            (swaps, image),
+            (1, format!("r.example/mesh:1@{DIGEST}")),
+            "{kubelet}"
+        );
     }
     for (node, kubelet, word) in [
         (NodeClass::Kubelet, "v1.30.14", "kubelet 1.30"),
@@ -139,19 +174,33 @@ fn a_native_sidecar_is_restarted_by_kubelets_that_do_not_ignore_it() {
 
 #[test]
 fn containers_that_are_over_are_not_restarted() {
-    let ended =
-        |code: i64| move |pod: &mut Value| pod["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": code}});
+    let ended = |code: i64| {
+        move |pod: &mut Value| {
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"terminated": {"exitCode": code}})
+        }
+    };
     assert!(refused(forced("Never", ended(1))).contains("does not start it again"));
     assert!(refused(forced("OnFailure", ended(0))).contains("does not start it again"));
-    assert!(refused(forced("Never", |pod| pod["spec"]["containers"][0]["image"] = json!(crate::expect::EXIT))).contains("exit image"));
-    let trouble = |pod: &mut Value| pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+    assert!(
+        refused(forced(
+            "Never",
+            |pod| pod["spec"]["containers"][0]["image"] = json!(crate::expect::EXIT)
+        ))
+        .contains("exit image")
+    );
+    let trouble = |pod: &mut Value| {
+        pod["status"]["containerStatuses"][0]["state"] =
+            json!({"waiting": {"reason": "ImagePullBackOff"}})
+    };
     assert!(refused(under("Always", trouble)).contains("ImagePullBackOff"));
 }
 
 #[test]
 fn terminate_outranks_restart() {
     let change = |pod: &mut Value| {
-        pod["spec"]["containers"][0]["env"] = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
+        pod["spec"]["containers"][0]["env"] =
+            json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
         pod["status"]["containerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 0}});
     };
     assert!(refused(forced("OnFailure", change)).contains("main containers of the pod are done"));
@@ -160,22 +209,36 @@ fn terminate_outranks_restart() {
 #[test]
 fn a_restart_that_would_fail_the_job_is_refused_and_one_that_has_to_wait_waits() {
     let mut world = World::of("OnFailure");
-    world.room = Headroom::NeverFits(Shortage { limit: 1, restarts: 0, under_way: 0, swaps: 1 });
+    world.room = Headroom::NeverFits(Shortage {
+        limit: 1,
+        restarts: 0,
+        under_way: 0,
+        swaps: 1,
+    });
     assert!(refused(world).contains("backoffLimit 1"));
     let mut world = World::of("OnFailure");
     world.room = Headroom::JobUnknown { trouble: None };
     assert!(refused(world).contains("Job"));
 
     let mut world = World::of("OnFailure");
-    world.room = Headroom::Wait(Shortage { limit: 6, restarts: 5, under_way: 2, swaps: 1 });
+    world.room = Headroom::Wait(Shortage {
+        limit: 6,
+        restarts: 5,
+        under_way: 2,
+        swaps: 1,
+    });
     let decision = world.settle();
-    assert_eq!((decision.reason, world.swaps, decision.again.is_some()), (Reason::RequestWaits, 0, true));
+    assert_eq!(
+        (decision.reason, world.swaps, decision.again.is_some()),
+        (Reason::RequestWaits, 0, true)
+    );
     world.room = Headroom::Fits;
     world.settle();
     assert_eq!(world.swaps, 1);
 }
 
-/// What OpenKruise's webhook refuses when a request is created is refused when it is taken up, in its words.
+/// What OpenKruise's webhook refuses when a request is created is refused when it is taken up, in
+/// its words.
 #[test]
 fn the_words_of_openkruises_webhook() {
     let with = |request: Value, change: fn(&mut Value)| {
@@ -188,13 +251,34 @@ fn the_words_of_openkruises_webhook() {
         world.request.message.to_string()
     };
     let plain = || request(&["app"], &json!({}));
-    assert_eq!(with(request(&[], &json!({})), |_| {}), "containers list can not be null");
-    assert_eq!(with(request(&["app", "app"], &json!({})), |_| {}), "can not recreate app multi times");
-    assert_eq!(with(request(&["nobody"], &json!({})), |_| {}), "container nobody not found in Pod");
-    assert_eq!(with(plain(), |pod| pod["status"]["phase"] = json!("Failed")), "not allowed to recreate containers in an inactive Pod");
-    assert_eq!(with(plain(), |pod| pod["spec"]["nodeName"] = json!("")), "not allowed to recreate containers in a pending Pod");
-    assert_eq!(with(plain(), |pod| pod["status"]["containerStatuses"] = json!([])), "not found app containerStatus in Pod Status");
-    let native = with(request(&["setup"], &json!({})), |pod| pod["spec"]["initContainers"] = json!([{"name": "setup"}]));
+    assert_eq!(
+        with(request(&[], &json!({})), |_| {}),
+        "containers list can not be null"
+    );
+    assert_eq!(
+        with(request(&["app", "app"], &json!({})), |_| {}),
+        "can not recreate app multi times"
+    );
+    assert_eq!(
+        with(request(&["nobody"], &json!({})), |_| {}),
+        "container nobody not found in Pod"
+    );
+    assert_eq!(
+        with(plain(), |pod| pod["status"]["phase"] = json!("Failed")),
+        "not allowed to recreate containers in an inactive Pod"
+    );
+    assert_eq!(
+        with(plain(), |pod| pod["spec"]["nodeName"] = json!("")),
+        "not allowed to recreate containers in a pending Pod"
+    );
+    assert_eq!(
+        with(plain(), |pod| pod["status"]["containerStatuses"] =
+            json!([])),
+        "not found app containerStatus in Pod Status"
+    );
+    let native = with(request(&["setup"], &json!({})), |pod| {
+        pod["spec"]["initContainers"] = json!([{"name": "setup"}])
+    });
     assert!(native.contains("init container"), "{native}");
     let mut absent = World::of("Always");
     absent.pod = None;

@@ -1,4 +1,5 @@
-//! A request, its pod and one life of the controller; what a node does with the pod is said by hand.
+//! A request, its pod and one life of the controller; what a node does with the pod is said by
+//! hand.
 
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
-use swaplet_core::restart::reconcile::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
+use swaplet_core::restart::reconcile::{
+    Action, Around, Decision, Memory, ParkImage, Sight, decide,
+};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
 
 use crate::expect::EXIT;
@@ -26,7 +29,10 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 
 /// The image of a container of these tests before it is restarted, and after.
 pub fn images(name: &str) -> (String, String) {
-    (format!("r.example/{name}:1"), format!("r.example/{name}:1@{DIGEST}"))
+    (
+        format!("r.example/{name}:1"),
+        format!("r.example/{name}:1@{DIGEST}"),
+    )
 }
 
 /// A running pod of the containers `app` and `log`, as the API server sends it.
@@ -44,23 +50,30 @@ fn status(name: &str) -> Value {
         "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2025-12-31T00:00:00Z"}}})
 }
 
-/// The same with the readiness gate, and what the message of its condition says; `True` where it says nothing.
+/// The same with the readiness gate, and what the message of its condition says; `True` where it
+/// says nothing.
 pub fn gated_pod(message: &str) -> Value {
     let mut pod = pod("Always");
     pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
     let status = if message.is_empty() { "True" } else { "False" };
-    pod["status"]["conditions"] =
-        json!([{"type": "Ready", "status": status}, {"type": KRUISE_POD_READY, "status": status, "message": message}]);
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": status}, {"type": KRUISE_POD_READY, "status": status, "message": message}]);
     pod
 }
 
 /// The park image of these tests.
 pub const PARK: &str = "r.example/park:1";
 
-/// Whether an image is the one that the container `app` of these tests had, an alias of it, or the park image: no other may be written.
+/// Whether an image is the one that the container `app` of these tests had, an alias of it, or the
+/// park image: no other may be written.
 pub fn is_honest(image: &str) -> bool {
     let (original, alias) = images("app");
-    [original.as_str(), &alias, &format!("r.example/app@{DIGEST}"), PARK].contains(&image)
+    [
+        original.as_str(),
+        &alias,
+        &format!("r.example/app@{DIGEST}"),
+        PARK,
+    ]
+    .contains(&image)
 }
 
 /// With the standard paths.
@@ -80,7 +93,10 @@ pub fn without_digests(policy: &str) -> Value {
 
 /// A request for containers of that pod.
 pub fn request(containers: &[&str], strategy: &Value) -> Value {
-    let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
+    let containers: Vec<_> = containers
+        .iter()
+        .map(|name| json!({"name": name}))
+        .collect();
     json!({
         "metadata": {"name": "r", "namespace": "ns", "uid": "ru", "resourceVersion": "1", "creationTimestamp": CREATED},
         "spec": {"podName": "p", "containers": containers, "strategy": strategy},
@@ -107,11 +123,17 @@ pub struct World {
 }
 
 pub fn read_pod(pod: &Value) -> RestartPod {
-    serde_json::from_value::<RestartPodWire>(pod.clone()).unwrap().read().unwrap()
+    serde_json::from_value::<RestartPodWire>(pod.clone())
+        .unwrap()
+        .read()
+        .unwrap()
 }
 
 pub fn read_request(request: &Value) -> RestartRequest {
-    serde_json::from_value::<RestartRequestWire>(request.clone()).unwrap().read().unwrap()
+    serde_json::from_value::<RestartRequestWire>(request.clone())
+        .unwrap()
+        .read()
+        .unwrap()
 }
 
 impl World {
@@ -140,7 +162,11 @@ impl World {
     pub fn decide(&mut self) -> Decision {
         let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
         let room = |_| self.room.clone();
-        let today = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap();
+        let today = CREATED
+            .parse::<Timestamp>()
+            .unwrap()
+            .checked_add(self.now)
+            .unwrap();
         let around = Around {
             exit_images: &exit_images,
             park: self.park.as_ref(),
@@ -163,7 +189,9 @@ impl World {
     pub fn settle(&mut self) -> Decision {
         for _ in 0..20 {
             let decision = self.decide();
-            let Some(action) = &decision.action else { return decision };
+            let Some(action) = &decision.action else {
+                return decision;
+            };
             self.write(action);
             self.told.extend(decision.done);
         }
@@ -184,7 +212,16 @@ impl World {
 
     /// What the API server does with a write.
     pub fn write(&mut self, action: &Action) {
-        apply(&mut self.request, self.pod.as_mut(), action, CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap());
+        apply(
+            &mut self.request,
+            self.pod.as_mut(),
+            action,
+            CREATED
+                .parse::<Timestamp>()
+                .unwrap()
+                .checked_add(self.now)
+                .unwrap(),
+        );
         self.swaps += usize::from(matches!(action, Action::Swap(..)));
     }
 
@@ -200,9 +237,18 @@ impl World {
     }
 
     /// Changes the pod as a merge patch of `status.containerStatuses` by name.
-    pub fn node_says(&mut self, name: &str, change: impl FnOnce(&mut RestartPod, usize)) -> &mut Self {
+    pub fn node_says(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut RestartPod, usize),
+    ) -> &mut Self {
         let pod = self.pod.as_mut().unwrap();
-        let index = pod.pod.containers.iter().position(|container| &*container.name == name).unwrap();
+        let index = pod
+            .pod
+            .containers
+            .iter()
+            .position(|container| &*container.name == name)
+            .unwrap();
         change(pod, index);
         self
     }
@@ -210,12 +256,18 @@ impl World {
     /// The node shows another container, ready or not.
     pub fn restarts(&mut self, name: &str, ready: bool) -> &mut Self {
         // The node is done a second later.
-        let started_at = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now + Duration::from_secs(1)).unwrap();
+        let started_at = CREATED
+            .parse::<Timestamp>()
+            .unwrap()
+            .checked_add(self.now + Duration::from_secs(1))
+            .unwrap();
         self.node_says(name, |pod, index| {
             let status = pod.pod.containers[index].status.as_mut().unwrap();
             status.restart_count += 1;
             status.container_id = format!("containerd://{name}-{}", status.restart_count).into();
-            status.state = swaplet_core::objects::pod::ContainerState::Running { started_at: Some(started_at) };
+            status.state = swaplet_core::objects::pod::ContainerState::Running {
+                started_at: Some(started_at),
+            };
             pod.details[index].ready = ready;
         })
     }
@@ -229,15 +281,25 @@ impl World {
         &self.pod.as_ref().unwrap().find(name).unwrap().1.image
     }
 
-    /// The request is completed, and nothing is written any more, by this life or by the next; what became of a container.
+    /// The request is completed, and nothing is written any more, by this life or by the next; what
+    /// became of a container.
     #[track_caller]
     pub fn assert_over(&mut self, name: &str) -> (StatePhase, String) {
         let last = self.settle();
-        assert_eq!((last.reason, last.action, last.again), (Reason::RequestOver, None, None), "{:?}", self.request);
+        assert_eq!(
+            (last.reason, last.action, last.again),
+            (Reason::RequestOver, None, None),
+            "{:?}",
+            self.request
+        );
         assert_eq!(self.request.phase, RequestPhase::Completed);
         assert!(self.request.completed_at.is_some() && !self.request.active);
         assert!(
-            self.request.containers.iter().all(|wanted| self.request.state(&wanted.name).phase.is_final()),
+            self.request.containers.iter().all(|wanted| self
+                .request
+                .state(&wanted.name)
+                .phase
+                .is_final()),
             "{:?}",
             self.request.states
         );
@@ -251,26 +313,41 @@ impl World {
 }
 
 /// What the API server stores.
-pub fn apply(request: &mut RestartRequest, pod: Option<&mut RestartPod>, action: &Action, today: Timestamp) {
+pub fn apply(
+    request: &mut RestartRequest,
+    pod: Option<&mut RestartPod>,
+    action: &Action,
+    today: Timestamp,
+) {
     match action {
         Action::Accept(acceptance) => {
             request.pod_uid = Some(acceptance.pod_uid.clone());
             request.active = true;
             request.journal = Some(acceptance.journal.clone());
-            request.containers.iter_mut().for_each(|wanted| wanted.has_context |= !acceptance.containers.is_empty());
-            request.strategy.grace_seconds = request.strategy.grace_seconds.or(acceptance.grace_seconds);
+            request
+                .containers
+                .iter_mut()
+                .for_each(|wanted| wanted.has_context |= !acceptance.containers.is_empty());
+            request.strategy.grace_seconds =
+                request.strategy.grace_seconds.or(acceptance.grace_seconds);
         }
         Action::WriteDown(journal) => request.journal = Some(journal.clone()),
         Action::Report(status) => {
             request.phase = status.phase;
             request.message.clone_from(&status.message);
             request.states.clone_from(&status.states);
-            request.completed_at = (status.phase == RequestPhase::Completed).then_some(today).or(request.completed_at);
+            request.completed_at = (status.phase == RequestPhase::Completed)
+                .then_some(today)
+                .or(request.completed_at);
         }
         Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
         Action::NoteUnready => request.unready_acquired = Some(today.to_string().into()),
         Action::SetReadiness(written) => {
-            let readiness = pod.expect("no pod").readiness.as_mut().expect("no readiness gate");
+            let readiness = pod
+                .expect("no pod")
+                .readiness
+                .as_mut()
+                .expect("no readiness gate");
             readiness.gate = Some(written.gate.clone());
             readiness.is_ready &= !written.unready;
         }
@@ -284,11 +361,25 @@ pub fn apply(request: &mut RestartRequest, pod: Option<&mut RestartPod>, action:
                 pod.parked.clone_from(&note.parked);
             }
             for swap in &change.swaps {
-                let native = pod.native_sidecars.iter_mut().map(|native| (native.index, &mut native.container));
+                let native = pod
+                    .native_sidecars
+                    .iter_mut()
+                    .map(|native| (native.index, &mut native.container));
                 let containers = pod.pod.containers.iter_mut().enumerate();
-                let mut list: Vec<_> = if swap.is_native_sidecar { native.collect() } else { containers.collect() };
-                let container = &mut *list.iter_mut().find(|(index, _)| *index == swap.index).unwrap().1;
-                assert_eq!((&container.name, &container.image), (&swap.container, &swap.from));
+                let mut list: Vec<_> = if swap.is_native_sidecar {
+                    native.collect()
+                } else {
+                    containers.collect()
+                };
+                let container = &mut *list
+                    .iter_mut()
+                    .find(|(index, _)| *index == swap.index)
+                    .unwrap()
+                    .1;
+                assert_eq!(
+                    (&container.name, &container.image),
+                    (&swap.container, &swap.from)
+                );
                 container.image.clone_from(&swap.to);
             }
             pod.generation = pod.generation.map(|generation| generation + 1);

@@ -13,7 +13,8 @@ use super::world::{EXITED, PARKED, Stores};
 pub type Ends = HashSet<State, BuildHasherDefault<Mix>>;
 
 impl Restart {
-    /// Nothing is left to be done: the request has its verdict, and the container is as the spec says.
+    /// Nothing is left to be done: the request has its verdict, and the container is as the spec
+    /// says.
     fn is_settled(&self, stores: &Stores, state: &State) -> bool {
         if self.is_told(stores, state) {
             return true;
@@ -27,19 +28,24 @@ impl Restart {
         let as_specified = runs && state.real.image == facts.image;
         facts.image != PARKED
             && !facts.is_noted
-            && (as_specified || (!runs && !self.starts_again(state.real.run)) || state.real.image == EXITED)
+            && (as_specified
+                || (!runs && !self.starts_again(state.real.run))
+                || state.real.image == EXITED)
     }
 
-    /// The container stays parked, and a Warning says what a human can do: that is an end where somebody writes what is not theirs, and
-    /// nowhere else.
+    /// The container stays parked, and a Warning says what a human can do: that is an end where
+    /// somebody writes what is not theirs, and nowhere else.
     fn is_told(&self, stores: &Stores, state: &State) -> bool {
-        let gave_up = || state.request != ABSENT && stores.request_facts(state.request).gave_up_parked;
+        let gave_up =
+            || state.request != ABSENT && stores.request_facts(state.request).gave_up_parked;
         let is_parked = stores.pod_facts(state.pod).image == PARKED;
-        self.forger != Forger::Nobody && is_parked && (gave_up() || stores.stays(state.request, state.pod))
+        self.forger != Forger::Nobody
+            && is_parked
+            && (gave_up() || stores.stays(state.request, state.pod))
     }
 
-    /// Whether there is a way without faults to where nothing is left to be done. On it everybody reads before they decide, so it is
-    /// the same way whatever they had read.
+    /// Whether there is a way without faults to where nothing is left to be done. On it everybody
+    /// reads before they decide, so it is the same way whatever they had read.
     pub fn can_end(&self, state: &State) -> bool {
         let mut ends = self.ends.lock().unwrap();
         let mut stores = self.stores();
@@ -63,17 +69,34 @@ impl Restart {
 
     fn without_past(&self, mut state: State) -> State {
         for controller in &mut state.controllers {
-            *controller = Controller { sent: controller.sent, ..Controller::NEW_LIFE };
+            *controller = Controller {
+                sent: controller.sent,
+                ..Controller::NEW_LIFE
+            };
         }
         state.sort(self.controllers);
-        State { faults: 0, edits: 0, deletes: 0, requests: 0, truth: Truth::default(), ..state }
+        State {
+            faults: 0,
+            edits: 0,
+            deletes: 0,
+            requests: 0,
+            truth: Truth::default(),
+            ..state
+        }
     }
 
-    /// A state as the API server and the node have it. A fault that comes to nothing is spent and changes nothing else, so faults are
-    /// left out.
+    /// A state as the API server and the node have it. A fault that comes to nothing is spent and
+    /// changes nothing else, so faults are left out.
     pub fn without_controllers(state: State) -> State {
         let controllers = [Controller::NEW_LIFE; 2];
-        State { controllers, strays: Vec::new(), faults: 0, edits: 0, deletes: 0, ..state }
+        State {
+            controllers,
+            strays: Vec::new(),
+            faults: 0,
+            edits: 0,
+            deletes: 0,
+            ..state
+        }
     }
 
     /// Where what the system does by itself leads to; what leads to the end soonest is last.

@@ -33,7 +33,9 @@ pub struct RequestFacts {
 impl RequestFacts {
     pub fn of(request: &RestartRequest) -> Self {
         Self {
-            is_over: request.is_completed() && !request.active && request.states.iter().all(|state| state.phase.is_final()),
+            is_over: request.is_completed()
+                && !request.active
+                && request.states.iter().all(|state| state.phase.is_final()),
             pod_uid: request.pod_uid.clone(),
             state: request.state("app"),
             intent: request.mark("app").and_then(|mark| mark.intent.clone()),
@@ -45,7 +47,9 @@ impl RequestFacts {
 
     /// Whether its next change gives back an image.
     pub fn puts_back(&self) -> bool {
-        self.intent.as_ref().is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
+        self.intent
+            .as_ref()
+            .is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
     }
 
     pub fn succeeded(&self) -> bool {
@@ -54,7 +58,11 @@ impl RequestFacts {
 }
 
 fn is_parking(request: &RestartRequest) -> bool {
-    request.mark("app").is_some_and(|mark| mark.intent.as_ref().is_some_and(|intent| intent.parking.is_some()))
+    request.mark("app").is_some_and(|mark| {
+        mark.intent
+            .as_ref()
+            .is_some_and(|intent| intent.parking.is_some())
+    })
 }
 
 pub struct PodFacts {
@@ -69,7 +77,13 @@ pub struct PodFacts {
 
 impl PodFacts {
     pub fn of(pod: &RestartPod, image: ImageId) -> Self {
-        Self { uid: pod.pod.uid.clone(), deleting: pod.pod.deleting, generation: pod.generation, image, is_noted: pod.parked.is_some() }
+        Self {
+            uid: pod.pod.uid.clone(),
+            deleting: pod.pod.deleting,
+            generation: pod.generation,
+            image,
+            is_noted: pod.parked.is_some(),
+        }
     }
 }
 
@@ -97,9 +111,12 @@ impl WriteFacts {
     /// `images` are those before and after, where it changes one.
     pub fn of(action: &Action, images: Option<(ImageId, ImageId)>) -> Self {
         match (action, images) {
-            (Action::Swap(change), Some((from, to))) => {
-                Self::Swap(SwapFacts { from, to, generation: change.generation, is_noted: change.note.is_some() })
-            }
+            (Action::Swap(change), Some((from, to))) => Self::Swap(SwapFacts {
+                from,
+                to,
+                generation: change.generation,
+                is_noted: change.note.is_some(),
+            }),
             (Action::Swap(_), None) => Self::Unmark,
             (Action::Delete, _) => Self::Delete,
             _ => Self::Other,

@@ -1,4 +1,5 @@
-//! Somebody who writes what is not theirs: journals of requests, and what pods say of parked containers.
+//! Somebody who writes what is not theirs: journals of requests, and what pods say of parked
+//! containers.
 
 use serde_json::{Value, json};
 use swaplet_core::restart::parked::Parked;
@@ -9,7 +10,8 @@ use crate::restart::world::{PARK, images, request};
 
 const EVIL: &str = "evil.example/backdoor:1";
 /// The same repository and tag, and a digest that no node reports.
-const OTHER: &str = "r.example/app:1@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+const OTHER: &str =
+    "r.example/app:1@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
 /// Who writes what is not theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +31,9 @@ impl Forger {
     pub fn steps(self, state: &State) -> Vec<Step> {
         match self {
             Self::Nobody => Vec::new(),
-            Self::OfRequests if state.requests > 0 => {
-                (0..JOURNALS).flat_map(|form| [false, true].map(|labels| Step::ForgeRequest(form, labels))).collect()
-            }
+            Self::OfRequests if state.requests > 0 => (0..JOURNALS)
+                .flat_map(|form| [false, true].map(|labels| Step::ForgeRequest(form, labels)))
+                .collect(),
             Self::OfRequests if state.request == ABSENT => Vec::new(),
             Self::OfRequests => (0..JOURNALS).map(Step::ForgeJournal).collect(),
             Self::OfNotes => (0..NOTES).map(Step::ForgeNote).collect(),
@@ -43,7 +45,13 @@ impl Forger {
 pub fn forged_journal(form: u8) -> Journal {
     let (original, alias) = images("app");
     let intent = |from: &str, to: &str, back: bool, parking: Option<Parking>| {
-        Some(Intent { from: from.into(), to: to.into(), generation: None, back: back.then(|| "x".into()), parking })
+        Some(Intent {
+            from: from.into(),
+            to: to.into(),
+            generation: None,
+            back: back.then(|| "x".into()),
+            parking,
+        })
     };
     let intent = match form {
         0 => intent(EVIL, &original, false, Some(Parking::Back)),
@@ -55,7 +63,17 @@ pub fn forged_journal(form: u8) -> Journal {
         6 => intent(&original, &original, false, Some(Parking::Out)),
         _ => None,
     };
-    Journal([("app".into(), Mark { container_id: "x".into(), intent, ..Mark::default() })].into())
+    Journal(
+        [(
+            "app".into(),
+            Mark {
+                container_id: "x".into(),
+                intent,
+                ..Mark::default()
+            },
+        )]
+        .into(),
+    )
 }
 
 /// A request that has one when it is made.
@@ -68,9 +86,16 @@ pub fn forged_request(form: u8, labels: bool) -> Value {
     object
 }
 
-/// What a pod says: that of the request, or another one, had an image which it never had; or nothing, as where it names another pod.
+/// What a pod says: that of the request, or another one, had an image which it never had; or
+/// nothing, as where it names another pod.
 pub fn forged_note(form: u8) -> Option<Parked> {
     let images = [("app".into(), EVIL.into())].into();
     let request = if form == 0 { "ru" } else { "another" };
-    (form < 2).then(|| Parked { pod: "pu".into(), name: "r".into(), request: request.into(), park: PARK.into(), images })
+    (form < 2).then(|| Parked {
+        pod: "pu".into(),
+        name: "r".into(),
+        request: request.into(),
+        park: PARK.into(),
+        images,
+    })
 }

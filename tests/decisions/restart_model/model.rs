@@ -7,7 +7,10 @@ use stateright::{Model, Property};
 
 use super::ending::Ends;
 use super::forger::Forger;
-use super::state::{ABSENT, Controller, Event, Id, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod, reads_request};
+use super::state::{
+    ABSENT, Controller, Event, Id, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod,
+    reads_request,
+};
 use super::world::{Mutant, PodChange, Stores, started_at};
 use crate::restart::world::{park_image, pod, read_pod, without_digests};
 
@@ -30,7 +33,8 @@ pub struct Restart {
     pub known_as: Option<&'static str>,
     /// Whether no alias can be pulled, and each start asks the registry.
     pub moved: bool,
-    /// Whether the request is there, and waits, until the node has acted: what a node does after that is seen by nobody.
+    /// Whether the request is there, and waits, until the node has acted: what a node does after
+    /// that is seen by nobody.
     pub outlasts: bool,
     /// Whether it exits with 0 when it is stopped.
     pub exits_0: bool,
@@ -71,14 +75,23 @@ impl Restart {
         }
     }
 
-    /// The same for a container whose image has no alias. What is parked under `OnFailure` and `Never` is parked by force.
+    /// The same for a container whose image has no alias. What is parked under `OnFailure` and
+    /// `Never` is parked by force.
     pub fn parking(controllers: usize, faults: u8, policy: &'static str) -> Self {
-        Self { parks: true, force: true, ..Self::new(controllers, faults, policy) }
+        Self {
+            parks: true,
+            force: true,
+            ..Self::new(controllers, faults, policy)
+        }
     }
 
     /// The same with somebody who writes what is not theirs.
     pub fn forged(self, forger: Forger, most_states: usize) -> Self {
-        Self { forger, most_states, ..self }
+        Self {
+            forger,
+            most_states,
+            ..self
+        }
     }
 
     /// Whether somebody looks for what pods say of parked containers.
@@ -109,17 +122,33 @@ impl Restart {
         if !self.outlasts {
             return true;
         }
-        let is_sent = !state.strays.is_empty() || state.controllers.iter().any(|controller| controller.sent != NOTHING);
+        let is_sent = !state.strays.is_empty()
+            || state
+                .controllers
+                .iter()
+                .any(|controller| controller.sent != NOTHING);
         let has_acted = stores.pod_facts(state.pod).image == state.real.image;
-        !is_sent && has_acted && seen == state.pod && stores.change(state.pod, PodChange::Status(state.real, state.seen)) == state.pod
+        !is_sent
+            && has_acted
+            && seen == state.pod
+            && stores.change(state.pod, PodChange::Status(state.real, state.seen)) == state.pod
     }
 
     /// What somebody has not read yet.
     fn unread(&self, state: &State) -> u8 {
         let of = |nth: usize| {
             let controller = &state.controllers[nth];
-            let request = if controller.request == state.request { 0 } else { reads_request(nth) };
-            request | if controller.pod == state.pod { 0 } else { reads_pod(nth) }
+            let request = if controller.request == state.request {
+                0
+            } else {
+                reads_request(nth)
+            };
+            request
+                | if controller.pod == state.pod {
+                    0
+                } else {
+                    reads_pod(nth)
+                }
         };
         (0..self.controllers).fold(0, |unread, nth| unread | of(nth))
     }
@@ -135,9 +164,20 @@ impl Restart {
         events.push(Event { step, reads });
     }
 
-    fn push_controller(&self, stores: &mut Stores, state: &State, nth: usize, unread: u8, events: &mut Vec<Event>) {
+    fn push_controller(
+        &self,
+        stores: &mut Stores,
+        state: &State,
+        nth: usize,
+        unread: u8,
+        events: &mut Vec<Event>,
+    ) {
         let mut steps = Vec::new();
-        self.push(&mut steps, Step::Look, unread & (reads_request(nth) | reads_pod(nth)));
+        self.push(
+            &mut steps,
+            Step::Look,
+            unread & (reads_request(nth) | reads_pod(nth)),
+        );
         for Event { reads, .. } in steps {
             let mut controller = state.controllers[nth];
             controller.read(state, nth, reads);
@@ -147,21 +187,41 @@ impl Restart {
             if controller.sent == NOTHING && controller.request != ABSENT {
                 // Only who has nothing to write waits.
                 if stores.decide(controller.request, controller.pod, false) != NOTHING {
-                    events.push(Event { step: Step::Decide(nth, false), reads });
+                    events.push(Event {
+                        step: Step::Decide(nth, false),
+                        reads,
+                    });
                 } else if self.may_be_late(stores, state, controller.pod)
                     && stores.decide(controller.request, controller.pod, true) != NOTHING
                 {
-                    events.push(Event { step: Step::Decide(nth, true), reads });
+                    events.push(Event {
+                        step: Step::Decide(nth, true),
+                        reads,
+                    });
                 }
             }
             if self.mends() && stores.orphan(controller.request, controller.pod) != NOTHING {
-                events.push(Event { step: Step::Mend(nth), reads });
+                events.push(Event {
+                    step: Step::Mend(nth),
+                    reads,
+                });
             }
         }
     }
 
-    fn push_write(&self, stores: &Stores, state: &State, sender: Sender, unread: u8, events: &mut Vec<Event>) {
-        let changed = if Self::is_swap(stores, state, sender) { POD } else { REQUEST };
+    fn push_write(
+        &self,
+        stores: &Stores,
+        state: &State,
+        sender: Sender,
+        unread: u8,
+        events: &mut Vec<Event>,
+    ) {
+        let changed = if Self::is_swap(stores, state, sender) {
+            POD
+        } else {
+            REQUEST
+        };
         self.push(events, Step::Deliver(sender), unread & changed);
         if self.all_orders && state.faults > 0 {
             self.push(events, Step::Drop(sender), 0);
@@ -181,16 +241,23 @@ impl Restart {
 
     fn push_faults(&self, state: &State, unread: u8, events: &mut Vec<Event>) {
         for nth in 0..self.controllers {
-            if state.controllers[nth].sent != NOTHING || (self.all_orders && state.controllers[nth] != Controller::NEW_LIFE) {
+            if state.controllers[nth].sent != NOTHING
+                || (self.all_orders && state.controllers[nth] != Controller::NEW_LIFE)
+            {
                 self.push(events, Step::Dies(nth), 0);
             }
         }
-        // Who writes notes does not delete requests: against both together there is the policy alone that keeps notes for swaplet.
+        // Who writes notes does not delete requests: against both together there is the policy
+        // alone that keeps notes for swaplet.
         if state.request != ABSENT && self.forger != Forger::OfNotes && !self.outlasts {
             self.push(events, Step::DeleteRequest, unread & REQUEST);
         }
         for step in self.forger.steps(state) {
-            let unread = if matches!(step, Step::ForgeNote(_)) { unread & POD } else { unread & REQUEST };
+            let unread = if matches!(step, Step::ForgeNote(_)) {
+                unread & POD
+            } else {
+                unread & REQUEST
+            };
             self.push(events, step, unread);
         }
         for step in [Step::PullFails, Step::StopsOnly, Step::Crashes] {
@@ -212,9 +279,14 @@ impl Model for Restart {
     type Action = Event;
 
     fn init_states(&self) -> Vec<State> {
-        let mut object = if self.parks { without_digests(self.policy) } else { pod(self.policy) };
+        let mut object = if self.parks {
+            without_digests(self.policy)
+        } else {
+            pod(self.policy)
+        };
         object["metadata"]["generation"] = json!(1);
-        object["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": started_at(false).to_string()}});
+        object["status"]["containerStatuses"][0]["state"] =
+            json!({"running": {"startedAt": started_at(false).to_string()}});
         if let Some(known_as) = self.known_as {
             object["status"]["containerStatuses"][0]["imageID"] = json!(known_as);
         }
@@ -242,7 +314,8 @@ impl Model for Restart {
             controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
             faults: self.faults,
-            // Where all is to end, an image of the user's that cannot be pulled either is a trap of theirs.
+            // Where all is to end, an image of the user's that cannot be pulled either is a trap of
+            // theirs.
             edits: u8::from(self.forger == Forger::Nobody && !self.outlasts),
             deletes: u8::from(self.forger == Forger::Nobody),
             requests: 1,
@@ -258,7 +331,10 @@ impl Model for Restart {
         let unread = self.unread(state);
         if self.all_orders {
             let bits = (0..8).map(|bit| 1 << bit).filter(|bit| unread & bit != 0);
-            events.extend(bits.map(|reads| Event { step: Step::Look, reads }));
+            events.extend(bits.map(|reads| Event {
+                step: Step::Look,
+                reads,
+            }));
         }
         for nth in 0..self.controllers {
             self.push_controller(&mut stores, state, nth, unread, events);
@@ -303,23 +379,40 @@ impl Model for Restart {
 
     fn properties(&self) -> Vec<Property<Self>> {
         let always = vec![
-            Property::always("S1 what is written is the same image", |_, state: &State| !state.truth.other_bytes),
-            Property::always("S3 no write meets another pod", |_, state: &State| !state.truth.wrong_pod),
-            Property::always("no trap", |model: &Self, state: &State| model.can_end(state)),
+            Property::always(
+                "S1 what is written is the same image",
+                |_, state: &State| !state.truth.other_bytes,
+            ),
+            Property::always("S3 no write meets another pod", |_, state: &State| {
+                !state.truth.wrong_pod
+            }),
+            Property::always("no trap", |model: &Self, state: &State| {
+                model.can_end(state)
+            }),
             Property::sometimes("R1 a restart succeeds", |model: &Self, state: &State| {
                 state.request != ABSENT && model.stores().request_facts(state.request).succeeded()
             }),
         ];
-        // Whoever writes the journal has said what was there before, so what a verdict says is theirs.
+        // Whoever writes the journal has said what was there before, so what a verdict says is
+        // theirs.
         if self.forger != Forger::Nobody {
             return always;
         }
         let of_honest_requests = vec![
-            Property::always("W1 no stop is the end of the work", |_, state: &State| !state.truth.lost),
-            Property::always("W2 what is refused is not touched", |model: &Self, state: &State| !model.refuses() || state.truth.swaps == 0),
-            Property::always("S4 one change per request", |_, state: &State| state.truth.swaps <= 1),
+            Property::always("W1 no stop is the end of the work", |_, state: &State| {
+                !state.truth.lost
+            }),
+            Property::always(
+                "W2 what is refused is not touched",
+                |model: &Self, state: &State| !model.refuses() || state.truth.swaps == 0,
+            ),
+            Property::always("S4 one change per request", |_, state: &State| {
+                state.truth.swaps <= 1
+            }),
             Property::always("S5 success is true", |_, state: &State| !state.truth.lie),
-            Property::always("I12 one verdict", |_, state: &State| !state.truth.second_verdict),
+            Property::always("I12 one verdict", |_, state: &State| {
+                !state.truth.second_verdict
+            }),
         ];
         always.into_iter().chain(of_honest_requests).collect()
     }

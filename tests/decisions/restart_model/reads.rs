@@ -6,8 +6,9 @@ use super::state::{ABSENT, Controller, Id, NOTHING, State, Step};
 use super::world::Stores;
 
 impl Restart {
-    /// Lets everybody read again whose older read can lead to nothing that a newer one does not lead to. Who has read what is there now can
-    /// do all that somebody can do who has read nothing yet: either may read later, and only the first still has what was there.
+    /// Lets everybody read again whose older read can lead to nothing that a newer one does not
+    /// lead to. Who has read what is there now can do all that somebody can do who has read nothing
+    /// yet: either may read later, and only the first still has what was there.
     pub fn read_again(&self, stores: &mut Stores, state: &mut State) {
         if self.all_orders {
             return;
@@ -41,7 +42,8 @@ impl Restart {
         }
     }
 
-    /// Whether an older version of the request may lead to a write that is taken: not to one of the request.
+    /// Whether an older version of the request may lead to a write that is taken: not to one of the
+    /// request.
     fn may_matter(&self, stores: &mut Stores, state: &State, request: Id) -> bool {
         if request == NOTHING || request == state.request {
             return false;
@@ -54,15 +56,18 @@ impl Restart {
         mends || self.may_swap(stores, state, request)
     }
 
-    /// Whether an older version of the request may lead to a change of the pod as it is now, or will be: a change to another image is made
-    /// to the generation for which it was written down.
+    /// Whether an older version of the request may lead to a change of the pod as it is now, or
+    /// will be: a change to another image is made to the generation for which it was written down.
     fn may_swap(&self, stores: &Stores, state: &State, request: Id) -> bool {
         if request == ABSENT {
             return false;
         }
         let (facts, pod) = (stores.request_facts(request), stores.pod_facts(state.pod));
         let is_of_pod = facts.pod_uid.as_ref() == Some(&pod.uid) && !pod.deleting;
-        let intent = facts.intent.as_ref().filter(|_| is_of_pod && !facts.is_completed);
+        let intent = facts
+            .intent
+            .as_ref()
+            .filter(|_| is_of_pod && !facts.is_completed);
         intent.is_some_and(|intent| facts.puts_back() || intent.generation >= pod.generation)
     }
 }

@@ -1,5 +1,5 @@
-//! A state of the model, and the events that lead from one to the next. Requests, pods, writes, memories and images are numbers here;
-//! the real ones are in the stores (`world`), once each.
+//! A state of the model, and the events that lead from one to the next. Requests, pods, writes,
+//! memories and images are numbers here; the real ones are in the stores (`world`), once each.
 
 use std::hash::{Hash, Hasher};
 
@@ -15,7 +15,8 @@ pub const FIRST: Id = 2;
 /// The number of an image.
 pub type ImageId = u8;
 
-/// One controller: what it has read, which may be old. What it remembers times things only, and here any time may have passed.
+/// One controller: what it has read, which may be old. What it remembers times things only, and
+/// here any time may have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Controller {
     /// The request as it was read.
@@ -38,7 +39,12 @@ pub struct Real {
 
 impl Real {
     /// As a pod begins.
-    pub const FIRST: Self = Self { image: super::world::ORIGINAL, count: 0, run: Run::Running, since: false };
+    pub const FIRST: Self = Self {
+        image: super::world::ORIGINAL,
+        count: 0,
+        run: Run::Running,
+        since: false,
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +59,8 @@ pub enum Run {
 /// What really happened, which nobody in the model can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// The restarts that there were when the request was made, or under force when the image was changed.
+    /// The restarts that there were when the request was made, or under force when the image was
+    /// changed.
     pub count_before: Option<u8>,
     pub swaps: u8,
     /// The image that the container had before it was parked.
@@ -78,13 +85,15 @@ pub struct State {
     pub seen: u8,
     /// The second is idle in models of one.
     pub controllers: [Controller; 2],
-    /// Writes under way that survived their senders, and those that put back what is parked for nobody, sorted.
+    /// Writes under way that survived their senders, and those that put back what is parked for
+    /// nobody, sorted.
     pub strays: Vec<Id>,
     pub faults: u8,
     pub edits: u8,
     pub deletes: u8,
     pub requests: u8,
-    /// Whether a controller has written the image that the spec has, as the API server keeps it in `managedFields`.
+    /// Whether a controller has written the image that the spec has, as the API server keeps it in
+    /// `managedFields`.
     pub ours: bool,
     pub truth: Truth,
 }
@@ -95,9 +104,29 @@ impl Hash for State {
         let [one, other] = self.controllers;
         let pair = |high: u8, low: u8| Id::from(high) << 8 | Id::from(low);
         let option = |value: Option<u8>| value.map_or(0, |value| value + 1);
-        let Truth { count_before, swaps, parked, other_bytes, wrong_pod, lie, second_verdict, lost } = self.truth;
-        let wrongs = [other_bytes, wrong_pod, lie, second_verdict, lost, self.ours, self.real.since];
-        let wrongs = wrongs.into_iter().enumerate().fold(0, |wrongs, (bit, wrong)| wrongs | u8::from(wrong) << bit);
+        let Truth {
+            count_before,
+            swaps,
+            parked,
+            other_bytes,
+            wrong_pod,
+            lie,
+            second_verdict,
+            lost,
+        } = self.truth;
+        let wrongs = [
+            other_bytes,
+            wrong_pod,
+            lie,
+            second_verdict,
+            lost,
+            self.ours,
+            self.real.since,
+        ];
+        let wrongs = wrongs
+            .into_iter()
+            .enumerate()
+            .fold(0, |wrongs, (bit, wrong)| wrongs | u8::from(wrong) << bit);
         [
             self.request,
             self.pod,
@@ -147,7 +176,11 @@ impl State {
 
 impl Controller {
     /// It has just been started.
-    pub const NEW_LIFE: Self = Self { request: NOTHING, pod: NOTHING, sent: NOTHING };
+    pub const NEW_LIFE: Self = Self {
+        request: NOTHING,
+        pod: NOTHING,
+        sent: NOTHING,
+    };
 
     /// The controller at this place reads what it reads of these.
     pub fn read(&mut self, state: &State, nth: usize, reads: u8) {
@@ -162,12 +195,14 @@ impl Controller {
 
 /// A step, and what was read just before it.
 ///
-/// A controller may read at any time, but what it has read shows only when it decides, and it is the same until the thing read changes.
-/// So everything that can come of reading is found if it is read just before a decision, and just before a change.
+/// A controller may read at any time, but what it has read shows only when it decides, and it is
+/// the same until the thing read changes. So everything that can come of reading is found if it is
+/// read just before a decision, and just before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub step: Step,
-    /// A bit for each: the request and the pod by the first controller, the request and the pod by the second.
+    /// A bit for each: the request and the pod by the first controller, the request and the pod by
+    /// the second.
     pub reads: u8,
 }
 
@@ -225,11 +260,19 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether it costs nothing: the system does it by itself, or it is the one request that is made.
+    /// Whether it costs nothing: the system does it by itself, or it is the one request that is
+    /// made.
     pub const fn is_free(self) -> bool {
         matches!(
             self,
-            Self::Look | Self::Decide(..) | Self::Mend(_) | Self::Deliver(_) | Self::Sync | Self::Report | Self::Gone | Self::MakeRequest
+            Self::Look
+                | Self::Decide(..)
+                | Self::Mend(_)
+                | Self::Deliver(_)
+                | Self::Sync
+                | Self::Report
+                | Self::Gone
+                | Self::MakeRequest
         )
     }
 }

@@ -29,7 +29,10 @@ impl Restart {
             }
             Step::MakeRequest => {
                 state.requests -= 1;
-                state.request = stores.request(read_request(&request(&["app"], &json!({"forceRecreate": self.force}))));
+                state.request = stores.request(read_request(&request(
+                    &["app"],
+                    &json!({"forceRecreate": self.force}),
+                )));
                 state.truth.count_before = (!self.force).then_some(state.real.count);
             }
             Step::DeleteRequest => state.request = ABSENT,
@@ -39,8 +42,12 @@ impl Restart {
             }
             Step::ForgeJournal(form) => state.request = stores.forge_journal(state.request, form),
             Step::ForgeNote(form) => state.pod = stores.change(state.pod, PodChange::Note(form)),
-            Step::UserEdits | Step::PutBack | Step::Terminate | Step::DeletePod | Step::Gone => self.change_pod(stores, state, step)?,
-            Step::Sync | Step::Report | Step::PullFails | Step::StopsOnly | Step::Crashes => self.run_node(stores, state, step)?,
+            Step::UserEdits | Step::PutBack | Step::Terminate | Step::DeletePod | Step::Gone => {
+                self.change_pod(stores, state, step)?
+            }
+            Step::Sync | Step::Report | Step::PullFails | Step::StopsOnly | Step::Crashes => {
+                self.run_node(stores, state, step)?
+            }
         }
         Some(())
     }
@@ -51,25 +58,37 @@ impl Restart {
 
     /// Whether the write is one of the pod.
     pub fn is_swap(stores: &Stores, state: &State, sender: Sender) -> bool {
-        matches!(stores.write_facts(Self::message(stores, state, sender).write), WriteFacts::Swap(_) | WriteFacts::Unmark)
+        matches!(
+            stores.write_facts(Self::message(stores, state, sender).write),
+            WriteFacts::Swap(_) | WriteFacts::Unmark
+        )
     }
 
     fn decide(stores: &mut Stores, state: &mut State, nth: usize, late: bool) -> Option<()> {
         let controller = &mut state.controllers[nth];
         let Controller { request, pod, .. } = *controller;
         let write = stores.decide(request, pod, late);
-        // A look without a write is a look that might as well come later: no time passes in between.
+        // A look without a write is a look that might as well come later: no time passes in
+        // between.
         if write == NOTHING {
             return None;
         }
-        controller.sent = stores.message(Message { write, request, pod });
+        controller.sent = stores.message(Message {
+            write,
+            request,
+            pod,
+        });
         Some(())
     }
 
     fn mend(stores: &mut Stores, state: &mut State, nth: usize) -> Option<()> {
         let Controller { request, pod, .. } = state.controllers[nth];
         let write = stores.orphan(request, pod);
-        let sent = stores.message(Message { write, request: NOTHING, pod });
+        let sent = stores.message(Message {
+            write,
+            request: NOTHING,
+            pod,
+        });
         // One at a time.
         if write == NOTHING || state.strays.contains(&sent) {
             return None;
@@ -88,7 +107,9 @@ impl Restart {
         let image = Self::spec_image(stores, state);
         let change = match step {
             Step::UserEdits => PodChange::Image(image.map(|_| OTHER)?),
-            Step::PutBack => PodChange::Image(image.filter(|image| *image != ORIGINAL).map(|_| ORIGINAL)?),
+            Step::PutBack => {
+                PodChange::Image(image.filter(|image| *image != ORIGINAL).map(|_| ORIGINAL)?)
+            }
             Step::Terminate if self.policy == "Always" => return None,
             Step::Terminate => PodChange::Image(image.map(|_| EXITED)?),
             Step::DeletePod => image.map(|_| PodChange::Deleting)?,
@@ -116,7 +137,8 @@ impl Restart {
     fn run_node(&self, stores: &mut Stores, state: &mut State, step: Step) -> Option<()> {
         let before = state.real;
         let image = Self::spec_image(stores, state);
-        let to_be_changed = image.filter(|image| *image != before.image && before.run == Run::Running);
+        let to_be_changed =
+            image.filter(|image| *image != before.image && before.run == Run::Running);
         match step {
             Step::Sync => {
                 to_be_changed.or(image.filter(|_| self.starts_again(before.run)))?;
@@ -154,7 +176,11 @@ impl Restart {
     }
 
     fn stop(&self, state: &mut State) {
-        state.real.run = if self.exits_0 { Run::Ended } else { Run::Stopped };
+        state.real.run = if self.exits_0 {
+            Run::Ended
+        } else {
+            Run::Stopped
+        };
         state.truth.lost |= self.exits_0 && state.ours && !self.starts_again(state.real.run);
     }
 
@@ -173,7 +199,12 @@ impl Restart {
         // More restarts than these tell nothing new.
         let ends = self.mutant == Mutant::ParkEnds && image == PARKED;
         let run = if ends { Run::Ended } else { Run::Running };
-        state.real = Real { image, count: (state.real.count + 1).min(5), run, since: state.requests == 0 };
+        state.real = Real {
+            image,
+            count: (state.real.count + 1).min(5),
+            run,
+            since: state.requests == 0,
+        };
         let generation = stores.pod_facts(state.pod).generation.unwrap_or_default();
         state.seen = u8::try_from(generation).unwrap();
     }

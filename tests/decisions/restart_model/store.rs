@@ -17,7 +17,10 @@ impl<T> Default for Store<T> {
 impl<T: Hash + Eq + Clone> Store<T> {
     /// The number of a thing, and whether it is new.
     pub fn add(&mut self, thing: T) -> (Id, bool) {
-        let next = Id::try_from(self.1.len()).unwrap().checked_add(FIRST).unwrap();
+        let next = Id::try_from(self.1.len())
+            .unwrap()
+            .checked_add(FIRST)
+            .unwrap();
         let id = *self.0.entry(thing.clone()).or_insert(next);
         if id == next {
             self.1.push(thing);

@@ -1,6 +1,6 @@
-//! The model: one pod with one container to restart, one request, its node, its user and one or two controllers, in every order of
-//! events. Requests and pods are the real ones, kept once each; the controllers run the real decision, once for each thing
-//! that there is to decide.
+//! The model: one pod with one container to restart, one request, its node, its user and one or two
+//! controllers, in every order of events. Requests and pods are the real ones, kept once each; the
+//! controllers run the real decision, once for each thing that there is to decide.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -101,9 +101,20 @@ impl PodChange {
         match self {
             Self::Image(image) => key([pod, 1, image.into(), 0]),
             Self::Swap(write) => key([pod, 2, write, 0]),
-            Self::Status(Real { image, count, run, since }, seen) => {
-                key([pod, 8 + run as Id, Id::from(image) << 8 | Id::from(count), Id::from(since) << 8 | Id::from(seen)])
-            }
+            Self::Status(
+                Real {
+                    image,
+                    count,
+                    run,
+                    since,
+                },
+                seen,
+            ) => key([
+                pod,
+                8 + run as Id,
+                Id::from(image) << 8 | Id::from(count),
+                Id::from(since) << 8 | Id::from(seen),
+            ]),
             Self::Deleting => key([pod, 3, 0, 0]),
             Self::Replaced => key([pod, 4, 0, 0]),
             Self::Note(form) => key([pod, 5, form.into(), 0]),
@@ -139,7 +150,9 @@ impl Default for Stores {
             mutant: Mutant::None,
             exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
             park: None,
-            images: [&images("app").0, PARK, EXIT, "r.example/app:2"].map(Into::into).into(),
+            images: [&images("app").0, PARK, EXIT, "r.example/app:2"]
+                .map(Into::into)
+                .into(),
             requests: Store::default(),
             request_facts: Vec::new(),
             pods: Store::default(),
@@ -170,10 +183,13 @@ impl Stores {
     /// Whether both names are of the same image.
     pub fn are_same_bytes(&mut self, one: ImageId, other: ImageId) -> bool {
         let images = &self.images;
-        *self.same_bytes.entry(key([one.into(), other.into(), 0, 0])).or_insert_with(|| {
-            let parse = |id: ImageId| ImageReference::parse(&images[usize::from(id)]).unwrap();
-            parse(one).is_alias_of(&parse(other))
-        })
+        *self
+            .same_bytes
+            .entry(key([one.into(), other.into(), 0, 0]))
+            .or_insert_with(|| {
+                let parse = |id: ImageId| ImageReference::parse(&images[usize::from(id)]).unwrap();
+                parse(one).is_alias_of(&parse(other))
+            })
     }
 
     pub fn request(&mut self, request: RestartRequest) -> Id {
@@ -205,8 +221,15 @@ impl Stores {
     }
 
     fn action(&mut self, action: Action) -> Id {
-        let swap = if let Action::Swap(change) = &action { change.swaps.first().cloned() } else { None };
-        let facts = WriteFacts::of(&action, swap.map(|swap| (self.image(&swap.from), self.image(&swap.to))));
+        let swap = if let Action::Swap(change) = &action {
+            change.swaps.first().cloned()
+        } else {
+            None
+        };
+        let facts = WriteFacts::of(
+            &action,
+            swap.map(|swap| (self.image(&swap.from), self.image(&swap.to))),
+        );
         let (id, is_new) = self.actions.add(action);
         if is_new {
             self.write_facts.push(facts);
@@ -226,7 +249,8 @@ impl Stores {
         *self.messages.get(id)
     }
 
-    /// What a controller writes, or `NOTHING`; `late` is whether all that it waits for has lasted too long.
+    /// What a controller writes, or `NOTHING`; `late` is whether all that it waits for has lasted
+    /// too long.
     pub fn decide(&mut self, request: Id, pod: Id, late: bool) -> Id {
         let key = key([request, pod, late.into(), 0]);
         if let Some(known) = self.decisions.get(&key) {
@@ -274,14 +298,17 @@ impl Stores {
     pub fn stays(&self, request: Id, pod: Id) -> bool {
         let object = (request != ABSENT).then(|| self.requests.get(request));
         let is_park = |image: &str| self.park.as_ref().is_some_and(|park| park.is(image));
-        orphan(&self.pods.get(pod).0, object.into_iter(), is_park).is_some_and(|orphan| !orphan.stays.is_empty())
+        orphan(&self.pods.get(pod).0, object.into_iter(), is_park)
+            .is_some_and(|orphan| !orphan.stays.is_empty())
     }
 
     /// A request in which somebody has written this journal.
     pub fn forge_journal(&mut self, request: Id, form: u8) -> Id {
         let mut object = self.requests.get(request).clone();
         let journal = forged_journal(form);
-        object.journal = journal.is_taken_up(object.phase, object.active && object.pod_uid.is_some()).then_some(journal);
+        object.journal = journal
+            .is_taken_up(object.phase, object.active && object.pod_uid.is_some())
+            .then_some(journal);
         self.request(object)
     }
 
@@ -299,14 +326,27 @@ impl Stores {
         let mut object = self.requests.get(request).clone();
         let mut written = self.actions.get(action).clone();
         match (&mut written, self.mutant) {
-            (Action::WriteDown(journal), Mutant::Forgets) => journal.0.values_mut().for_each(|mark| mark.intent = None),
+            (Action::WriteDown(journal), Mutant::Forgets) => {
+                journal.0.values_mut().for_each(|mark| mark.intent = None)
+            }
             (Action::WriteDown(journal), Mutant::ForgetsBack) => {
-                let is_back = |mark: &Mark| mark.intent.as_ref().is_some_and(|intent| intent.parking == Some(Parking::Back));
+                let is_back = |mark: &Mark| {
+                    mark.intent
+                        .as_ref()
+                        .is_some_and(|intent| intent.parking == Some(Parking::Back))
+                };
                 let before = object.journal.clone().unwrap_or_default();
-                journal.0.iter_mut().filter(|(_, mark)| is_back(mark)).for_each(|(name, mark)| *mark = before.0[name].clone());
+                journal
+                    .0
+                    .iter_mut()
+                    .filter(|(_, mark)| is_back(mark))
+                    .for_each(|(name, mark)| *mark = before.0[name].clone());
             }
             (Action::WriteDown(journal), Mutant::ForgetsGeneration) => {
-                let intents = journal.0.values_mut().filter_map(|mark| mark.intent.as_mut());
+                let intents = journal
+                    .0
+                    .values_mut()
+                    .filter_map(|mark| mark.intent.as_mut());
                 intents.for_each(|intent| intent.generation = None);
             }
             (Action::Report(status), Mutant::Lies) => {
@@ -324,15 +364,23 @@ impl Stores {
         id
     }
 
-    /// Whether the admission policy lets a write of the pod pass; `ours` is whether a controller has written the image that is there.
+    /// Whether the admission policy lets a write of the pod pass; `ours` is whether a controller
+    /// has written the image that is there.
     pub fn admits(&mut self, pod: Id, write: Id, ours: bool) -> bool {
-        let Action::Swap(change) = self.actions.get(write) else { unreachable!("this write is not of the pod") };
-        let Some(swap) = change.swaps.first() else { return true };
+        let Action::Swap(change) = self.actions.get(write) else {
+            unreachable!("this write is not of the pod")
+        };
+        let Some(swap) = change.swaps.first() else {
+            return true;
+        };
         if self.mutant == Mutant::DeniesBack && swap.from.contains('@') && !swap.to.contains('@') {
             return false;
         }
         let object = &self.pods.get(pod).0;
-        *self.admissions.entry(key([pod, write, ours.into(), 0])).or_insert_with(|| admits_in(object, swap, ours))
+        *self
+            .admissions
+            .entry(key([pod, write, ours.into(), 0]))
+            .or_insert_with(|| admits_in(object, swap, ours))
     }
 
     /// A pod after a change of it.
@@ -345,7 +393,12 @@ impl Stores {
         match change {
             PodChange::Swap(write) => self.swap(&mut object, write),
             PodChange::Image(image) => set_image(&mut object, &self.images[usize::from(image)]),
-            PodChange::Status(real, seen) => show(&mut object, &self.images[usize::from(real.image)], real, seen),
+            PodChange::Status(real, seen) => show(
+                &mut object,
+                &self.images[usize::from(real.image)],
+                real,
+                seen,
+            ),
             PodChange::Note(form) => object.parked = forged_note(form),
             PodChange::Deleting => object.pod.deleting = true,
             PodChange::Replaced => {
@@ -354,7 +407,12 @@ impl Stores {
                 object.parked = None;
                 object.generation = Some(0);
                 set_image(&mut object, &self.images[usize::from(ORIGINAL)]);
-                show(&mut object, &self.images[usize::from(ORIGINAL)], Real::FIRST, 1);
+                show(
+                    &mut object,
+                    &self.images[usize::from(ORIGINAL)],
+                    Real::FIRST,
+                    1,
+                );
             }
         }
         let id = self.pod(object);
@@ -364,11 +422,17 @@ impl Stores {
 
     /// What a write of the controller makes of a pod.
     fn swap(&self, object: &mut RestartPod, write: Id) {
-        let Action::Swap(change) = self.actions.get(write) else { unreachable!("this write is not of the pod") };
+        let Action::Swap(change) = self.actions.get(write) else {
+            unreachable!("this write is not of the pod")
+        };
         if let Some(swap) = change.swaps.first() {
             set_image(object, &swap.to);
         }
-        if let Some(note) = change.note.as_ref().filter(|_| self.mutant != Mutant::ParksWithoutNote) {
+        if let Some(note) = change
+            .note
+            .as_ref()
+            .filter(|_| self.mutant != Mutant::ParksWithoutNote)
+        {
             object.parked.clone_from(&note.parked);
         }
     }
@@ -385,17 +449,36 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
     object.details[0].ready = real.run == Run::Running;
     let status = object.pod.containers[0].status.as_mut().unwrap();
     let name = image.split('@').next().unwrap_or_default();
-    status.image = if name == "r.example/app" { images("app").0.into() } else { name.into() };
+    status.image = if name == "r.example/app" {
+        images("app").0.into()
+    } else {
+        name.into()
+    };
     status.restart_count = real.count.into();
     status.container_id = format!("containerd://app-{}", real.count).into();
     status.state = match real.run {
-        Run::Running => ContainerState::Running { started_at: Some(started_at(real.since)) },
-        Run::Ended => ContainerState::Terminated(Terminated { exit_code: Some(0), ..Terminated::default() }),
-        Run::Stopped => ContainerState::Terminated(Terminated { exit_code: Some(143), ..Terminated::default() }),
-        Run::NotPulled => ContainerState::Waiting { reason: "ErrImagePull".into(), message: image.into() },
+        Run::Running => ContainerState::Running {
+            started_at: Some(started_at(real.since)),
+        },
+        Run::Ended => ContainerState::Terminated(Terminated {
+            exit_code: Some(0),
+            ..Terminated::default()
+        }),
+        Run::Stopped => ContainerState::Terminated(Terminated {
+            exit_code: Some(143),
+            ..Terminated::default()
+        }),
+        Run::NotPulled => ContainerState::Waiting {
+            reason: "ErrImagePull".into(),
+            message: image.into(),
+        },
     };
 }
 pub fn started_at(since: bool) -> Timestamp {
-    let time = if since { "2026-01-01T00:00:01Z" } else { "2025-12-31T00:00:00Z" };
+    let time = if since {
+        "2026-01-01T00:00:01Z"
+    } else {
+        "2025-12-31T00:00:00Z"
+    };
     time.parse().unwrap()
 }

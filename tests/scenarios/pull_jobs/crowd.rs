@@ -1,12 +1,15 @@
-//! Jobs of the full size, and jobs of many days: the loop of the controller, without I/O, against a store and kubelets of a few lines. The other scenarios have
-//! the real ones, which make a pull a hundred times as expensive.
+//! Jobs of the full size, and jobs of many days: the loop of the controller, without I/O, against a
+//! store and kubelets of a few lines. The other scenarios have the real ones, which make a pull a
+//! hundred times as expensive.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use swaplet_controller::warm::jobs::{
+    Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings,
+};
 use swaplet_controller::warm::write::{pod, swap_patch};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
@@ -73,14 +76,19 @@ impl Mock {
     }
 
     fn time(&self) -> Now {
-        Now { since_start: self.now, today: jiff::Timestamp::UNIX_EPOCH + self.now }
+        Now {
+            since_start: self.now,
+            today: jiff::Timestamp::UNIX_EPOCH + self.now,
+        }
     }
 
     fn is_listed(&mut self) {
         for number in 0..self.nodes {
             let node = json!({"metadata": {"name": format!("n{number}"), "uid": format!("node-{number}")},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-            self.takes(Happened::Node(Event::Listed(serde_json::from_value(node).unwrap())));
+            self.takes(Happened::Node(Event::Listed(
+                serde_json::from_value(node).unwrap(),
+            )));
         }
         self.takes(Happened::Node(Event::ListEnd));
         self.takes(Happened::Pod(Event::ListEnd));
@@ -101,8 +109,11 @@ impl Mock {
                 let answer = self.answer(&write);
                 self.takes(Happened::Written(Box::new((write, answer))));
             }
-            let nodes: BTreeSet<_> =
-                self.pods.values().map(|pod| pod["metadata"]["annotations"]["swaplet.io/warm-node"].as_str()).collect();
+            let nodes: BTreeSet<_> = self
+                .pods
+                .values()
+                .map(|pod| pod["metadata"]["annotations"]["swaplet.io/warm-node"].as_str())
+                .collect();
             assert_eq!(nodes.len(), self.pods.len(), "one pod per node");
             self.most_pods = self.most_pods.max(self.pods.len());
         }
@@ -114,10 +125,19 @@ impl Mock {
 
     fn answer(&mut self, write: &PullWrite) -> PullAnswer {
         match write {
-            PullWrite::Warm { warmers, node, action, .. } => {
+            PullWrite::Warm {
+                warmers,
+                node,
+                action,
+                ..
+            } => {
                 self.pod_writes += 1;
                 PullAnswer::Warm(match action {
-                    Action::Create { shape, images, number } => self.create(pod(warmers, node, *shape, images, *number)),
+                    Action::Create {
+                        shape,
+                        images,
+                        number,
+                    } => self.create(pod(warmers, node, *shape, images, *number)),
                     Action::Swap { name, .. } => self.swap(name, action),
                     Action::Delete { name, .. } => self.delete(name),
                 })
@@ -126,8 +146,10 @@ impl Mock {
                 self.reports += 1;
                 self.job["status"] = json!(report.status);
                 self.job["status"]["startTime"] = report.started_at.to_string().into();
-                self.job["status"]["completionTime"] = report.completed_at.map(|at| at.to_string()).into();
-                let stored = PullJob::read(LIST, serde_json::from_value(self.job.clone()).unwrap()).unwrap();
+                self.job["status"]["completionTime"] =
+                    report.completed_at.map(|at| at.to_string()).into();
+                let stored =
+                    PullJob::read(LIST, serde_json::from_value(self.job.clone()).unwrap()).unwrap();
                 PullAnswer::Reported(Ok(Some(Box::new(stored))))
             }
             PullWrite::DeleteJob(_)
@@ -142,14 +164,18 @@ impl Mock {
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
         pod["metadata"]["uid"] = format!("uid-{}", self.pod_writes).into();
         pod["metadata"]["generation"] = 1.into();
-        assert!(self.pods.insert(name.clone(), pod).is_none(), "{name} is there already");
+        assert!(
+            self.pods.insert(name.clone(), pod).is_none(),
+            "{name} is there already"
+        );
         self.pulls(&name)
     }
 
     fn swap(&mut self, name: &str, action: &Action) -> Answer {
         let pod = self.pods.get_mut(name).unwrap();
         json_patch::patch(pod, &swap_patch(action)).unwrap();
-        pod["metadata"]["generation"] = (pod["metadata"]["generation"].as_i64().unwrap() + 1).into();
+        pod["metadata"]["generation"] =
+            (pod["metadata"]["generation"].as_i64().unwrap() + 1).into();
         self.pulls(name)
     }
 
@@ -193,7 +219,8 @@ fn thirty_images_on_two_hundred_nodes_five_at_a_time() {
     let mut mock = Mock::new(nodes, count, parallelism, "Always");
     mock.is_listed();
     // Each of the slots has its share of the pulls, and there is a minute for all else.
-    let longest = PULL * u32::try_from(nodes * count / parallelism).unwrap() + Duration::from_secs(60);
+    let longest =
+        PULL * u32::try_from(nodes * count / parallelism).unwrap() + Duration::from_secs(60);
     while mock.job["status"]["completionTime"].is_null() {
         mock.second();
         assert!(mock.now <= longest, "{}", mock.job["status"]["message"]);
@@ -201,14 +228,26 @@ fn thirty_images_on_two_hundred_nodes_five_at_a_time() {
     let status = &mock.job["status"];
     assert_eq!([&status["completed"], &status["succeeded"]], [count, count]);
     let counts = &status["imageStatuses"][count - 1];
-    assert_eq!([&counts["desired"], &counts["succeeded"], &counts["failed"]], [nodes, nodes, 0], "{counts}");
+    assert_eq!(
+        [&counts["desired"], &counts["succeeded"], &counts["failed"]],
+        [nodes, nodes, 0],
+        "{counts}"
+    );
     let (writes, reports) = (mock.pod_writes, mock.reports);
     println!(
         "{nodes} nodes, {count} images, parallelism {parallelism}: {writes} writes of pods, {reports} of the status, in {:?}",
         mock.now
     );
-    assert_eq!((mock.most_pods, mock.pods.len()), (parallelism, 0), "all slots are used, and no more; no pod is left");
-    assert_eq!(writes, nodes * (count + 1), "one write for each image, the first of them a creation, and one deletion per node");
+    assert_eq!(
+        (mock.most_pods, mock.pods.len()),
+        (parallelism, 0),
+        "all slots are used, and no more; no pod is left"
+    );
+    assert_eq!(
+        writes,
+        nodes * (count + 1),
+        "one write for each image, the first of them a creation, and one deletion per node"
+    );
     assert!(writes + reports <= 3 * nodes * count, "{reports} reports");
 }
 
@@ -221,14 +260,20 @@ fn bug9_a_heartbeat_of_a_node_is_nothing_to_do() {
     let seen = |mock: &mut Mock, status: &str| {
         let node = json!({"metadata": {"name": "n3", "uid": "node-3"}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
         let time = mock.time();
-        mock.jobs.take(Happened::Node(Event::Applied(serde_json::from_value(node).unwrap())), time)
+        mock.jobs.take(
+            Happened::Node(Event::Applied(serde_json::from_value(node).unwrap())),
+            time,
+        )
     };
     assert!(!seen(&mut mock, "True") && !seen(&mut mock, "True"));
     assert!(seen(&mut mock, "False") && !seen(&mut mock, "False") && seen(&mut mock, "True"));
     while mock.job["status"]["completionTime"].is_null() {
         mock.second();
     }
-    assert_eq!((&mock.job["status"]["succeeded"], mock.pods.len()), (&json!(2), 0));
+    assert_eq!(
+        (&mock.job["status"]["succeeded"], mock.pods.len()),
+        (&json!(2), 0)
+    );
 }
 
 #[test]
@@ -238,16 +283,34 @@ fn a_never_job_asks_its_nodes_again_a_day_later_each_in_its_turn() {
     mock.is_listed();
     (0..60).for_each(|_| mock.second());
     let (writes, reports) = (mock.pod_writes, mock.reports);
-    assert_eq!((writes, &mock.job["status"]["succeeded"]), (nodes * (count + 1), &json!(count)));
+    assert_eq!(
+        (writes, &mock.job["status"]["succeeded"]),
+        (nodes * (count + 1), &json!(count))
+    );
     mock.now += Duration::from_secs(86_400 - 120);
     mock.second();
-    assert_eq!((mock.pod_writes, mock.reports), (writes, reports), "it was silent for a day");
+    assert_eq!(
+        (mock.pod_writes, mock.reports),
+        (writes, reports),
+        "it was silent for a day"
+    );
     mock.now += Duration::from_secs(120);
     for _ in 0..60 {
         mock.second();
-        let known = mock.job["status"]["imageStatuses"].as_array().unwrap().iter().map(|counts| counts["succeeded"].as_u64().unwrap());
-        assert!(known.min() >= Some(2), "what is known of the others stays: {}", mock.job["status"]);
+        let known = mock.job["status"]["imageStatuses"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|counts| counts["succeeded"].as_u64().unwrap());
+        assert!(
+            known.min() >= Some(2),
+            "what is known of the others stays: {}",
+            mock.job["status"]
+        );
     }
-    assert_eq!((mock.pod_writes, mock.most_pods, mock.pods.len()), (2 * writes, 1, 0));
+    assert_eq!(
+        (mock.pod_writes, mock.most_pods, mock.pods.len()),
+        (2 * writes, 1, 0)
+    );
     assert_eq!(mock.job["status"]["succeeded"], count);
 }

@@ -9,15 +9,27 @@ use super::*;
 async fn ipj_e6_a_never_job_follows_nodes_that_are_new_and_does_not_end() {
     let mut jobs = Jobs::on(2, &ImageOptions::default()).await;
     let _life = jobs.controller();
-    jobs.create(ONE, "j", json!({"image": image(0), "parallelism": 5, "completionPolicy": {"type": "Never"}})).await;
+    jobs.create(
+        ONE,
+        "j",
+        json!({"image": image(0), "parallelism": 5, "completionPolicy": {"type": "Never"}}),
+    )
+    .await;
     jobs.wait(60).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [2, 0, 2, 0, 0]);
-    jobs.cluster.start(NodeOptions::new("new", Profile::kubelet()));
+    jobs.cluster
+        .start(NodeOptions::new("new", Profile::kubelet()));
     jobs.wait(15).await;
     let status = jobs.status(ONE, "j");
     assert_eq!(counts(&status), [3, 0, 3, 0, 0], "at once: {status}");
-    assert_eq!((&status["completionTime"], &status["message"]), (&json!(null), &json!("job is running, progress 100.0%")));
-    jobs.cluster.world.request(Method::DELETE, "/api/v1/nodes/n0", JSON, &json!({})).await;
+    assert_eq!(
+        (&status["completionTime"], &status["message"]),
+        (&json!(null), &json!("job is running, progress 100.0%"))
+    );
+    jobs.cluster
+        .world
+        .request(Method::DELETE, "/api/v1/nodes/n0", JSON, &json!({}))
+        .await;
     jobs.wait(15).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [2, 0, 2, 0, 0]);
     jobs.assert_quiet().await;
@@ -26,22 +38,47 @@ async fn ipj_e6_a_never_job_follows_nodes_that_are_new_and_does_not_end() {
 #[tokio::test(start_paused = true)]
 async fn a_job_over_virtual_nodes_only_is_no_success_and_among_others_they_are_skipped() {
     let mut jobs = Jobs::on(1, &ImageOptions::default()).await;
-    jobs.cluster.start(NodeOptions::new("vk", Profile::updates()));
+    jobs.cluster
+        .start(NodeOptions::new("vk", Profile::updates()));
     jobs.wait(5).await;
     let _life = jobs.controller();
     jobs.create(ONE, "mixed", json!({"image": image(0)})).await;
     let status = jobs.completed(ONE, "mixed").await;
     assert_eq!(counts(&status), [1, 0, 1, 0, 1]);
     let message = status["message"].as_str().unwrap();
-    assert!(message.starts_with("job has completed; 1 node(s) skipped: vk: "), "{message}");
+    assert!(
+        message.starts_with("job has completed; 1 node(s) skipped: vk: "),
+        "{message}"
+    );
 
     let written = jobs.writes().len();
-    jobs.create(ONE, "virtual", json!({"image": image(0), "selector": {"names": ["vk"]}})).await;
+    jobs.create(
+        ONE,
+        "virtual",
+        json!({"image": image(0), "selector": {"names": ["vk"]}}),
+    )
+    .await;
     let status = jobs.completed(ONE, "virtual").await;
-    assert_eq!((counts(&status), &status["failedNodes"]), (vec![1, 0, 0, 1, 1], &json!(["vk"])));
-    jobs.create(LIST, "virtual", json!({"images": images(2), "selector": {"names": ["vk"]}})).await;
+    assert_eq!(
+        (counts(&status), &status["failedNodes"]),
+        (vec![1, 0, 0, 1, 1], &json!(["vk"]))
+    );
+    jobs.create(
+        LIST,
+        "virtual",
+        json!({"images": images(2), "selector": {"names": ["vk"]}}),
+    )
+    .await;
     let status = jobs.completed(LIST, "virtual").await;
-    assert_eq!([&status["desired"], &status["completed"], &status["succeeded"], &status["skipped"]], [2, 2, 0, 1]);
+    assert_eq!(
+        [
+            &status["desired"],
+            &status["completed"],
+            &status["succeeded"],
+            &status["skipped"]
+        ],
+        [2, 2, 0, 1]
+    );
     assert_eq!(jobs.writes().len(), written, "nothing is written for them");
     jobs.assert_quiet().await;
 }
@@ -50,11 +87,31 @@ async fn a_job_over_virtual_nodes_only_is_no_success_and_among_others_they_are_s
 async fn a_job_that_selects_no_node_ends_and_says_so() {
     let jobs = Jobs::on(1, &ImageOptions::default()).await;
     let _life = jobs.controller();
-    jobs.create(ONE, "j", json!({"image": image(0), "selector": {"matchLabels": {"pool": "none"}}})).await;
+    jobs.create(
+        ONE,
+        "j",
+        json!({"image": image(0), "selector": {"matchLabels": {"pool": "none"}}}),
+    )
+    .await;
     let status = jobs.completed(ONE, "j").await;
-    assert_eq!((counts(&status), &status["message"]), (vec![0; 5], &json!("job has completed; no node is selected, so nothing is pulled")));
-    jobs.create(LIST, "l", json!({"images": images(1), "selector": {"matchLabels": {"pool": "none"}}})).await;
-    assert_eq!(jobs.completed(LIST, "l").await["succeeded"], 0, "nothing was pulled, which is no success");
+    assert_eq!(
+        (counts(&status), &status["message"]),
+        (
+            vec![0; 5],
+            &json!("job has completed; no node is selected, so nothing is pulled")
+        )
+    );
+    jobs.create(
+        LIST,
+        "l",
+        json!({"images": images(1), "selector": {"matchLabels": {"pool": "none"}}}),
+    )
+    .await;
+    assert_eq!(
+        jobs.completed(LIST, "l").await["succeeded"],
+        0,
+        "nothing was pulled, which is no success"
+    );
     jobs.assert_quiet().await;
 }
 
@@ -62,16 +119,33 @@ async fn a_job_that_selects_no_node_ends_and_says_so() {
 async fn an_empty_selector_means_all_nodes_and_labels_are_followed() {
     let jobs = Jobs::on(2, &ImageOptions::default()).await;
     let _life = jobs.controller();
-    jobs.create(ONE, "all", json!({"image": image(0), "selector": {}, "parallelism": 2})).await;
+    jobs.create(
+        ONE,
+        "all",
+        json!({"image": image(0), "selector": {}, "parallelism": 2}),
+    )
+    .await;
     assert_eq!(counts(&jobs.completed(ONE, "all").await), [2, 0, 2, 0, 0]);
-    let selector = json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["batch"]}]});
-    jobs.create(ONE, "j", json!({"image": image(1), "selector": selector, "completionPolicy": {"type": "Never"}})).await;
+    let selector =
+        json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["batch"]}]});
+    jobs.create(
+        ONE,
+        "j",
+        json!({"image": image(1), "selector": selector, "completionPolicy": {"type": "Never"}}),
+    )
+    .await;
     jobs.wait(20).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [0; 5]);
-    jobs.cluster.world.label_node("n1", &json!({"pool": "batch"})).await;
+    jobs.cluster
+        .world
+        .label_node("n1", &json!({"pool": "batch"}))
+        .await;
     jobs.wait(20).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
-    jobs.cluster.world.label_node("n1", &json!({"pool": null})).await;
+    jobs.cluster
+        .world
+        .label_node("n1", &json!({"pool": null}))
+        .await;
     jobs.wait(20).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [0; 5]);
     jobs.assert_quiet().await;
@@ -87,15 +161,19 @@ async fn a_pod_selector_means_the_nodes_of_active_pods_of_the_jobs_namespace() {
     }
     jobs.wait(10).await;
     let _life = jobs.controller();
-    let spec =
-        json!({"image": image(0), "podSelector": {"matchLabels": {"app": "web"}}, "completionPolicy": {"type": "Never"}, "parallelism": 3});
+    let spec = json!({"image": image(0), "podSelector": {"matchLabels": {"app": "web"}}, "completionPolicy": {"type": "Never"}, "parallelism": 3});
     jobs.create(ONE, "j", spec.clone()).await;
     jobs.wait(30).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [2, 0, 2, 0, 0]);
     jobs.cluster.world.remove("c").await;
     jobs.wait(15).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
-    jobs.edit(ONE, "j", &json!({"podSelector": {"matchLabels": {"app": "none"}}})).await;
+    jobs.edit(
+        ONE,
+        "j",
+        &json!({"podSelector": {"matchLabels": {"app": "none"}}}),
+    )
+    .await;
     jobs.wait(15).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [0; 5]);
     for name in ["a", "b"] {
@@ -108,13 +186,25 @@ async fn a_pod_selector_means_the_nodes_of_active_pods_of_the_jobs_namespace() {
 async fn another_node_of_the_same_name_gets_the_image_too() {
     let mut jobs = Jobs::on(1, &ImageOptions::default()).await;
     let _life = jobs.controller();
-    jobs.create(ONE, "j", json!({"image": image(0), "completionPolicy": {"type": "Never"}})).await;
+    jobs.create(
+        ONE,
+        "j",
+        json!({"image": image(0), "completionPolicy": {"type": "Never"}}),
+    )
+    .await;
     jobs.wait(30).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
     let written = jobs.writes().len();
-    jobs.cluster.world.request(Method::DELETE, "/api/v1/nodes/n0", JSON, &json!({})).await;
-    jobs.cluster.start(NodeOptions::new("n0", Profile::kubelet()));
+    jobs.cluster
+        .world
+        .request(Method::DELETE, "/api/v1/nodes/n0", JSON, &json!({}))
+        .await;
+    jobs.cluster
+        .start(NodeOptions::new("n0", Profile::kubelet()));
     jobs.wait(30).await;
-    assert_eq!((counts(&jobs.status(ONE, "j")), jobs.writes().len()), (vec![1, 0, 1, 0, 0], written + 2));
+    assert_eq!(
+        (counts(&jobs.status(ONE, "j")), jobs.writes().len()),
+        (vec![1, 0, 1, 0, 0], written + 2)
+    );
     jobs.assert_quiet().await;
 }

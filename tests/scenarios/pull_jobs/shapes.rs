@@ -7,11 +7,13 @@ use super::*;
 
 impl Jobs {
     fn controller_without_swaps(&self) -> Life {
-        self.cluster.world.start_warming(PARK, NAMESPACE, |settings| {
-            if let Some(warm) = &mut settings.warm {
-                warm.shape = ShapeChoice::ImpossibleCommand;
-            }
-        })
+        self.cluster
+            .world
+            .start_warming(PARK, NAMESPACE, |settings| {
+                if let Some(warm) = &mut settings.warm {
+                    warm.shape = ShapeChoice::ImpossibleCommand;
+                }
+            })
     }
 }
 
@@ -22,17 +24,35 @@ async fn a_list_job_says_the_same_as_by_swaps() {
     let spec = json!({"images": images(10), "parallelism": 1, "pullPolicy": {"backoffLimit": 1}});
     jobs.create(LIST, "l", spec).await;
     let status = jobs.completed(LIST, "l").await;
-    assert_eq!([&status["desired"], &status["completed"], &status["succeeded"]], [10, 10, 9], "{status}");
+    assert_eq!(
+        [
+            &status["desired"],
+            &status["completed"],
+            &status["succeeded"]
+        ],
+        [10, 10, 9],
+        "{status}"
+    );
     assert_eq!(status["failedImageStatuses"][0]["name"], image(1));
     assert_eq!(status["imageStatuses"][9]["pulls"]["nodes"], 2, "{status}");
-    assert!(jobs.pulls().values().all(|pulls| *pulls == 1), "{:?}", jobs.pulls());
-    assert!(jobs.writes().iter().all(|write| write.verb != Verb::Patch), "nothing of a pod is changed");
+    assert!(
+        jobs.pulls().values().all(|pulls| *pulls == 1),
+        "{:?}",
+        jobs.pulls()
+    );
+    assert!(
+        jobs.writes().iter().all(|write| write.verb != Verb::Patch),
+        "nothing of a pod is changed"
+    );
     jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_life_takes_over_the_pods_that_are_there() {
-    let slow = ImageOptions { pull: Duration::from_secs(20), ..ImageOptions::default() };
+    let slow = ImageOptions {
+        pull: Duration::from_secs(20),
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(1, &slow).await;
     let life = jobs.controller_without_swaps();
     jobs.create(LIST, "l", json!({"images": images(3)})).await;
@@ -42,6 +62,13 @@ async fn a_new_life_takes_over_the_pods_that_are_there() {
     let _next = jobs.controller();
     let status = jobs.completed(LIST, "l").await;
     assert_eq!(status["succeeded"], 3, "{status}");
-    assert_eq!(jobs.writes().iter().filter(|write| write.verb == Verb::Create).count(), 1, "whatever the shape of its own pods is");
+    assert_eq!(
+        jobs.writes()
+            .iter()
+            .filter(|write| write.verb == Verb::Create)
+            .count(),
+        1,
+        "whatever the shape of its own pods is"
+    );
     jobs.assert_quiet().await;
 }

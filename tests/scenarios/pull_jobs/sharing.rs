@@ -6,20 +6,34 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn ipj_e7_two_jobs_that_want_the_same_image_share_the_work() {
-    let slow = ImageOptions { pull: Duration::from_secs(10), ..ImageOptions::default() };
+    let slow = ImageOptions {
+        pull: Duration::from_secs(10),
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(3, &slow).await;
     let most = watch_nodes(&jobs.cluster);
     let _life = jobs.controller();
-    jobs.create(ONE, "a", json!({"image": image(0), "parallelism": 3})).await;
-    jobs.create(ONE, "b", json!({"image": image(0), "parallelism": 3})).await;
-    jobs.create(LIST, "c", json!({"images": [image(0)], "parallelism": 3})).await;
+    jobs.create(ONE, "a", json!({"image": image(0), "parallelism": 3}))
+        .await;
+    jobs.create(ONE, "b", json!({"image": image(0), "parallelism": 3}))
+        .await;
+    jobs.create(LIST, "c", json!({"images": [image(0)], "parallelism": 3}))
+        .await;
     for name in ["a", "b"] {
         assert_eq!(counts(&jobs.completed(ONE, name).await), [3, 0, 3, 0, 0]);
     }
     assert_eq!(jobs.completed(LIST, "c").await["succeeded"], 1);
     assert_eq!(*most.lock().unwrap(), (3, 3), "one pod per node");
-    assert_eq!(jobs.writes().len(), 3 * 2, "each node has had one pod for all jobs");
-    assert!(jobs.pulls().values().all(|pulls| *pulls == 1), "{:?}", jobs.pulls());
+    assert_eq!(
+        jobs.writes().len(),
+        3 * 2,
+        "each node has had one pod for all jobs"
+    );
+    assert!(
+        jobs.pulls().values().all(|pulls| *pulls == 1),
+        "{:?}",
+        jobs.pulls()
+    );
     jobs.assert_quiet().await;
 }
 
@@ -28,11 +42,20 @@ async fn jobs_take_turns_on_a_node_and_none_waits_for_tries_that_fail() {
     let jobs = Jobs::on(1, &missing("registry.example/app0:*")).await;
     let most = watch_nodes(&jobs.cluster);
     let _life = jobs.controller();
-    jobs.create(ONE, "a", json!({"image": image(0), "pullPolicy": {"backoffLimit": 5}})).await;
+    jobs.create(
+        ONE,
+        "a",
+        json!({"image": image(0), "pullPolicy": {"backoffLimit": 5}}),
+    )
+    .await;
     jobs.wait(10).await;
     jobs.create(ONE, "b", json!({"image": image(1)})).await;
     jobs.wait(20).await;
-    assert_eq!(counts(&jobs.status(ONE, "b")), [1, 0, 1, 0, 0], "while the other one waits for its next try");
+    assert_eq!(
+        counts(&jobs.status(ONE, "b")),
+        [1, 0, 1, 0, 0],
+        "while the other one waits for its next try"
+    );
     assert_eq!(counts(&jobs.completed(ONE, "a").await), [1, 0, 0, 1, 0]);
     assert_eq!(*most.lock().unwrap(), (1, 1));
     jobs.assert_quiet().await;
@@ -40,34 +63,78 @@ async fn jobs_take_turns_on_a_node_and_none_waits_for_tries_that_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pull_without_asking_the_registry_does_not_count_for_a_job_that_wants_it_asked() {
-    let slow = ImageOptions { pull: Duration::from_secs(10), ..ImageOptions::default() };
+    let slow = ImageOptions {
+        pull: Duration::from_secs(10),
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(1, &slow).await;
     let _life = jobs.controller();
     jobs.create(ONE, "a", json!({"image": image(0)})).await;
-    jobs.create(ONE, "b", json!({"image": image(0), "imagePullPolicy": "Always"})).await;
+    jobs.create(
+        ONE,
+        "b",
+        json!({"image": image(0), "imagePullPolicy": "Always"}),
+    )
+    .await;
     jobs.completed(ONE, "a").await;
     jobs.completed(ONE, "b").await;
-    let created = jobs.writes().into_iter().filter(|write| write.verb == Verb::Create);
-    let policies: Vec<_> = created.map(|write| write.body["spec"]["containers"][0]["imagePullPolicy"].clone()).collect();
+    let created = jobs
+        .writes()
+        .into_iter()
+        .filter(|write| write.verb == Verb::Create);
+    let policies: Vec<_> = created
+        .map(|write| write.body["spec"]["containers"][0]["imagePullPolicy"].clone())
+        .collect();
     assert_eq!(policies, ["IfNotPresent", "Always"]);
     jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn d6_a_registry_that_hangs_holds_up_its_own_image_only() {
-    let hangs =
-        ImageOptions { slow: vec![("registry.example/app0:*".parse().unwrap(), Duration::from_secs(3000))], ..ImageOptions::default() };
+    let hangs = ImageOptions {
+        slow: vec![(
+            "registry.example/app0:*".parse().unwrap(),
+            Duration::from_secs(3000),
+        )],
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(1, &hangs).await;
     let _life = jobs.controller();
-    jobs.create(ONE, "a", json!({"image": image(0), "pullPolicy": {"timeoutSeconds": 900, "backoffLimit": 0}})).await;
+    jobs.create(
+        ONE,
+        "a",
+        json!({"image": image(0), "pullPolicy": {"timeoutSeconds": 900, "backoffLimit": 0}}),
+    )
+    .await;
     jobs.wait(10).await;
-    jobs.create(ONE, "b", json!({"image": image(1), "completionPolicy": {"activeDeadlineSeconds": 90}})).await;
+    jobs.create(
+        ONE,
+        "b",
+        json!({"image": image(1), "completionPolicy": {"activeDeadlineSeconds": 90}}),
+    )
+    .await;
     jobs.wait(10).await;
-    let message = jobs.status(ONE, "b")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("1 node(s) wait for pods of other jobs there"), "{message}");
-    assert_eq!(counts(&jobs.completed(ONE, "b").await), [1, 0, 1, 0, 0], "in its own time");
-    let message = jobs.status(ONE, "a")["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("1 node(s) have pulled for more than 60 s: n0: registry.example/app0:v1"), "{message}");
+    let message = jobs.status(ONE, "b")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("1 node(s) wait for pods of other jobs there"),
+        "{message}"
+    );
+    assert_eq!(
+        counts(&jobs.completed(ONE, "b").await),
+        [1, 0, 1, 0, 0],
+        "in its own time"
+    );
+    let message = jobs.status(ONE, "a")["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.contains("1 node(s) have pulled for more than 60 s: n0: registry.example/app0:v1"),
+        "{message}"
+    );
     assert_eq!(counts(&jobs.completed(ONE, "a").await), [1, 0, 0, 1, 0]);
     jobs.assert_quiet().await;
 }

@@ -19,7 +19,15 @@ fn path(node: &str) -> String {
 /// As a node pool, or a user, gives them.
 async fn taint(jobs: &Jobs, node: &str, taints: &Value) {
     let patch = json!({"spec": {"taints": taints}});
-    jobs.cluster.world.request(Method::PATCH, &path(node), "application/merge-patch+json", &patch).await;
+    jobs.cluster
+        .world
+        .request(
+            Method::PATCH,
+            &path(node),
+            "application/merge-patch+json",
+            &patch,
+        )
+        .await;
 }
 
 fn warming(effect: &str) -> Value {
@@ -32,16 +40,24 @@ fn other(key: &str) -> Value {
 
 fn taints(jobs: &Jobs, node: &str) -> Vec<Value> {
     let node = jobs.cluster.world.server.peek("nodes", "", node).unwrap();
-    node["spec"]["taints"].as_array().cloned().unwrap_or_default()
+    node["spec"]["taints"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
 }
 
 impl Jobs {
     fn takes_taints(&self, change: impl FnOnce(&mut Settings)) -> Life {
-        self.cluster.world.start_warming(PARK, NAMESPACE, |settings| {
-            let warm = settings.warm.as_mut().unwrap();
-            (warm.startup_taint_timeout, warm.startup_taint_namespaces) = (Some(Duration::from_secs(TIMEOUT)), ["default".into()].into());
-            change(settings);
-        })
+        self.cluster
+            .world
+            .start_warming(PARK, NAMESPACE, |settings| {
+                let warm = settings.warm.as_mut().unwrap();
+                (warm.startup_taint_timeout, warm.startup_taint_namespaces) = (
+                    Some(Duration::from_secs(TIMEOUT)),
+                    ["default".into()].into(),
+                );
+                change(settings);
+            })
     }
 
     async fn never(&self, name: &str, image: &str) {
@@ -52,7 +68,12 @@ impl Jobs {
     /// What the controllers have sent to nodes.
     fn writes_to_nodes(&self) -> Vec<Recorded> {
         let requests = self.cluster.world.requests().into_iter();
-        requests.filter(|request| request.resource == "nodes" && !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch)).collect()
+        requests
+            .filter(|request| {
+                request.resource == "nodes"
+                    && !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch)
+            })
+            .collect()
     }
 
     async fn leaves_nodes_alone(&self) {
@@ -64,16 +85,34 @@ impl Jobs {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_loses_the_taint_when_it_is_warm_and_no_other() {
-    let slow = ImageOptions { pull: Duration::from_secs(20), ..ImageOptions::default() };
+    let slow = ImageOptions {
+        pull: Duration::from_secs(20),
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(2, &slow).await;
     let (first, last) = (other("first"), other("last"));
-    taint(&jobs, "n0", &json!([first, warming("NoSchedule"), last, warming("NoExecute")])).await;
+    taint(
+        &jobs,
+        "n0",
+        &json!([first, warming("NoSchedule"), last, warming("NoExecute")]),
+    )
+    .await;
     jobs.never("j", &image(0)).await;
     let _life = jobs.takes_taints(|_| ());
     jobs.wait(15).await;
-    assert_eq!((jobs.cluster.pods().len(), taints(&jobs, "n0").len()), (2, 4), "its images are being pulled");
+    assert_eq!(
+        (jobs.cluster.pods().len(), taints(&jobs, "n0").len()),
+        (2, 4),
+        "its images are being pulled"
+    );
     jobs.wait(60).await;
-    assert_eq!((jobs.status(ONE, "j")["succeeded"].as_i64(), taints(&jobs, "n0")), (Some(2), vec![first, last]));
+    assert_eq!(
+        (
+            jobs.status(ONE, "j")["succeeded"].as_i64(),
+            taints(&jobs, "n0")
+        ),
+        (Some(2), vec![first, last])
+    );
     let uid = jobs.cluster.world.server.peek("nodes", "", "n0").unwrap()["metadata"]["uid"].clone();
     let written = jobs.writes_to_nodes();
     let expected = json!([
@@ -83,7 +122,10 @@ async fn a_node_loses_the_taint_when_it_is_warm_and_no_other() {
         {"op": "test", "path": "/spec/taints/1/key", "value": "swaplet.io/warming"},
         {"op": "remove", "path": "/spec/taints/1"},
     ]);
-    assert_eq!((written.len(), &*written[0].name, &written[0].body), (1, "n0", &expected));
+    assert_eq!(
+        (written.len(), &*written[0].name, &written[0].body),
+        (1, "n0", &expected)
+    );
     jobs.leaves_nodes_alone().await;
 }
 
@@ -95,34 +137,63 @@ async fn a_node_that_does_not_become_warm_loses_it_when_the_time_is_over() {
     jobs.never("bad", &image(1)).await;
     let _life = jobs.takes_taints(|_| ());
     jobs.wait(TIMEOUT - 10).await;
-    assert_eq!((taints(&jobs, "n0").len(), jobs.status(ONE, "bad")["failed"].as_i64()), (1, Some(1)));
+    assert_eq!(
+        (
+            taints(&jobs, "n0").len(),
+            jobs.status(ONE, "bad")["failed"].as_i64()
+        ),
+        (1, Some(1))
+    );
     jobs.wait(20).await;
-    assert_eq!((taints(&jobs, "n0").len(), jobs.writes_to_nodes().len()), (0, 1));
+    assert_eq!(
+        (taints(&jobs, "n0").len(), jobs.writes_to_nodes().len()),
+        (0, 1)
+    );
     jobs.leaves_nodes_alone().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_exit_image_counts_like_a_job_and_jobs_that_end_do_not() {
     let mut jobs = Jobs::on(1, &missing("registry.example/app1:*")).await;
-    jobs.create(ONE, "ends", json!({"image": image(1), "pullPolicy": {"backoffLimit": 9}})).await;
-    let _life = jobs.takes_taints(|settings| settings.warm.as_mut().unwrap().exit_image = Some(EXIT.into()));
+    jobs.create(
+        ONE,
+        "ends",
+        json!({"image": image(1), "pullPolicy": {"backoffLimit": 9}}),
+    )
+    .await;
+    let _life = jobs
+        .takes_taints(|settings| settings.warm.as_mut().unwrap().exit_image = Some(EXIT.into()));
     jobs.wait(30).await;
-    let slow = ImageOptions { pull: Duration::from_secs(20), ..ImageOptions::default() };
+    let slow = ImageOptions {
+        pull: Duration::from_secs(20),
+        ..ImageOptions::default()
+    };
     let taints_of_new = vec![warming("NoSchedule")];
-    jobs.cluster.start(NodeOptions { images: slow, ..NodeOptions::new("new", Profile::kubelet()) });
+    jobs.cluster.start(NodeOptions {
+        images: slow,
+        ..NodeOptions::new("new", Profile::kubelet())
+    });
     jobs.wait(1).await;
     taint(&jobs, "new", &json!(taints_of_new)).await;
     jobs.wait(20).await;
-    assert_eq!(taints(&jobs, "new"), taints_of_new, "the exit image is being pulled");
+    assert_eq!(
+        taints(&jobs, "new"),
+        taints_of_new,
+        "the exit image is being pulled"
+    );
     jobs.wait(60).await;
-    assert_eq!((taints(&jobs, "new").len(), jobs.writes_to_nodes().len()), (0, 1));
+    assert_eq!(
+        (taints(&jobs, "new").len(), jobs.writes_to_nodes().len()),
+        (0, 1)
+    );
     assert!(jobs.status(ONE, "ends")["completionTime"].is_null());
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_to_be_waited_for_it_is_taken_at_once_also_when_it_is_set_again() {
     let mut jobs = Jobs::on(1, &ImageOptions::default()).await;
-    jobs.cluster.start(NodeOptions::new("vk", Profile::updates()));
+    jobs.cluster
+        .start(NodeOptions::new("vk", Profile::updates()));
     jobs.wait(5).await;
     jobs.never("j", &image(0)).await;
     let _life = jobs.takes_taints(|_| ());
@@ -133,7 +204,12 @@ async fn where_nothing_is_to_be_waited_for_it_is_taken_at_once_also_when_it_is_s
         with.push(warming("NoSchedule"));
         taint(&jobs, node, &json!(with)).await;
         jobs.wait(5).await;
-        assert!(taints(&jobs, node).iter().all(|taint| taint["key"] != "swaplet.io/warming"), "{node}");
+        assert!(
+            taints(&jobs, node)
+                .iter()
+                .all(|taint| taint["key"] != "swaplet.io/warming"),
+            "{node}"
+        );
         assert_eq!(jobs.writes_to_nodes().len(), number + 1);
     }
     assert_eq!(taints(&jobs, "vk"), before);
@@ -142,7 +218,10 @@ async fn where_nothing_is_to_be_waited_for_it_is_taken_at_once_also_when_it_is_s
 
 #[tokio::test(start_paused = true)]
 async fn the_next_life_goes_on_and_a_node_that_is_gone_gets_no_write() {
-    let slow = ImageOptions { pull: Duration::from_secs(60), ..ImageOptions::default() };
+    let slow = ImageOptions {
+        pull: Duration::from_secs(60),
+        ..ImageOptions::default()
+    };
     let jobs = Jobs::on(2, &slow).await;
     for node in ["n0", "n1"] {
         taint(&jobs, node, &json!([warming("NoSchedule")])).await;
@@ -154,9 +233,16 @@ async fn the_next_life_goes_on_and_a_node_that_is_gone_gets_no_write() {
     jobs.wait(30).await;
     let _next = jobs.takes_taints(|_| ());
     jobs.wait(5).await;
-    jobs.cluster.world.request(Method::DELETE, &path("n1"), JSON, &json!({})).await;
+    jobs.cluster
+        .world
+        .request(Method::DELETE, &path("n1"), JSON, &json!({}))
+        .await;
     jobs.wait(200).await;
-    let written: Vec<_> = jobs.writes_to_nodes().into_iter().map(|request| request.name).collect();
+    let written: Vec<_> = jobs
+        .writes_to_nodes()
+        .into_iter()
+        .map(|request| request.name)
+        .collect();
     assert_eq!((written, taints(&jobs, "n0").len()), (vec!["n0".into()], 0));
     jobs.leaves_nodes_alone().await;
 }
@@ -165,15 +251,30 @@ async fn the_next_life_goes_on_and_a_node_that_is_gone_gets_no_write() {
 async fn without_the_right_one_node_is_tried_each_minute_and_with_it_all_lose_the_taint() {
     let jobs = Jobs::on(5, &ImageOptions::default()).await;
     for number in 0..5 {
-        taint(&jobs, &format!("n{number}"), &json!([warming("NoSchedule")])).await;
+        taint(
+            &jobs,
+            &format!("n{number}"),
+            &json!([warming("NoSchedule")]),
+        )
+        .await;
     }
     let why = "nodes \"n0\" is forbidden: User \"swaplet\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope";
-    let forbidden = jobs.cluster.world.fault(Effect::reply(403).message(why), |rule| rule.verb(Verb::Patch).resource("nodes"));
+    let forbidden = jobs
+        .cluster
+        .world
+        .fault(Effect::reply(403).message(why), |rule| {
+            rule.verb(Verb::Patch).resource("nodes")
+        });
     let life = jobs.takes_taints(|_| ());
     jobs.wait(600).await;
     let tries = jobs.writes_to_nodes().len();
     assert!((9..=11).contains(&tries), "{tries}");
-    assert_eq!(life.health.ready(), Ok(format!("ok, but nodes keep the taint swaplet.io/warming: {why}")));
+    assert_eq!(
+        life.health.ready(),
+        Ok(format!(
+            "ok, but nodes keep the taint swaplet.io/warming: {why}"
+        ))
+    );
     jobs.cluster.world.server.faults().remove(forbidden);
     jobs.wait(70).await;
     assert!((0..5).all(|number| taints(&jobs, &format!("n{number}")).is_empty()));
@@ -186,7 +287,9 @@ async fn without_the_right_one_node_is_tried_each_minute_and_with_it_all_lose_th
 async fn a_write_whose_answer_is_lost_is_made_again_and_one_that_came_too_late_changes_nothing() {
     let jobs = Jobs::on(1, &ImageOptions::default()).await;
     taint(&jobs, "n0", &json!([other("mine"), warming("NoSchedule")])).await;
-    let busy = jobs.cluster.world.fault(Effect::reply(503), |rule| rule.verb(Verb::Patch).resource("nodes"));
+    let busy = jobs.cluster.world.fault(Effect::reply(503), |rule| {
+        rule.verb(Verb::Patch).resource("nodes")
+    });
     let _life = jobs.takes_taints(|_| ());
     jobs.wait(20).await;
     let tries = jobs.writes_to_nodes().len();
@@ -197,7 +300,16 @@ async fn a_write_whose_answer_is_lost_is_made_again_and_one_that_came_too_late_c
     // What was sent once more would take another taint, if it were not tested.
     let late = jobs.writes_to_nodes().pop().unwrap();
     taint(&jobs, "n0", &json!([other("mine"), other("yours")])).await;
-    let refused = jobs.cluster.world.try_request(Method::PATCH, &path("n0"), "application/json-patch+json", &late.body).await;
+    let refused = jobs
+        .cluster
+        .world
+        .try_request(
+            Method::PATCH,
+            &path("n0"),
+            "application/json-patch+json",
+            &late.body,
+        )
+        .await;
     assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 422));
     assert_eq!(taints(&jobs, "n0"), [other("mine"), other("yours")]);
 }
@@ -209,7 +321,14 @@ async fn without_the_option_nodes_are_left_alone() {
     let _life = jobs.controller();
     jobs.never("j", &image(0)).await;
     jobs.wait(60).await;
-    assert_eq!((jobs.status(ONE, "j")["succeeded"].as_i64(), taints(&jobs, "n0").len()), (Some(1), 1), "its pods tolerate it");
+    assert_eq!(
+        (
+            jobs.status(ONE, "j")["succeeded"].as_i64(),
+            taints(&jobs, "n0").len()
+        ),
+        (Some(1), 1),
+        "its pods tolerate it"
+    );
     jobs.leaves_nodes_alone().await;
     assert!(jobs.writes_to_nodes().is_empty());
 }

@@ -11,7 +11,8 @@ use crate::harness::Life;
 /// How long a change has to stay, with what a restart of one pod takes, and some more.
 const ONE_POD: u64 = 25;
 
-/// Pods `web-0`, `web-1` and so on of one owner, whose container `app` has the ConfigMap `settings`.
+/// Pods `web-0`, `web-1` and so on of one owner, whose container `app` has the ConfigMap
+/// `settings`.
 pub struct Configured(pub Restarts);
 
 impl std::ops::Deref for Configured {
@@ -44,7 +45,9 @@ impl Configured {
     pub async fn with(pods: &[Value]) -> Self {
         let world = Self(Restarts::on(Profile::kubelet(), &pods[0]).await);
         world.create_namespace("state").await;
-        world.put("configmaps", "settings", &json!({"data": {"color": "red"}})).await;
+        world
+            .put("configmaps", "settings", &json!({"data": {"color": "red"}}))
+            .await;
         for pod in &pods[1..] {
             world.create(pod).await;
         }
@@ -67,44 +70,68 @@ impl Configured {
         } else {
             let mut object = fields.clone();
             object["metadata"] = json!({"name": name});
-            self.world.request(Method::POST, &path, "application/json", &object).await;
+            self.world
+                .request(Method::POST, &path, "application/json", &object)
+                .await;
         }
     }
 
     async fn request_patch(&self, path: &str, fields: &Value) {
-        self.world.request(Method::PATCH, path, "application/merge-patch+json", fields).await;
+        self.world
+            .request(Method::PATCH, path, "application/merge-patch+json", fields)
+            .await;
     }
 
     pub async fn set_color(&self, color: &str) {
-        self.put("configmaps", "settings", &json!({"data": {"color": color}})).await;
+        self.put("configmaps", "settings", &json!({"data": {"color": color}}))
+            .await;
     }
 
     async fn delete_object(&self, path: &str) {
-        self.world.request(Method::DELETE, path, "application/json", &json!({})).await;
+        self.world
+            .request(Method::DELETE, path, "application/json", &json!({}))
+            .await;
     }
 
     /// How often the containers `app` and `log` of a pod were restarted.
     pub fn restarts_of(&self, pod: &str) -> (i64, i64) {
         let pod = self.world.get(pod);
-        let count = |container: &str| Restarts::status(&pod, container)["restartCount"].as_i64().unwrap();
+        let count = |container: &str| {
+            Restarts::status(&pod, container)["restartCount"]
+                .as_i64()
+                .unwrap()
+        };
         (count("app"), count("log"))
     }
 
     /// The names of the requests that are there.
     pub fn names_of_requests(&self) -> Vec<String> {
-        let requests = self.server.peek_all("containerrecreaterequests.apps.kruise.io");
-        requests.iter().map(|request| request["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        let requests = self
+            .server
+            .peek_all("containerrecreaterequests.apps.kruise.io");
+        requests
+            .iter()
+            .map(|request| request["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// How many requests are not completed.
     pub fn open_requests(&self) -> usize {
-        let requests = self.server.peek_all("containerrecreaterequests.apps.kruise.io");
-        requests.iter().filter(|request| request["status"]["phase"] != "Completed").count()
+        let requests = self
+            .server
+            .peek_all("containerrecreaterequests.apps.kruise.io");
+        requests
+            .iter()
+            .filter(|request| request["status"]["phase"] != "Completed")
+            .count()
     }
 
     /// The reasons and words of the Events about restarts for changed configuration.
     pub fn said(&self, pod: &str) -> Vec<(String, String)> {
-        self.notes(pod).into_iter().filter(|(reason, _)| reason.starts_with("RestartOn")).collect()
+        self.notes(pod)
+            .into_iter()
+            .filter(|(reason, _)| reason.starts_with("RestartOn"))
+            .collect()
     }
 }
 
@@ -112,7 +139,11 @@ impl Configured {
 async fn a_changed_config_map_restarts_one_container_of_each_pod_one_pod_after_another() {
     let world = Configured::pods(3, "app=configmap/settings").await;
     let _life = world.start().await;
-    assert_eq!(world.restarts_of("web-0"), (0, 0), "what is seen first is no change");
+    assert_eq!(
+        world.restarts_of("web-0"),
+        (0, 0),
+        "what is seen first is no change"
+    );
     world.set_color("blue").await;
     let mut most = 0;
     for _ in 0..4 * ONE_POD {
@@ -121,14 +152,29 @@ async fn a_changed_config_map_restarts_one_container_of_each_pod_one_pod_after_a
     }
     assert_eq!(most, 1, "one at a time");
     for pod in ["web-0", "web-1", "web-2"] {
-        assert_eq!((world.restarts_of(pod), world.image_changes(pod)), ((1, 0), 1), "{pod}");
-        let [(reason, words)] = &*world.said(pod) else { panic!("{:?}", world.said(pod)) };
+        assert_eq!(
+            (world.restarts_of(pod), world.image_changes(pod)),
+            ((1, 0), 1),
+            "{pod}"
+        );
+        let [(reason, words)] = &*world.said(pod) else {
+            panic!("{:?}", world.said(pod))
+        };
         assert_eq!(reason, "RestartOnChanged");
-        assert!(words.contains("configmap/settings has changed: restarting app"), "{words}");
+        assert!(
+            words.contains("configmap/settings has changed: restarting app"),
+            "{words}"
+        );
     }
     world.assert_quiet().await;
 
-    world.put("configmaps", "settings", &json!({"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}})).await;
+    world
+        .put(
+            "configmaps",
+            "settings",
+            &json!({"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}}),
+        )
+        .await;
     world.set_color("blue").await;
     world.wait(300).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0), "metadata is no content");
@@ -144,13 +190,19 @@ async fn many_edits_in_a_row_cost_one_restart_each_pod() {
         world.wait(2).await;
     }
     world.wait(3 * ONE_POD).await;
-    assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (1, 0)));
+    assert_eq!(
+        (world.restarts_of("web-0"), world.restarts_of("web-1")),
+        ((1, 0), (1, 0))
+    );
     // An edit that is taken back before it has stayed for a while is none.
     world.set_color("other").await;
     world.wait(2).await;
     world.set_color("color 19").await;
     world.wait(3 * ONE_POD).await;
-    assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (1, 0)));
+    assert_eq!(
+        (world.restarts_of("web-0"), world.restarts_of("web-1")),
+        ((1, 0), (1, 0))
+    );
     world.assert_quiet().await;
 }
 
@@ -161,15 +213,27 @@ async fn an_edit_during_a_round_reaches_all_pods() {
     let _life = world.start().await;
     world.set_color("blue").await;
     world.wait(8).await;
-    assert_eq!(world.restarts_of("web-0").0 + world.restarts_of("web-1").0, 1, "the first one is under way");
+    assert_eq!(
+        world.restarts_of("web-0").0 + world.restarts_of("web-1").0,
+        1,
+        "the first one is under way"
+    );
     world.set_color("green").await;
     world.wait(4 * ONE_POD).await;
     let restarts = (world.restarts_of("web-0").0, world.restarts_of("web-1").0);
     assert!(restarts == (2, 1) || restarts == (1, 2), "{restarts:?}");
     world.set_color("red").await;
     world.wait(3 * ONE_POD).await;
-    assert_eq!(world.restarts_of("web-0").0 + world.restarts_of("web-1").0, 5, "back to the first content is a change too");
-    assert_eq!(world.names_of_requests().len(), 2, "the last request of each pod stays");
+    assert_eq!(
+        world.restarts_of("web-0").0 + world.restarts_of("web-1").0,
+        5,
+        "back to the first content is a change too"
+    );
+    assert_eq!(
+        world.names_of_requests().len(),
+        2,
+        "the last request of each pod stays"
+    );
     world.assert_quiet().await;
 }
 
@@ -177,12 +241,16 @@ async fn an_edit_during_a_round_reaches_all_pods() {
 async fn files_of_a_volume_are_waited_for() {
     let mut pod = web(0, "app=configmap/settings");
     pod["spec"]["volumes"] = json!([{"name": "files", "configMap": {"name": "settings"}}]);
-    pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "files", "mountPath": "/etc/settings"}]);
+    pod["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "files", "mountPath": "/etc/settings"}]);
     let world = Configured::with(&[pod]).await;
     let _life = world.start().await;
     world.set_color("blue").await;
     world.wait(119).await;
-    assert_eq!((world.restarts_of("web-0"), world.names_of_requests().len()), ((0, 0), 0));
+    assert_eq!(
+        (world.restarts_of("web-0"), world.names_of_requests().len()),
+        ((0, 0), 0)
+    );
     world.wait(5).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
     world.wait(ONE_POD).await;
@@ -196,7 +264,10 @@ async fn pods_that_come_after_the_change_are_left_alone() {
     world.set_color("blue").await;
     world.create(&web(1, "app=configmap/settings")).await;
     world.wait(4 * ONE_POD).await;
-    assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (0, 0)));
+    assert_eq!(
+        (world.restarts_of("web-0"), world.restarts_of("web-1")),
+        ((1, 0), (0, 0))
+    );
     world.assert_quiet().await;
 }
 
@@ -204,16 +275,24 @@ async fn pods_that_come_after_the_change_are_left_alone() {
 async fn an_object_that_is_deleted_restarts_nothing_and_neither_does_its_return() {
     let world = Configured::pods(1, "app=configmap/settings").await;
     let _life = world.start().await;
-    world.delete_object("/api/v1/namespaces/default/configmaps/settings").await;
+    world
+        .delete_object("/api/v1/namespaces/default/configmaps/settings")
+        .await;
     world.wait(300).await;
     assert_eq!(world.restarts_of("web-0"), (0, 0));
     world.set_color("red").await;
     world.wait(300).await;
     assert_eq!(world.restarts_of("web-0"), (0, 0));
-    world.delete_object("/api/v1/namespaces/default/configmaps/settings").await;
+    world
+        .delete_object("/api/v1/namespaces/default/configmaps/settings")
+        .await;
     world.set_color("blue").await;
     world.wait(ONE_POD).await;
-    assert_eq!(world.restarts_of("web-0"), (1, 0), "it has come back as another");
+    assert_eq!(
+        world.restarts_of("web-0"),
+        (1, 0),
+        "it has come back as another"
+    );
     world.assert_quiet().await;
 }
 
@@ -221,16 +300,34 @@ async fn an_object_that_is_deleted_restarts_nothing_and_neither_does_its_return(
 #[tokio::test(start_paused = true)]
 async fn a_secret_counts_by_its_metadata() {
     let world = Configured::pods(1, "app=secret-metadata/tls").await;
-    world.put("secrets", "tls", &json!({"data": {"key": "b25l"}})).await;
+    world
+        .put("secrets", "tls", &json!({"data": {"key": "b25l"}}))
+        .await;
     let _life = world.start().await;
-    world.put("secrets", "tls", &json!({"data": {"key": "dHdv"}})).await;
+    world
+        .put("secrets", "tls", &json!({"data": {"key": "dHdv"}}))
+        .await;
     world.wait(ONE_POD).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
     world.assert_quiet().await;
-    let asked: Vec<_> = world.requests().into_iter().filter(|request| request.resource == "secrets").collect();
-    assert!(asked.iter().any(|request| request.verb == Verb::List) && asked.iter().any(|request| request.verb == Verb::Watch));
+    let asked: Vec<_> = world
+        .requests()
+        .into_iter()
+        .filter(|request| request.resource == "secrets")
+        .collect();
+    assert!(
+        asked.iter().any(|request| request.verb == Verb::List)
+            && asked.iter().any(|request| request.verb == Verb::Watch)
+    );
     for request in asked {
-        assert!(request.accept.split(',').all(|form| form.contains("as=PartialObjectMetadata")), "{}", request.accept);
+        assert!(
+            request
+                .accept
+                .split(',')
+                .all(|form| form.contains("as=PartialObjectMetadata")),
+            "{}",
+            request.accept
+        );
     }
 }
 
@@ -239,20 +336,33 @@ async fn without_the_right_to_secrets_the_rest_goes_on() {
     let world = Configured::pods(1, "app=configmap/settings,secret-metadata/tls").await;
     let forbidden = world.fault(Effect::reply(403), |rule| rule.resource("secrets"));
     let _life = world.start().await;
-    let [(reason, words)] = &*world.said("web-0") else { panic!("{:?}", world.said("web-0")) };
+    let [(reason, words)] = &*world.said("web-0") else {
+        panic!("{:?}", world.said("web-0"))
+    };
     assert_eq!(reason, "RestartOnForbidden");
-    assert!(words.contains("secret-metadata/tls may not be watched") && words.contains("swaplet-restart-on-secrets"), "{words}");
+    assert!(
+        words.contains("secret-metadata/tls may not be watched")
+            && words.contains("swaplet-restart-on-secrets"),
+        "{words}"
+    );
     world.set_color("blue").await;
     world.wait(ONE_POD).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
     // The right is given: what is seen first is no change, what comes then is one.
     world.end_fault(forbidden);
-    world.put("secrets", "tls", &json!({"data": {"key": "b25l"}})).await;
+    world
+        .put("secrets", "tls", &json!({"data": {"key": "b25l"}}))
+        .await;
     world.wait(60).await;
     let before = world.restarts_of("web-0").0;
-    world.put("secrets", "tls", &json!({"data": {"key": "dHdv"}})).await;
+    world
+        .put("secrets", "tls", &json!({"data": {"key": "dHdv"}}))
+        .await;
     world.wait(ONE_POD).await;
-    assert_eq!((world.restarts_of("web-0").0, world.said("web-0").len()), (before + 1, 3));
+    assert_eq!(
+        (world.restarts_of("web-0").0, world.said("web-0").len()),
+        (before + 1, 3)
+    );
     world.assert_quiet().await;
 }
 
@@ -268,7 +378,11 @@ async fn where_the_crd_is_not_there_nothing_is_done_until_it_comes() {
     assert_eq!(world.restarts_of("web-0"), (0, 0));
     life.line.hide(None);
     world.wait(310).await;
-    assert_eq!(world.restarts_of("web-0"), (0, 0), "what is seen first is no change");
+    assert_eq!(
+        world.restarts_of("web-0"),
+        (0, 0),
+        "what is seen first is no change"
+    );
     world.set_color("green").await;
     world.wait(ONE_POD).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
@@ -281,15 +395,17 @@ async fn a_bad_annotation_is_told_once_and_nothing_else_is_done() {
     let _life = world.start().await;
     world.set_color("blue").await;
     world.wait(60).await;
-    let [(reason, words)] = &*world.said("web-0") else { panic!("{:?}", world.said("web-0")) };
+    let [(reason, words)] = &*world.said("web-0") else {
+        panic!("{:?}", world.said("web-0"))
+    };
     assert_eq!(reason, "RestartOnInvalid");
     assert!(
         words.contains("annotation swaplet.io/restart-on: \"secret/tls\" is neither configmap/NAME nor secret-metadata/NAME"),
         "{words}"
     );
-    assert!(
-        world.requests().iter().all(|request| !["configmaps", "secrets"].contains(&&*request.resource) || request.namespace == "state")
-    );
+    assert!(world.requests().iter().all(|request| {
+        !["configmaps", "secrets"].contains(&&*request.resource) || request.namespace == "state"
+    }));
     assert_eq!(world.restarts_of("web-0"), (0, 0));
     world.assert_quiet().await;
 }
@@ -297,29 +413,56 @@ async fn a_bad_annotation_is_told_once_and_nothing_else_is_done() {
 /// The first pod cannot be restarted: no other one is begun with, until its request is deleted.
 #[tokio::test(start_paused = true)]
 async fn a_failure_stops_the_round() {
-    let mut pods = [web(0, "app=configmap/settings"), web(1, "app=configmap/settings")];
-    pods.iter_mut().for_each(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"));
+    let mut pods = [
+        web(0, "app=configmap/settings"),
+        web(1, "app=configmap/settings"),
+    ];
+    pods.iter_mut()
+        .for_each(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"));
     let world = Configured::with(&pods).await;
     let _life = world.start().await;
-    world.node.set_missing_images(["registry.example/*", "registry.example/*@*"].map(|pattern| pattern.parse().unwrap()).to_vec());
+    world.node.set_missing_images(
+        ["registry.example/*", "registry.example/*@*"]
+            .map(|pattern| pattern.parse().unwrap())
+            .to_vec(),
+    );
     world.set_color("blue").await;
     world.wait(120).await;
     let name = match &*world.names_of_requests() {
         [name] => name.clone(),
         other => panic!("one was asked for: {other:?}"),
     };
-    let pod = if name.starts_with("web-0") { "web-0" } else { "web-1" };
+    let pod = if name.starts_with("web-0") {
+        "web-0"
+    } else {
+        "web-1"
+    };
     let (reason, words) = world.said(pod).pop().unwrap();
     assert_eq!(reason, "RestartOnStopped");
-    assert!(words.contains(&format!("kubectl delete crr -n default {name}")), "{words}");
+    assert!(
+        words.contains(&format!("kubectl delete crr -n default {name}")),
+        "{words}"
+    );
 
     world.node.set_missing_images(Vec::new());
     world.wait(600).await;
-    assert_eq!(world.names_of_requests(), [&*name], "nothing goes on by itself");
-    world.delete_object(&format!("/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/{name}")).await;
+    assert_eq!(
+        world.names_of_requests(),
+        [&*name],
+        "nothing goes on by itself"
+    );
+    world
+        .delete_object(&format!(
+            "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/{name}"
+        ))
+        .await;
     world.wait(600).await;
     assert_eq!(world.names_of_requests().len(), 2);
-    assert!(["web-0", "web-1"].iter().all(|pod| world.restarts_of(pod).0 >= 1));
+    assert!(
+        ["web-0", "web-1"]
+            .iter()
+            .all(|pod| world.restarts_of(pod).0 >= 1)
+    );
     world.assert_quiet().await;
 }
 
@@ -328,19 +471,29 @@ async fn a_disruption_budget_is_waited_for() {
     let world = Configured::pods(2, "app=configmap/settings").await;
     let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}});
-    world.world.request(Method::POST, path, "application/json", &budget).await;
+    world
+        .world
+        .request(Method::POST, path, "application/json", &budget)
+        .await;
     let status = |allowed: i32| {
         json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "desiredHealthy": 2 - allowed, "currentHealthy": 2,
             "expectedPods": 2}})
     };
-    world.request_patch(&format!("{path}/web/status"), &status(0)).await;
+    world
+        .request_patch(&format!("{path}/web/status"), &status(0))
+        .await;
     let _life = world.start().await;
     world.set_color("blue").await;
     world.wait(120).await;
     assert!(world.names_of_requests().is_empty());
-    world.request_patch(&format!("{path}/web/status"), &status(1)).await;
+    world
+        .request_patch(&format!("{path}/web/status"), &status(1))
+        .await;
     world.wait(4 * ONE_POD).await;
-    assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (1, 0)));
+    assert_eq!(
+        (world.restarts_of("web-0"), world.restarts_of("web-1")),
+        ((1, 0), (1, 0))
+    );
     world.assert_quiet().await;
 }
 
@@ -353,5 +506,10 @@ async fn without_the_flag_no_config_map_is_looked_at() {
     world.set_color("blue").await;
     world.wait(300).await;
     assert_eq!(world.restarts_of("web-0"), (0, 0));
-    assert!(world.requests().iter().all(|request| request.resource != "configmaps"));
+    assert!(
+        world
+            .requests()
+            .iter()
+            .all(|request| request.resource != "configmaps")
+    );
 }

@@ -1,4 +1,5 @@
-//! Changed configuration, and lives that end after each single write, or were not there when it changed.
+//! Changed configuration, and lives that end after each single write, or were not there when it
+//! changed.
 
 use std::time::Duration;
 
@@ -15,16 +16,32 @@ const PATCHES: usize = 16;
 /// Long enough for the restarts of two pods, begun anew.
 const ENOUGH: u64 = 60;
 
-/// Both pods were restarted once, and the next change is seen. What goes on after that is asked once per test, by `assert_quiet`.
+/// Both pods were restarted once, and the next change is seen. What goes on after that is asked
+/// once per test, by `assert_quiet`.
 async fn ends_well(world: &Configured, when: &str) {
     for pod in ["web-0", "web-1"] {
-        assert_eq!((world.restarts_of(pod), world.image_changes(pod)), ((1, 0), 1), "{pod}: {when}");
-        assert!(world.said(pod).iter().all(|(reason, _)| reason == "RestartOnChanged"), "{pod}: {when}: {:?}", world.said(pod));
+        assert_eq!(
+            (world.restarts_of(pod), world.image_changes(pod)),
+            ((1, 0), 1),
+            "{pod}: {when}"
+        );
+        assert!(
+            world
+                .said(pod)
+                .iter()
+                .all(|(reason, _)| reason == "RestartOnChanged"),
+            "{pod}: {when}: {:?}",
+            world.said(pod)
+        );
     }
     world.set_color("green").await;
     world.wait(ENOUGH).await;
     for pod in ["web-0", "web-1"] {
-        assert_eq!((world.restarts_of(pod), world.image_changes(pod)), ((2, 0), 2), "{pod}: the next change: {when}");
+        assert_eq!(
+            (world.restarts_of(pod), world.image_changes(pod)),
+            ((2, 0), 2),
+            "{pod}: the next change: {when}"
+        );
     }
 }
 
@@ -43,7 +60,11 @@ async fn killed_after_each_patch_before_its_answer_came() {
         life.kill();
         let _next = world.start().await;
         world.wait(ENOUGH).await;
-        ends_well(&world, &format!("{passing} patches were answered, one more was made")).await;
+        ends_well(
+            &world,
+            &format!("{passing} patches were answered, one more was made"),
+        )
+        .await;
     }
 }
 
@@ -68,7 +89,13 @@ async fn killed_as_soon_as_each_write_was_made() {
     for writes in 1.. {
         let world = two_pods().await;
         let life = world.start().await;
-        let made = || life.line.sent().iter().filter(|sent| sent.method != Method::GET && !sent.uri.contains("/events")).count();
+        let made = || {
+            life.line
+                .sent()
+                .iter()
+                .filter(|sent| sent.method != Method::GET && !sent.uri.contains("/events"))
+                .count()
+        };
         let before = made();
         world.set_color("blue").await;
         for _ in 0..600 {
@@ -100,9 +127,17 @@ async fn a_change_while_no_controller_ran_is_found_by_the_next_one() {
     world.wait(3600).await;
     let _next = world.start().await;
     world.wait(ENOUGH).await;
-    assert_eq!(world.restarts_of("web-2"), (0, 0), "it came after the change");
+    assert_eq!(
+        world.restarts_of("web-2"),
+        (0, 0),
+        "it came after the change"
+    );
     for pod in ["web-0", "web-1"] {
-        assert_eq!((world.restarts_of(pod), world.image_changes(pod)), ((1, 0), 1), "{pod}");
+        assert_eq!(
+            (world.restarts_of(pod), world.image_changes(pod)),
+            ((1, 0), 1),
+            "{pod}"
+        );
     }
     world.assert_quiet().await;
 }
@@ -118,16 +153,29 @@ async fn two_controllers_restart_it_once() {
     world.assert_quiet().await;
 }
 
-/// Nobody knows whether the request was made: no other pod is begun with, and the same one is not restarted twice.
+/// Nobody knows whether the request was made: no other pod is begun with, and the same one is not
+/// restarted twice.
 #[tokio::test(start_paused = true)]
 async fn answers_to_requests_are_lost() {
-    for effect in [Effect::ApplyThenDrop, Effect::Drop, Effect::reply(500).into(), Effect::ApplyThenReply(Effect::reply(504))] {
+    for effect in [
+        Effect::ApplyThenDrop,
+        Effect::Drop,
+        Effect::reply(500).into(),
+        Effect::ApplyThenReply(Effect::reply(504)),
+    ] {
         let world = two_pods().await;
-        let fault = world.fault(effect.clone(), |rule| rule.verb(Verb::Create).resource("containerrecreaterequests"));
+        let fault = world.fault(effect.clone(), |rule| {
+            rule.verb(Verb::Create)
+                .resource("containerrecreaterequests")
+        });
         let _life = world.start().await;
         world.set_color("blue").await;
         world.wait(30).await;
-        assert!(world.open_requests() <= 1, "{effect:?}: {:?}", world.names_of_requests());
+        assert!(
+            world.open_requests() <= 1,
+            "{effect:?}: {:?}",
+            world.names_of_requests()
+        );
         world.end_fault(fault);
         world.wait(ENOUGH).await;
         ends_well(&world, &format!("{effect:?}")).await;
@@ -138,9 +186,16 @@ async fn answers_to_requests_are_lost() {
 /// The records cannot be kept: nothing is restarted, and nothing is lost.
 #[tokio::test(start_paused = true)]
 async fn records_that_cannot_be_stored_for_a_while() {
-    for effect in [Effect::reply(503).into(), Effect::reply(403).into(), Effect::ApplyThenDrop, Effect::Drop] {
+    for effect in [
+        Effect::reply(503).into(),
+        Effect::reply(403).into(),
+        Effect::ApplyThenDrop,
+        Effect::Drop,
+    ] {
         let world = two_pods().await;
-        let fault = world.fault(effect.clone(), |rule| rule.resource("configmaps").namespace("state"));
+        let fault = world.fault(effect.clone(), |rule| {
+            rule.resource("configmaps").namespace("state")
+        });
         let _life = world.start().await;
         world.set_color("blue").await;
         world.wait(60).await;
@@ -149,10 +204,17 @@ async fn records_that_cannot_be_stored_for_a_while() {
         world.wait(300).await;
         // Whether the first content was seen before the change depends on what could be read.
         let restarts = (world.restarts_of("web-0").0, world.restarts_of("web-1").0);
-        assert!(restarts == (0, 0) || restarts == (1, 1), "{effect:?}: {restarts:?}");
+        assert!(
+            restarts == (0, 0) || restarts == (1, 1),
+            "{effect:?}: {restarts:?}"
+        );
         world.set_color("green").await;
         world.wait(ENOUGH).await;
-        assert_eq!((world.restarts_of("web-0").0, world.restarts_of("web-1").0), (restarts.0 + 1, restarts.1 + 1), "{effect:?}");
+        assert_eq!(
+            (world.restarts_of("web-0").0, world.restarts_of("web-1").0),
+            (restarts.0 + 1, restarts.1 + 1),
+            "{effect:?}"
+        );
         world.assert_quiet().await;
     }
 }
@@ -163,15 +225,24 @@ async fn records_of_pods_that_are_gone_are_dropped() {
     let world = two_pods().await;
     let life = world.start().await;
     let records = |world: &Configured| {
-        let map = world.server.peek("configmaps", "state", "swaplet-restart-on").unwrap();
-        let texts = map["data"].as_object().into_iter().flat_map(|data| data.values());
-        texts.map(|text| serde_json::from_str(text.as_str().unwrap()).unwrap()).collect::<Vec<serde_json::Value>>()
+        let map = world
+            .server
+            .peek("configmaps", "state", "swaplet-restart-on")
+            .unwrap();
+        let texts = map["data"]
+            .as_object()
+            .into_iter()
+            .flat_map(|data| data.values());
+        texts
+            .map(|text| serde_json::from_str(text.as_str().unwrap()).unwrap())
+            .collect::<Vec<serde_json::Value>>()
     };
     assert_eq!(records(&world).len(), 2);
     assert!(
         records(&world)
             .iter()
-            .any(|record| record["pod"] == json!("default/web-0") && record["seen"]["app"]["configmap/settings"].is_string())
+            .any(|record| record["pod"] == json!("default/web-0")
+                && record["seen"]["app"]["configmap/settings"].is_string())
     );
     world.remove("web-0").await;
     world.wait(90).await;

@@ -20,7 +20,10 @@ fn request(pod: &str) -> Value {
 }
 
 fn phase(world: &Restarts, request: &str) -> String {
-    world.get(request)["status"]["containerRecreateStates"][0]["phase"].as_str().unwrap_or_default().to_owned()
+    world.get(request)["status"]["containerRecreateStates"][0]["phase"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Those that are completed and wait for their deletion keep nobody from his turn.
@@ -33,14 +36,22 @@ async fn requests_for_more_pods_than_are_followed_at_once_all_get_their_turn() {
     world.wait(20).await;
     let _life = world.start_controller();
     for nth in 0..MANY {
-        world.request(&format!("r{nth}"), &request(&format!("c{nth}"))).await;
+        world
+            .request(&format!("r{nth}"), &request(&format!("c{nth}")))
+            .await;
     }
     world.wait(120).await;
-    let open: Vec<_> = (0..MANY).map(|nth| format!("r{nth}")).filter(|name| phase(&world, name) != "Succeeded").collect();
+    let open: Vec<_> = (0..MANY)
+        .map(|nth| format!("r{nth}"))
+        .filter(|name| phase(&world, name) != "Succeeded")
+        .collect();
     assert!(open.is_empty(), "{open:?}");
     world.request("last", &request("p")).await;
     world.wait(20).await;
-    assert_eq!((phase(&world, "last"), world.restarts("app")), ("Succeeded".to_owned(), 1));
+    assert_eq!(
+        (phase(&world, "last"), world.restarts("app")),
+        ("Succeeded".to_owned(), 1)
+    );
 }
 
 /// OpenKruise leaves some of its requests open for ever.
@@ -55,15 +66,28 @@ async fn requests_that_are_left_to_openkruise_keep_nobody_from_his_turn() {
     world.create(&daemon).await;
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     let path = "/api/v1/namespaces/kruise-system/pods/kruise-daemon-x/status";
-    world.world.request(Method::PATCH, path, "application/merge-patch+json", &ready).await;
+    world
+        .world
+        .request(Method::PATCH, path, "application/merge-patch+json", &ready)
+        .await;
     for nth in 0..MANY {
-        world.create(&named(&format!("a{nth}"), "daemon-node")).await;
-        world.request(&format!("a{nth}"), &request(&format!("a{nth}"))).await;
+        world
+            .create(&named(&format!("a{nth}"), "daemon-node"))
+            .await;
+        world
+            .request(&format!("a{nth}"), &request(&format!("a{nth}")))
+            .await;
     }
     let _life = world.start_controller();
     world.request("last", &request("p")).await;
     world.wait(60).await;
-    assert_eq!((phase(&world, "last"), world.restarts("app")), ("Succeeded".to_owned(), 1));
-    assert!((0..MANY).all(|nth| world.get(&format!("a{nth}"))["status"].is_null()), "they are OpenKruise's");
+    assert_eq!(
+        (phase(&world, "last"), world.restarts("app")),
+        ("Succeeded".to_owned(), 1)
+    );
+    assert!(
+        (0..MANY).all(|nth| world.get(&format!("a{nth}"))["status"].is_null()),
+        "they are OpenKruise's"
+    );
     world.assert_quiet().await;
 }

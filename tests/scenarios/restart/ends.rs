@@ -17,20 +17,30 @@ fn outcome(world: &Restarts, name: &str) -> (String, String) {
     let request = world.get(name);
     assert_eq!(request["status"]["phase"], "Completed", "{request}");
     let state = &request["status"]["containerRecreateStates"][0];
-    (state["phase"].as_str().unwrap().to_owned(), state["message"].as_str().unwrap_or_default().to_owned())
+    (
+        state["phase"].as_str().unwrap().to_owned(),
+        state["message"].as_str().unwrap_or_default().to_owned(),
+    )
 }
 
 async fn labelled(world: &Restarts, name: &str, labels: Value, spec: &Value) {
     let object = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
         "metadata": {"name": name, "labels": labels}, "spec": spec});
-    world.world.request(Method::POST, REQUESTS, "application/json", &object).await;
+    world
+        .world
+        .request(Method::POST, REQUESTS, "application/json", &object)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn b1_d4_a_refused_request_is_deleted_when_its_time_has_come() {
     let world = Restarts::with_pod("Always").await;
     let _life = world.start_controller();
-    for (name, pod, container) in [("nobody", "nobody", "app"), ("typo", "p", "aap"), ("no-name", "a,b", "app")] {
+    for (name, pod, container) in [
+        ("nobody", "nobody", "app"),
+        ("typo", "p", "aap"),
+        ("no-name", "a,b", "app"),
+    ] {
         let spec = json!({"podName": pod, "containers": [{"name": container}], "ttlSecondsAfterFinished": 30});
         world.request(name, &spec).await;
     }
@@ -39,7 +49,11 @@ async fn b1_d4_a_refused_request_is_deleted_when_its_time_has_come() {
         assert_eq!(outcome(&world, name).0, "Failed");
     }
     world.wait(30).await;
-    assert!(["nobody", "typo", "no-name"].iter().all(|name| world.find(name).is_none()));
+    assert!(
+        ["nobody", "typo", "no-name"]
+            .iter()
+            .all(|name| world.find(name).is_none())
+    );
     assert_eq!(world.restarts("app"), 0);
     world.assert_quiet().await;
 }
@@ -52,34 +66,76 @@ async fn b3_what_a_daemon_has_begun_ends_some_time_after_the_daemon_is_gone() {
         "metadata": {"namespace": "kruise-system", "name": "kruise-daemon-x", "labels": {"control-plane": "daemon"}},
         "spec": {"nodeName": "elsewhere", "restartPolicy": "Always", "containers": [{"name": "daemon", "image": "daemon:1"}]}});
     world.create(&daemon).await;
-    labelled(&world, "r", json!({"crr.apps.kruise.io/node-name": "elsewhere"}), &app()).await;
+    labelled(
+        &world,
+        "r",
+        json!({"crr.apps.kruise.io/node-name": "elsewhere"}),
+        &app(),
+    )
+    .await;
     let begun = json!({"status": {"phase": "Recreating"}});
-    world.world.request(Method::PATCH, &format!("{REQUESTS}/r/status"), "application/merge-patch+json", &begun).await;
+    world
+        .world
+        .request(
+            Method::PATCH,
+            &format!("{REQUESTS}/r/status"),
+            "application/merge-patch+json",
+            &begun,
+        )
+        .await;
     let _life = world.start_controller();
     world.wait(3600).await;
-    assert_eq!(world.get("r")["status"], begun["status"], "it is the daemon's");
+    assert_eq!(
+        world.get("r")["status"],
+        begun["status"],
+        "it is the daemon's"
+    );
     let path = "/api/v1/namespaces/kruise-system/pods/kruise-daemon-x";
-    world.world.request(Method::DELETE, path, "application/json", &json!({"gracePeriodSeconds": 0})).await;
+    world
+        .world
+        .request(
+            Method::DELETE,
+            path,
+            "application/json",
+            &json!({"gracePeriodSeconds": 0}),
+        )
+        .await;
     world.wait(500).await;
-    assert_eq!(world.get("r")["status"], begun["status"], "it may come back");
+    assert_eq!(
+        world.get("r")["status"],
+        begun["status"],
+        "it may come back"
+    );
     world.wait(300).await;
     let (phase, words) = outcome(&world, "r");
-    assert!(phase == "Failed" && words.contains("no kruise-daemon is on the node"), "{words}");
+    assert!(
+        phase == "Failed" && words.contains("no kruise-daemon is on the node"),
+        "{words}"
+    );
     assert_eq!(world.restarts("app"), 0);
     world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn b4_a_row_of_the_node_classes_says_whether_a_vendor_carries_requests_out() {
-    for (carried_out, row) in [(false, "vendorRestarts: true"), (true, "vendorRestarts: false")] {
+    for (carried_out, row) in [
+        (false, "vendorRestarts: true"),
+        (true, "vendorRestarts: false"),
+    ] {
         let world = Restarts::with_pod("Always").await;
-        let rows = format!("- {{name: ours, class: VirtualUpdates, match: [{{name: virtual}}], {row}}}");
-        let table = NodeTable::read(&rows).unwrap().before(&NodeTable::built_in());
+        let rows =
+            format!("- {{name: ours, class: VirtualUpdates, match: [{{name: virtual}}], {row}}}");
+        let table = NodeTable::read(&rows)
+            .unwrap()
+            .before(&NodeTable::built_in());
         let _life = world.start_restarting(0, |settings| settings.rules.node_table = table);
         labelled(&world, "r", json!({"type": "virtual-kubelet"}), &app()).await;
         world.wait(60).await;
         if carried_out {
-            assert_eq!((outcome(&world, "r").0, world.restarts("app")), ("Succeeded".to_owned(), 1));
+            assert_eq!(
+                (outcome(&world, "r").0, world.restarts("app")),
+                ("Succeeded".to_owned(), 1)
+            );
         } else {
             assert!(world.get("r")["status"].is_null());
             assert_eq!(world.restarts("app"), 0);
@@ -95,16 +151,27 @@ async fn d3_a_pod_that_the_api_server_takes_no_question_for_ends_its_request_in_
     let _life = world.start_controller();
     world.wait(5).await;
     // Once is an accident.
-    let fault = world.fault(Effect::reply(400), |rule| rule.verb(Verb::List).resource("pods").times(1));
+    let fault = world.fault(Effect::reply(400), |rule| {
+        rule.verb(Verb::List).resource("pods").times(1)
+    });
     world.request("lucky", &app()).await;
     world.wait(30).await;
     assert!(world.server.faults().hits(fault) > 0);
-    assert_eq!((outcome(&world, "lucky").0, world.restarts("app")), ("Succeeded".to_owned(), 1));
-    let fault = world.fault(Effect::reply(400), |rule| rule.verb(Verb::List).resource("pods"));
+    assert_eq!(
+        (outcome(&world, "lucky").0, world.restarts("app")),
+        ("Succeeded".to_owned(), 1)
+    );
+    let fault = world.fault(Effect::reply(400), |rule| {
+        rule.verb(Verb::List).resource("pods")
+    });
     world.request("r", &app()).await;
     world.wait(30).await;
     let (phase, words) = outcome(&world, "r");
-    assert!(phase == "Failed" && words.starts_with("the API server does not take the question for the pod p: "), "{words}");
+    assert!(
+        phase == "Failed"
+            && words.starts_with("the API server does not take the question for the pod p: "),
+        "{words}"
+    );
     world.end_fault(fault);
     assert_eq!(world.restarts("app"), 1);
     world.assert_quiet().await;
@@ -120,11 +187,23 @@ async fn clock_that_is_wrong_by_ten_minutes_ends_nothing_early_or_late() {
             "strategy": {"minStartedSeconds": 5}});
         world.request("r", &spec).await;
         world.wait(30).await;
-        assert_eq!((outcome(&world, "r").0, world.restarts("app")), ("Succeeded".to_owned(), 1), "{ahead}");
+        assert_eq!(
+            (outcome(&world, "r").0, world.restarts("app")),
+            ("Succeeded".to_owned(), 1),
+            "{ahead}"
+        );
         let request = world.get("r");
         let completed = world.time(&request["status"]["completionTime"]);
-        let age = world.server.clock().now().duration_since(completed).as_secs();
-        assert!((15..=30).contains(&age), "completed by the clock of the API server: {age}");
+        let age = world
+            .server
+            .clock()
+            .now()
+            .duration_since(completed)
+            .as_secs();
+        assert!(
+            (15..=30).contains(&age),
+            "completed by the clock of the API server: {age}"
+        );
         world.wait(25).await;
         assert!(world.find("r").is_some(), "{ahead}: its time is not over");
         world.wait(20).await;
@@ -135,9 +214,16 @@ async fn clock_that_is_wrong_by_ten_minutes_ends_nothing_early_or_late() {
             "strategy": {"minStartedSeconds": 3000}});
         world.request("late", &waits).await;
         world.wait(50).await;
-        assert_eq!(world.get("late")["status"]["phase"], "Recreating", "{ahead}");
+        assert_eq!(
+            world.get("late")["status"]["phase"],
+            "Recreating",
+            "{ahead}"
+        );
         world.wait(15).await;
-        assert!(outcome(&world, "late").1.contains("activeDeadlineSeconds"), "{ahead}");
+        assert!(
+            outcome(&world, "late").1.contains("activeDeadlineSeconds"),
+            "{ahead}"
+        );
         world.assert_quiet().await;
     }
 }
@@ -150,7 +236,14 @@ async fn bug8_a_late_answer_of_a_pod_changes_nothing_of_what_was_seen_since() {
     world.next_patch_fault(Effect::ApplyThenDelay(Duration::from_secs(9)));
     world.request("r", &app()).await;
     world.wait(20).await;
-    assert_eq!((outcome(&world, "r").0, world.restarts("app"), world.image_changes("p")), ("Succeeded".to_owned(), 1, 1));
+    assert_eq!(
+        (
+            outcome(&world, "r").0,
+            world.restarts("app"),
+            world.image_changes("p")
+        ),
+        ("Succeeded".to_owned(), 1, 1)
+    );
     assert_eq!(world.told(), ["ContainerRestarting", "ContainerRestarted"]);
     world.assert_quiet().await;
 }
@@ -166,23 +259,50 @@ async fn bug8_a_late_answer_of_a_request_does_not_stop_it() {
     world.wait(3).await;
     assert_eq!(world.server.faults().hits(fault), 1);
     let label = json!({"metadata": {"labels": {"by": "somebody"}}});
-    world.world.request(Method::PATCH, &format!("{REQUESTS}/r"), "application/merge-patch+json", &label).await;
+    world
+        .world
+        .request(
+            Method::PATCH,
+            &format!("{REQUESTS}/r"),
+            "application/merge-patch+json",
+            &label,
+        )
+        .await;
     world.wait(20).await;
-    assert_eq!((outcome(&world, "r").0, world.restarts("app")), ("Succeeded".to_owned(), 1));
+    assert_eq!(
+        (outcome(&world, "r").0, world.restarts("app")),
+        ("Succeeded".to_owned(), 1)
+    );
     world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn bug8_where_every_answer_is_late_every_container_is_restarted_once() {
-    for spec in [app(), json!({"podName": "p", "containers": [{"name": "app"}, {"name": "log"}], "strategy": {"orderedRecreate": true}})] {
+    for spec in [
+        app(),
+        json!({"podName": "p", "containers": [{"name": "app"}, {"name": "log"}], "strategy": {"orderedRecreate": true}}),
+    ] {
         let world = Restarts::with_pod("OnFailure").await;
         let _life = world.start_controller();
-        world.fault(Effect::ApplyThenDelay(Duration::from_secs(6)), |rule| rule.verb(Verb::Patch));
+        world.fault(Effect::ApplyThenDelay(Duration::from_secs(6)), |rule| {
+            rule.verb(Verb::Patch)
+        });
         world.request("r", &spec).await;
         world.wait(200).await;
         let both = spec["containers"].as_array().unwrap().len() == 2;
-        assert_eq!((outcome(&world, "r").0, world.restarts("app"), world.restarts("log")), ("Succeeded".to_owned(), 1, i64::from(both)));
-        assert!(!world.told().contains(&"RestartFailed".to_owned()), "{:?}", world.told());
+        assert_eq!(
+            (
+                outcome(&world, "r").0,
+                world.restarts("app"),
+                world.restarts("log")
+            ),
+            ("Succeeded".to_owned(), 1, i64::from(both))
+        );
+        assert!(
+            !world.told().contains(&"RestartFailed".to_owned()),
+            "{:?}",
+            world.told()
+        );
         world.assert_quiet().await;
     }
 }

@@ -1,4 +1,5 @@
-//! Whatever befalls requests, in any order: every one ends, each container has its own image, and what was told is true.
+//! Whatever befalls requests, in any order: every one ends, each container has its own image, and
+//! what was told is true.
 
 use std::time::Duration;
 
@@ -28,9 +29,18 @@ async fn one(seed: u64) {
     let mut random = Random::new(seed);
     let policy = *random.one_of(&["Always", "OnFailure", "Never"]);
     let parks = random.once_in(2);
-    let world = if parks { without_digests(policy).await } else { Restarts::with_pod(policy).await };
-    let mut lives: Vec<Life> = (0..=random.below(2)).map(|_| world.start_controller()).collect();
-    let (mut asked, mut history) = (0, vec![format!("{policy} parks={parks} lives={}", lives.len())]);
+    let world = if parks {
+        without_digests(policy).await
+    } else {
+        Restarts::with_pod(policy).await
+    };
+    let mut lives: Vec<Life> = (0..=random.below(2))
+        .map(|_| world.start_controller())
+        .collect();
+    let (mut asked, mut history) = (
+        0,
+        vec![format!("{policy} parks={parks} lives={}", lives.len())],
+    );
     for _ in 0..12 {
         let what = befalls(&world, &mut random, &mut lives, &mut asked).await;
         history.push(what);
@@ -40,14 +50,20 @@ async fn one(seed: u64) {
     world.server.faults().clear();
     world.wait(PATIENCE).await;
     let what = format!("seed {seed}: {history:#?}");
-    NAMES.iter().filter_map(|name| world.find(name)).for_each(|request| has_ended(&world, &request, &what));
+    NAMES
+        .iter()
+        .filter_map(|name| world.find(name))
+        .for_each(|request| has_ended(&world, &request, &what));
     for name in ["app", "log"] {
         let (image, restarts) = (world.image(name), world.restarts(name));
         let own = format!("registry.example/{name}:1");
         // One that has a digest already is restarted by leaving out its tag.
         let spellings = [own.clone(), pinned(&own), pinned(&own).replace(":1@", "@")];
         assert!(spellings.contains(&image), "{what}: {image}");
-        assert!(restarts <= 2 * i64::try_from(asked).unwrap(), "{what}: {restarts}");
+        assert!(
+            restarts <= 2 * i64::try_from(asked).unwrap(),
+            "{what}: {restarts}"
+        );
     }
     assert!(is_unmarked(&world), "{what}: {}", world.pod());
     world.assert_quiet().await;
@@ -55,17 +71,30 @@ async fn one(seed: u64) {
 
 fn has_ended(world: &Restarts, request: &Value, what: &str) {
     assert_eq!(request["status"]["phase"], "Completed", "{what}: {request}");
-    let states = request["status"]["containerRecreateStates"].as_array().unwrap();
-    assert!(states.len() == request["spec"]["containers"].as_array().unwrap().len(), "{what}: {request}");
+    let states = request["status"]["containerRecreateStates"]
+        .as_array()
+        .unwrap();
+    assert!(
+        states.len() == request["spec"]["containers"].as_array().unwrap().len(),
+        "{what}: {request}"
+    );
     for state in states {
         let has_restarted = world.restarts(state["name"].as_str().unwrap()) > 0;
         let is_told = state["phase"] == "Failed" && state["message"].is_string();
-        assert!(is_told || state["phase"] == "Succeeded" && has_restarted, "{what}: {request}");
+        assert!(
+            is_told || state["phase"] == "Succeeded" && has_restarted,
+            "{what}: {request}"
+        );
     }
 }
 
 /// One thing; what it was.
-async fn befalls(world: &Restarts, random: &mut Random, lives: &mut [Life], asked: &mut usize) -> String {
+async fn befalls(
+    world: &Restarts,
+    random: &mut Random,
+    lives: &mut [Life],
+    asked: &mut usize,
+) -> String {
     match random.below(8) {
         0 | 1 if *asked < NAMES.len() => {
             let spec = spec(random);
@@ -95,8 +124,14 @@ async fn befalls(world: &Restarts, random: &mut Random, lives: &mut [Life], aske
 }
 
 fn spec(random: &mut Random) -> Value {
-    let containers = random.one_of(&[json!([{"name": "app"}]), json!([{"name": "app"}, {"name": "log"}])]).clone();
-    let strategy = json!({"forceRecreate": random.once_in(2), "orderedRecreate": random.once_in(2)});
+    let containers = random
+        .one_of(&[
+            json!([{"name": "app"}]),
+            json!([{"name": "app"}, {"name": "log"}]),
+        ])
+        .clone();
+    let strategy =
+        json!({"forceRecreate": random.once_in(2), "orderedRecreate": random.once_in(2)});
     let mut spec = json!({"podName": "p", "containers": containers, "strategy": strategy});
     if random.once_in(2) {
         spec["activeDeadlineSeconds"] = json!(random.one_of(&[1, 10, 60]));
@@ -115,8 +150,17 @@ fn fault(world: &Restarts, random: &mut Random) -> String {
         Effect::reply(403).into(),
         Effect::reply(409).into(),
     ];
-    let reads = [Effect::HoldWatch, Effect::CloseWatch(1), Effect::ExpireWatch(1), Effect::Garbage(1)];
-    let lists = [Effect::reply(500).into(), Effect::reply(400).into(), Effect::Hang];
+    let reads = [
+        Effect::HoldWatch,
+        Effect::CloseWatch(1),
+        Effect::ExpireWatch(1),
+        Effect::Garbage(1),
+    ];
+    let lists = [
+        Effect::reply(500).into(),
+        Effect::reply(400).into(),
+        Effect::Hang,
+    ];
     let resource = *random.one_of(&["pods", "containerrecreaterequests"]);
     let times = 1 + random.below(4);
     let (verb, effect) = match random.below(4) {
@@ -125,6 +169,8 @@ fn fault(world: &Restarts, random: &mut Random) -> String {
         _ => (Verb::Patch, random.one_of(&writes).clone()),
     };
     let what = format!("{effect:?} of {verb:?} of {resource}, {times} times");
-    world.fault(effect, |rule| rule.verb(verb).resource(resource).times(times));
+    world.fault(effect, |rule| {
+        rule.verb(verb).resource(resource).times(times)
+    });
     what
 }

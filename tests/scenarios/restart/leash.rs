@@ -17,7 +17,12 @@ fn start(world: &Restarts) -> Life {
     let clock = world.server.clock();
     world.start(SWAPLET, CONCURRENCY, |settings| {
         let time_of_day = Arc::new(move || clock.now());
-        settings.restart = Some(RestartSettings { time_of_day, on_config: None, park: None, leash: Some("mine".to_owned()) });
+        settings.restart = Some(RestartSettings {
+            time_of_day,
+            on_config: None,
+            park: None,
+            leash: Some("mine".to_owned()),
+        });
     })
 }
 
@@ -25,17 +30,25 @@ fn start(world: &Restarts) -> Life {
 pub async fn bind(world: &World, name: &str, actions: Value) {
     let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
         "spec": {"policyName": name, "validationActions": actions}});
-    world.request(Method::POST, BINDINGS, "application/json", &object).await;
+    world
+        .request(Method::POST, BINDINGS, "application/json", &object)
+        .await;
 }
 
 /// Nothing is restarted, and `/readyz` says why.
 #[track_caller]
 fn refuses(world: &Restarts, life: &Life, words: &[&str]) {
     let ready = life.health.ready().unwrap();
-    for word in words.iter().chain(&["containers are not restarted: ", "--restart-without-leash"]) {
+    for word in words
+        .iter()
+        .chain(&["containers are not restarted: ", "--restart-without-leash"])
+    {
         assert!(ready.contains(word), "{word}: {ready}");
     }
-    assert_eq!((world.restarts("app"), &world.get("r")["status"]), (0, &Value::Null));
+    assert_eq!(
+        (world.restarts("app"), &world.get("r")["status"]),
+        (0, &Value::Null)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +63,10 @@ async fn a2_nothing_is_restarted_until_both_bindings_are_seen() {
     refuses(&world, &life, &["mine-parked"]);
     bind(&world, "mine-parked", json!(["Deny"])).await;
     world.wait(60).await;
-    assert_eq!((life.health.ready(), world.restarts("app")), (Ok("ok".to_owned()), 1));
+    assert_eq!(
+        (life.health.ready(), world.restarts("app")),
+        (Ok("ok".to_owned()), 1)
+    );
     world.assert_quiet().await;
 }
 
@@ -78,7 +94,9 @@ async fn a2_a_leash_that_may_not_be_looked_for_counts_as_absent() {
     world.wait(60).await;
     refuses(&world, &life, &["swaplet-restart-leash", "cannot get"]);
     world.end_fault(denied);
-    let slow = world.fault(Effect::reply(503), |rule| rule.resource("validatingadmissionpolicybindings"));
+    let slow = world.fault(Effect::reply(503), |rule| {
+        rule.resource("validatingadmissionpolicybindings")
+    });
     world.wait(60).await;
     assert_eq!(world.restarts("app"), 0);
     world.end_fault(slow);

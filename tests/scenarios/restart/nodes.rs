@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use swaplet::image::ImagePattern;
-use swaplet_testbed::virtual_node::{KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions};
+use swaplet_testbed::virtual_node::{
+    KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions,
+};
 
 use super::world::{APP, Restarts, app, pinned, pod};
 
@@ -20,7 +22,9 @@ fn forced() -> Value {
 
 /// All images of the registry, by tag and by digest.
 fn everything() -> Vec<ImagePattern> {
-    ["registry.example/*", "registry.example/*@*"].map(|pattern| pattern.parse().unwrap()).to_vec()
+    ["registry.example/*", "registry.example/*@*"]
+        .map(|pattern| pattern.parse().unwrap())
+        .to_vec()
 }
 
 /// A pod whose container `app` always crashes.
@@ -35,7 +39,11 @@ async fn a_crash_loop_is_left_within_three_seconds() {
     let world = Restarts::on(Profile::kubelet(), &crashing("Always")).await;
     world.wait(20).await;
     let status = |world: &Restarts| world.pod()["status"]["containerStatuses"][0].clone();
-    assert!(status(&world)["state"]["running"].is_null(), "it waits for its third restart: {}", status(&world));
+    assert!(
+        status(&world)["state"]["running"].is_null(),
+        "it waits for its third restart: {}",
+        status(&world)
+    );
     let before = world.restarts("app");
     let _life = world.start_controller();
     world.request("r", &forced()).await;
@@ -53,7 +61,14 @@ async fn c1_two_requests_at_once_both_end() {
     world.wait(1).await;
     assert_eq!(world.get("b")["status"]["phase"], "Pending");
     world.wait(20).await;
-    assert_eq!((state(&world, "a").0, state(&world, "b").0, world.restarts("app")), ("Succeeded".into(), "Succeeded".into(), 2));
+    assert_eq!(
+        (
+            state(&world, "a").0,
+            state(&world, "b").0,
+            world.restarts("app")
+        ),
+        ("Succeeded".into(), "Succeeded".into(), 2)
+    );
     let digest = pinned(APP).split_once('@').unwrap().1.to_owned();
     assert_eq!(world.image("app"), format!("registry.example/app@{digest}"));
     world.assert_quiet().await;
@@ -83,22 +98,36 @@ async fn an_imported_image_is_restarted_under_its_other_name() {
     world.request("r", &app()).await;
     world.wait(20).await;
     assert_eq!(
-        (state(&world, "r").0, world.image("app"), world.restarts("app")),
-        ("Succeeded".into(), "docker.io/library/localwork:1".into(), 1)
+        (
+            state(&world, "r").0,
+            world.image("app"),
+            world.restarts("app")
+        ),
+        (
+            "Succeeded".into(),
+            "docker.io/library/localwork:1".into(),
+            1
+        )
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn row_23_a_native_sidecar_is_restarted_in_place_where_the_kubelet_does_it() {
-    for (version, phase, restarts) in
-        [(KubeletVersion::V1_30, "Failed", 0), (KubeletVersion::V1_32, "Succeeded", 1), (KubeletVersion::V1_34, "Succeeded", 1)]
-    {
+    for (version, phase, restarts) in [
+        (KubeletVersion::V1_30, "Failed", 0),
+        (KubeletVersion::V1_32, "Succeeded", 1),
+        (KubeletVersion::V1_34, "Succeeded", 1),
+    ] {
         let mut pod = pod("Never");
-        pod["spec"]["initContainers"] =
-            json!([{"name": "mesh", "image": "registry.example/mesh:1", "args": ["run=forever"], "restartPolicy": "Always"}]);
+        pod["spec"]["initContainers"] = json!([{"name": "mesh", "image": "registry.example/mesh:1", "args": ["run=forever"], "restartPolicy": "Always"}]);
         let world = Restarts::on(Profile::Kubelet(KubeletOptions::of(version)), &pod).await;
         let _life = world.start_controller();
-        world.request("r", &json!({"podName": "p", "containers": [{"name": "mesh"}]})).await;
+        world
+            .request(
+                "r",
+                &json!({"podName": "p", "containers": [{"name": "mesh"}]}),
+            )
+            .await;
         world.wait(30).await;
         let after = world.pod();
         let status = &after["status"]["initContainerStatuses"][0];
@@ -121,11 +150,16 @@ async fn the_registry_is_down() {
         let _life = world.start_controller();
         world.request("r", &app()).await;
         world.wait(20).await;
-        assert_eq!((state(&world, "r").0, world.restarts("app")), ("Succeeded".into(), restarts), "{policy}");
+        assert_eq!(
+            (state(&world, "r").0, world.restarts("app")),
+            ("Succeeded".into(), restarts),
+            "{policy}"
+        );
     }
 }
 
-/// With pull policy Always the registry is asked: the alias fails, and the image before is put back.
+/// With pull policy Always the registry is asked: the alias fails, and the image before is put
+/// back.
 #[tokio::test(start_paused = true)]
 async fn the_registry_is_down_and_asked_at_each_start() {
     let mut pod = pod("Always");
@@ -136,8 +170,14 @@ async fn the_registry_is_down_and_asked_at_each_start() {
     world.request("r", &app()).await;
     world.wait(60).await;
     let (phase, message) = state(&world, "r");
-    assert!(phase == "Failed" && message.contains("taken back"), "{message}");
-    assert_eq!((world.image("app"), world.image_changes("p")), (APP.to_owned(), 2));
+    assert!(
+        phase == "Failed" && message.contains("taken back"),
+        "{message}"
+    );
+    assert_eq!(
+        (world.image("app"), world.image_changes("p")),
+        (APP.to_owned(), 2)
+    );
     world.node.set_missing_images(Vec::new());
     world.wait(400).await;
     assert!(world.restarts("app") >= 1, "it runs again: {}", world.pod());
@@ -162,40 +202,69 @@ async fn the_pod_is_deleted_halfway() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_tells_little_is_enough() {
     for tells in [false, true] {
-        let options =
-            ProviderOptions { new_container_ids: tells, counts_restarts: tells, reports_image_id: true, ..ProviderOptions::default() };
+        let options = ProviderOptions {
+            new_container_ids: tells,
+            counts_restarts: tells,
+            reports_image_id: true,
+            ..ProviderOptions::default()
+        };
         let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;
         let _life = world.start_controller();
         world.request("r", &app()).await;
         world.wait(30).await;
-        assert_eq!((state(&world, "r").0, world.image_changes("p")), ("Succeeded".into(), 1), "{tells} {}", world.pod());
+        assert_eq!(
+            (state(&world, "r").0, world.image_changes("p")),
+            ("Succeeded".into(), 1),
+            "{tells} {}",
+            world.pod()
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_inert_node_ends_the_request_with_the_reason() {
-    let options = ProviderOptions { on_update: OnUpdate::Nothing, reports_image_id: true, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        on_update: OnUpdate::Nothing,
+        reports_image_id: true,
+        ..ProviderOptions::default()
+    };
     let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;
     let _life = world.start_controller();
     world.request("r", &app()).await;
     world.wait(120).await;
     let (phase, message) = state(&world, "r");
-    assert!(phase == "Failed" && message.contains("has not restarted it in 90 s"), "{message}");
+    assert!(
+        phase == "Failed" && message.contains("has not restarted it in 90 s"),
+        "{message}"
+    );
 }
 
 /// The first request finds out; after it the node is left alone.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_fails_on_a_changed_image_is_learned_once() {
-    let options = ProviderOptions { on_update: OnUpdate::Fails, reports_image_id: true, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        on_update: OnUpdate::Fails,
+        reports_image_id: true,
+        ..ProviderOptions::default()
+    };
     let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;
     let _life = world.start_controller();
     world.request("a", &app()).await;
     world.wait(120).await;
     let (phase, message) = state(&world, "a");
-    assert!(phase == "Failed" && message.contains("provider"), "{message}");
+    assert!(
+        phase == "Failed" && message.contains("provider"),
+        "{message}"
+    );
     world.request("b", &app()).await;
     world.wait(10).await;
-    assert!(state(&world, "b").1.contains("the node fails on a changed image"), "{:?}", state(&world, "b"));
+    assert!(
+        state(&world, "b")
+            .1
+            .contains("the node fails on a changed image"),
+        "{:?}",
+        state(&world, "b")
+    );
     assert_eq!(world.image_changes("p"), 1);
 }
 
@@ -209,7 +278,10 @@ async fn r5_a_request_that_is_deleted_halfway_leaves_nothing_to_be_done() {
     world.wait(2).await;
     world.delete_request("r").await;
     world.wait(30).await;
-    assert_eq!((world.restarts("app"), world.image("app")), (1, pinned(APP)));
+    assert_eq!(
+        (world.restarts("app"), world.image("app")),
+        (1, pinned(APP))
+    );
     world.assert_quiet().await;
 }
 
@@ -220,6 +292,14 @@ async fn without_the_flag_requests_are_not_looked_at() {
     let _life = world.world.start_controller();
     world.request("r", &app()).await;
     world.wait(60).await;
-    assert_eq!((world.get("r")["status"].is_null(), world.restarts("app")), (true, 0));
-    assert!(world.requests().iter().all(|request| request.resource != "containerrecreaterequests"));
+    assert_eq!(
+        (world.get("r")["status"].is_null(), world.restarts("app")),
+        (true, 0)
+    );
+    assert!(
+        world
+            .requests()
+            .iter()
+            .all(|request| request.resource != "containerrecreaterequests")
+    );
 }

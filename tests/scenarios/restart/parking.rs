@@ -11,11 +11,12 @@ use super::world::{APP, Restarts, pod};
 use crate::line::Patches;
 use crate::objects::PARK;
 
-/// The writes of a restart of one container: accept, Recreating, write down, park, Recreating of the container, write down, bring back,
-/// Completed, release.
+/// The writes of a restart of one container: accept, Recreating, write down, park, Recreating of
+/// the container, write down, bring back, Completed, release.
 const WRITES: usize = 9;
 
-const REQUEST: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/r";
+const REQUEST: &str =
+    "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/r";
 
 fn forced() -> Value {
     json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})
@@ -23,21 +24,46 @@ fn forced() -> Value {
 
 /// A virtual node that reports no digests, and restarts containers as it should.
 pub async fn world(policy: &str) -> Restarts {
-    let options = ProviderOptions { reports_image_id: false, new_container_ids: true, counts_restarts: true, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        reports_image_id: false,
+        new_container_ids: true,
+        counts_restarts: true,
+        ..ProviderOptions::default()
+    };
     Restarts::on(Profile::Virtual(options), &pod(policy)).await
 }
 
 pub fn is_unmarked(world: &Restarts) -> bool {
     let metadata = &world.pod()["metadata"];
-    metadata["labels"]["swaplet.io/parked"].is_null() && metadata["annotations"]["swaplet.io/parked"].is_null()
+    metadata["labels"]["swaplet.io/parked"].is_null()
+        && metadata["annotations"]["swaplet.io/parked"].is_null()
 }
 
 async fn ends_well(world: &Restarts, when: &str) {
     let request = world.get("r");
     let states = json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]);
-    assert_eq!((&request["status"]["phase"], &request["status"]["containerRecreateStates"]), (&json!("Completed"), &states), "{when}");
-    assert_eq!((world.restarts("app"), world.restarts("log"), world.image_changes("p")), (2, 0, 2), "{when}");
-    assert!(world.image("app") == APP && is_unmarked(world), "{when}: {}", world.pod());
+    assert_eq!(
+        (
+            &request["status"]["phase"],
+            &request["status"]["containerRecreateStates"]
+        ),
+        (&json!("Completed"), &states),
+        "{when}"
+    );
+    assert_eq!(
+        (
+            world.restarts("app"),
+            world.restarts("log"),
+            world.image_changes("p")
+        ),
+        (2, 0, 2),
+        "{when}"
+    );
+    assert!(
+        world.image("app") == APP && is_unmarked(world),
+        "{when}: {}",
+        world.pod()
+    );
     world.assert_quiet().await;
 }
 
@@ -49,7 +75,15 @@ async fn a_node_without_digests_restarts_by_the_park_image_under_every_policy() 
         world.request("r", &forced()).await;
         world.wait(20).await;
         ends_well(&world, policy).await;
-        assert_eq!(world.told(), ["ContainerRestarting", "ContainerRestarting", "ContainerRestarted"], "{policy}");
+        assert_eq!(
+            world.told(),
+            [
+                "ContainerRestarting",
+                "ContainerRestarting",
+                "ContainerRestarted"
+            ],
+            "{policy}"
+        );
     }
 }
 
@@ -58,9 +92,15 @@ async fn killed_after_each_write_before_its_answer_came() {
     for policy in ["Always", "Never"] {
         for passing in 0..WRITES {
             let world = world(policy).await;
-            let (sent, _next) = world.two_lives(Patches::PassBeforeOneArrives(passing), &forced(), [8, 30]).await;
+            let (sent, _next) = world
+                .two_lives(Patches::PassBeforeOneArrives(passing), &forced(), [8, 30])
+                .await;
             assert_eq!(sent, passing + 1);
-            ends_well(&world, &format!("{policy}: {passing} writes were answered, one more was made")).await;
+            ends_well(
+                &world,
+                &format!("{policy}: {passing} writes were answered, one more was made"),
+            )
+            .await;
         }
     }
 }
@@ -69,7 +109,9 @@ async fn killed_after_each_write_before_its_answer_came() {
 async fn killed_before_each_write_was_made() {
     for passing in 0..WRITES {
         let world = world("OnFailure").await;
-        let (_, _next) = world.two_lives(Patches::PassBeforeAllStay(passing), &forced(), [8, 30]).await;
+        let (_, _next) = world
+            .two_lives(Patches::PassBeforeAllStay(passing), &forced(), [8, 30])
+            .await;
         ends_well(&world, &format!("{passing} writes were made")).await;
     }
 }
@@ -78,12 +120,19 @@ async fn killed_before_each_write_was_made() {
 async fn r4_a_write_that_arrives_late_changes_nothing() {
     for passing in 0..WRITES {
         let world = world("Always").await;
-        let (_, _next) = world.two_lives(Patches::PassBeforeOneIsLate(passing, Duration::from_secs(60)), &forced(), [8, 120]).await;
+        let (_, _next) = world
+            .two_lives(
+                Patches::PassBeforeOneIsLate(passing, Duration::from_secs(60)),
+                &forced(),
+                [8, 120],
+            )
+            .await;
         ends_well(&world, &format!("the write after {passing} came late")).await;
     }
 }
 
-/// It is deleted, with or without its controller; the next life finds the container parked for nobody.
+/// It is deleted, with or without its controller; the next life finds the container parked for
+/// nobody.
 #[tokio::test(start_paused = true)]
 async fn r5_a_request_that_is_deleted_while_it_is_parked() {
     for dies in [false, true] {
@@ -94,7 +143,10 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
         world.request("r", &forced()).await;
         world.wait(6).await;
         assert_eq!(world.image("app"), PARK);
-        world.world.request(Method::DELETE, REQUEST, "application/json", &json!({})).await;
+        world
+            .world
+            .request(Method::DELETE, REQUEST, "application/json", &json!({}))
+            .await;
         let _next = if dies {
             life.kill();
             Some(world.start_controller())
@@ -103,7 +155,11 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
             None
         };
         world.wait(60).await;
-        assert!(world.image("app") == APP && is_unmarked(&world), "{dies}: {}", world.pod());
+        assert!(
+            world.image("app") == APP && is_unmarked(&world),
+            "{dies}: {}",
+            world.pod()
+        );
         assert_eq!((world.restarts("app"), world.image_changes("p")), (2, 2));
         world.assert_quiet().await;
     }
@@ -114,14 +170,22 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
 async fn r4_a_container_that_is_parked_late_for_nobody() {
     let world = world("Always").await;
     let life = world.start_controller();
-    life.line.patches(Patches::PassBeforeOneIsLate(3, Duration::from_secs(60)));
+    life.line
+        .patches(Patches::PassBeforeOneIsLate(3, Duration::from_secs(60)));
     world.request("r", &forced()).await;
     world.wait(6).await;
     life.kill();
-    world.world.request(Method::DELETE, REQUEST, "application/json", &json!({})).await;
+    world
+        .world
+        .request(Method::DELETE, REQUEST, "application/json", &json!({}))
+        .await;
     let _next = world.start_controller();
     world.wait(120).await;
-    assert!(world.image("app") == APP && is_unmarked(&world), "{}", world.pod());
+    assert!(
+        world.image("app") == APP && is_unmarked(&world),
+        "{}",
+        world.pod()
+    );
     assert_eq!(world.image_changes("p"), 2);
     world.assert_quiet().await;
 }
@@ -139,7 +203,11 @@ async fn r27_two_controllers_park_it_once() {
 
 #[tokio::test(start_paused = true)]
 async fn r21_the_deadline_passes_while_it_is_parked() {
-    let options = ProviderOptions { reports_image_id: false, on_update: OnUpdate::Nothing, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        reports_image_id: false,
+        on_update: OnUpdate::Nothing,
+        ..ProviderOptions::default()
+    };
     let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;
     let _life = world.start_controller();
     let mut spec = forced();
@@ -148,7 +216,13 @@ async fn r21_the_deadline_passes_while_it_is_parked() {
     world.wait(40).await;
     let request = world.get("r");
     assert_eq!(request["status"]["phase"], "Completed");
-    assert!(request["status"]["containerRecreateStates"][0]["message"].as_str().unwrap().contains("activeDeadlineSeconds"), "{request}");
+    assert!(
+        request["status"]["containerRecreateStates"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("activeDeadlineSeconds"),
+        "{request}"
+    );
     assert!(world.image("app") == APP && is_unmarked(&world));
     assert_eq!(world.image_changes("p"), 2);
     world.assert_quiet().await;
@@ -162,11 +236,16 @@ async fn an_image_that_may_not_be_put_back_is_told() {
     life.line.patches(Patches::PassBeforeAllStay(5));
     world.request("r", &forced()).await;
     world.wait(6).await;
-    let denial = world.fault(Effect::reply(403), |rule| rule.verb(Verb::Patch).resource("pods"));
+    let denial = world.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::Patch).resource("pods")
+    });
     life.kill();
     let _next = world.start_controller();
     world.wait(100).await;
-    assert_eq!((world.image("app"), &world.get("r")["status"]["phase"]), (PARK.to_owned(), &json!("Recreating")));
+    assert_eq!(
+        (world.image("app"), &world.get("r")["status"]["phase"]),
+        (PARK.to_owned(), &json!("Recreating"))
+    );
     assert!(world.told().contains(&"WriteDenied".to_owned()));
     world.end_fault(denial);
     world.wait(100).await;

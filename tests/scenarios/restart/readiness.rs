@@ -1,4 +1,5 @@
-//! Pods that are not ready before their containers are restarted: what others have written stays, and nothing of ours is left.
+//! Pods that are not ready before their containers are restarted: what others have written stays,
+//! and nothing of ours is left.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -7,8 +8,8 @@ use swaplet_testbed::virtual_node::Profile;
 use super::world::{Restarts, pod};
 use crate::line::Patches;
 
-/// The writes of such a restart: accept, Recreating, finalizer, entry, since when, write down, swap, Recreating of the container,
-/// Completed, without the entry, without the finalizer, release.
+/// The writes of such a restart: accept, Recreating, finalizer, entry, since when, write down,
+/// swap, Recreating of the container, Completed, without the entry, without the finalizer, release.
 const WRITES: usize = 12;
 const OURS: &str = r#"{"userAgent":"ContainerRecreateRequest","key":"default/r"}"#;
 const OTHER: &str = r#"{"userAgent":"Lifecycle","key":"another"}"#;
@@ -27,13 +28,26 @@ async fn say(world: &Restarts, message: &str) {
     let status = if message == "[]" { "True" } else { "False" };
     let body = json!({"status": {"conditions": [{"type": "KruisePodReady", "status": status, "message": message}]}});
     let path = "/api/v1/namespaces/default/pods/p/status";
-    world.world.request(Method::PATCH, path, "application/strategic-merge-patch+json", &body).await;
+    world
+        .world
+        .request(
+            Method::PATCH,
+            path,
+            "application/strategic-merge-patch+json",
+            &body,
+        )
+        .await;
 }
 
 /// Status and message of the gate.
 fn gate(world: &Restarts) -> (String, String) {
     let pod = world.pod();
-    let gate = pod["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "KruisePodReady").unwrap();
+    let gate = pod["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["type"] == "KruisePodReady")
+        .unwrap();
     let text = |field: &str| gate[field].as_str().unwrap_or_default().to_owned();
     (text("status"), text("message"))
 }
@@ -52,15 +66,34 @@ async fn crr_e3c_unready_before_and_until_it_is_over() {
     let _life = world.start_controller();
     world.request("r", &app()).await;
     world.wait(4).await;
-    assert_eq!((gate(&world), world.image_changes("p")), (says("False", &[OURS]), 0));
+    assert_eq!(
+        (gate(&world), world.image_changes("p")),
+        (says("False", &[OURS]), 0)
+    );
     // Others come and go meanwhile, as OpenKruise does it.
     say(&world, &format!("[{OURS},{OTHER}]")).await;
     world.wait(16).await;
     let request = world.get("r");
-    assert_eq!((&request["status"]["phase"], &request["metadata"]["finalizers"]), (&json!("Completed"), &json!(null)));
-    assert_eq!((gate(&world), world.restarts("app")), (says("False", &[OTHER]), 1));
-    let since = world.time(&request["metadata"]["annotations"]["crr.apps.kruise.io/unready-acquired"]);
-    assert!(world.started("app", &world.pod()).duration_since(since).as_secs() >= 5);
+    assert_eq!(
+        (
+            &request["status"]["phase"],
+            &request["metadata"]["finalizers"]
+        ),
+        (&json!("Completed"), &json!(null))
+    );
+    assert_eq!(
+        (gate(&world), world.restarts("app")),
+        (says("False", &[OTHER]), 1)
+    );
+    let since =
+        world.time(&request["metadata"]["annotations"]["crr.apps.kruise.io/unready-acquired"]);
+    assert!(
+        world
+            .started("app", &world.pod())
+            .duration_since(since)
+            .as_secs()
+            >= 5
+    );
     world.assert_quiet().await;
 }
 
@@ -71,15 +104,26 @@ async fn killed_around_each_write() {
             let world = gated(&format!("[{OTHER}]")).await;
             let (_, _next) = world
                 .two_lives(
-                    if arrives { Patches::PassBeforeOneArrives(passing) } else { Patches::PassBeforeAllStay(passing) },
+                    if arrives {
+                        Patches::PassBeforeOneArrives(passing)
+                    } else {
+                        Patches::PassBeforeAllStay(passing)
+                    },
                     &app(),
                     [12, 30],
                 )
                 .await;
             let when = format!("{passing} writes were answered, {arrives}");
             let request = world.get("r");
-            assert_eq!(request["status"]["containerRecreateStates"][0]["phase"], "Succeeded", "{when}");
-            assert_eq!((gate(&world), world.restarts("app")), (says("False", &[OTHER]), 1), "{when}");
+            assert_eq!(
+                request["status"]["containerRecreateStates"][0]["phase"], "Succeeded",
+                "{when}"
+            );
+            assert_eq!(
+                (gate(&world), world.restarts("app")),
+                (says("False", &[OTHER]), 1),
+                "{when}"
+            );
             assert!(request["metadata"]["finalizers"].is_null(), "{when}");
         }
     }
@@ -95,10 +139,16 @@ async fn a_request_that_is_deleted_while_no_controller_runs() {
     life.kill();
     world.delete_request("r").await;
     world.wait(600).await;
-    assert_eq!((gate(&world), world.find("r").is_some()), (says("False", &[OURS]), true));
+    assert_eq!(
+        (gate(&world), world.find("r").is_some()),
+        (says("False", &[OURS]), true)
+    );
     let _next = world.start_controller();
     world.wait(10).await;
-    assert_eq!((gate(&world), world.find("r").is_some()), (says("True", &[]), false));
+    assert_eq!(
+        (gate(&world), world.find("r").is_some()),
+        (says("True", &[]), false)
+    );
     assert_eq!((world.restarts("app"), world.image_changes("p")), (0, 0));
     world.assert_quiet().await;
 }
@@ -112,6 +162,12 @@ async fn a_pod_that_is_deleted_meanwhile_holds_no_request_up() {
     world.remove("p").await;
     world.wait(3).await;
     let request = world.get("r");
-    assert_eq!((&request["status"]["message"], &request["metadata"]["finalizers"]), (&json!("pod has gone"), &json!(null)));
+    assert_eq!(
+        (
+            &request["status"]["message"],
+            &request["metadata"]["finalizers"]
+        ),
+        (&json!("pod has gone"), &json!(null))
+    );
     world.assert_quiet().await;
 }

@@ -56,7 +56,11 @@ impl Restarts {
 
     pub async fn with(options: NodeOptions, pod: &Value) -> Self {
         let world = World::new();
-        let node = VirtualNode::new(world.server.client_as("node"), world.server.clock(), options);
+        let node = VirtualNode::new(
+            world.server.client_as("node"),
+            world.server.clock(),
+            options,
+        );
         tokio::spawn(node.clone().run());
         world.wait(1).await;
         world.create(pod).await;
@@ -68,9 +72,15 @@ impl Restarts {
         self.world.start_restarting_controller()
     }
 
-    /// A life that sends only so much for a request and is killed after so many seconds, and the one after it for as many more. How many
-    /// patches the first one sent, and the second one, which ends when it is dropped.
-    pub async fn two_lives(&self, patches: Patches, spec: &Value, [first, second]: [u64; 2]) -> (usize, Life) {
+    /// A life that sends only so much for a request and is killed after so many seconds, and the
+    /// one after it for as many more. How many patches the first one sent, and the second one,
+    /// which ends when it is dropped.
+    pub async fn two_lives(
+        &self,
+        patches: Patches,
+        spec: &Value,
+        [first, second]: [u64; 2],
+    ) -> (usize, Life) {
         let life = self.start_controller();
         life.line.patches(patches);
         self.request("r", spec).await;
@@ -83,22 +93,32 @@ impl Restarts {
     }
 
     pub async fn request(&self, name: &str, spec: &Value) {
-        let object =
-            json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec});
-        self.world.request(Method::POST, REQUESTS, "application/json", &object).await;
+        let object = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec});
+        self.world
+            .request(Method::POST, REQUESTS, "application/json", &object)
+            .await;
     }
 
     pub fn find(&self, name: &str) -> Option<Arc<Value>> {
-        self.server.peek("containerrecreaterequests.apps.kruise.io", "default", name)
+        self.server
+            .peek("containerrecreaterequests.apps.kruise.io", "default", name)
     }
 
     pub fn get(&self, name: &str) -> Arc<Value> {
-        self.find(name).unwrap_or_else(|| panic!("there is no request {name}"))
+        self.find(name)
+            .unwrap_or_else(|| panic!("there is no request {name}"))
     }
 
     /// The user deletes a request.
     pub async fn delete_request(&self, name: &str) {
-        self.world.request(Method::DELETE, &format!("{REQUESTS}/{name}"), "application/json", &json!({})).await;
+        self.world
+            .request(
+                Method::DELETE,
+                &format!("{REQUESTS}/{name}"),
+                "application/json",
+                &json!({}),
+            )
+            .await;
     }
 
     pub fn pod(&self) -> Arc<Value> {
@@ -113,26 +133,53 @@ impl Restarts {
     pub async fn set_image(&self, container: &str, image: &str) {
         let body = json!({"spec": {"containers": [{"name": container, "image": image}]}});
         let path = "/api/v1/namespaces/default/pods/p";
-        self.world.request(Method::PATCH, path, "application/strategic-merge-patch+json", &body).await;
+        self.world
+            .request(
+                Method::PATCH,
+                path,
+                "application/strategic-merge-patch+json",
+                &body,
+            )
+            .await;
     }
 
     /// The reasons of our own Events about the pod, in the order in which they came.
     pub fn told(&self) -> Vec<String> {
-        self.told_with_notes().into_iter().map(|(reason, _)| reason).collect()
+        self.told_with_notes()
+            .into_iter()
+            .map(|(reason, _)| reason)
+            .collect()
     }
 
     /// The same, with their words.
     pub fn told_with_notes(&self) -> Vec<(String, String)> {
-        let ours = ["ContainerRestarting", "ContainerRestarted", "RestartFailed", "WriteDenied", "SidecarSwapped", "SidecarEnded"];
-        self.notes("p").into_iter().filter(|(reason, _)| ours.contains(&reason.as_str())).collect()
+        let ours = [
+            "ContainerRestarting",
+            "ContainerRestarted",
+            "RestartFailed",
+            "WriteDenied",
+            "SidecarSwapped",
+            "SidecarEnded",
+        ];
+        self.notes("p")
+            .into_iter()
+            .filter(|(reason, _)| ours.contains(&reason.as_str()))
+            .collect()
     }
 
     pub fn status<'a>(pod: &'a Value, container: &str) -> &'a Value {
-        pod["status"]["containerStatuses"].as_array().unwrap().iter().find(|status| status["name"] == container).unwrap()
+        pod["status"]["containerStatuses"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|status| status["name"] == container)
+            .unwrap()
     }
 
     pub fn restarts(&self, container: &str) -> i64 {
-        Self::status(&self.pod(), container)["restartCount"].as_i64().unwrap()
+        Self::status(&self.pod(), container)["restartCount"]
+            .as_i64()
+            .unwrap()
     }
 
     /// When a container was started.
@@ -142,7 +189,11 @@ impl Restarts {
 
     #[allow(clippy::unused_self, reason = "reads as the others")]
     pub fn time(&self, value: &Value) -> Timestamp {
-        value.as_str().unwrap_or_else(|| panic!("no time: {value}")).parse().unwrap()
+        value
+            .as_str()
+            .unwrap_or_else(|| panic!("no time: {value}"))
+            .parse()
+            .unwrap()
     }
 
     /// Ten minutes in which nothing but watches is asked for; and what was asked for before may be.
@@ -150,9 +201,15 @@ impl Restarts {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
-        let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch && !is_discovery(request)).collect();
+        let since: Vec<_> = requests[before..]
+            .iter()
+            .filter(|request| request.verb != Verb::Watch && !is_discovery(request))
+            .collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
-        requests.iter().filter(|request| request.verb == Verb::Patch && request.resource == "pods").for_each(assert_guarded);
+        requests
+            .iter()
+            .filter(|request| request.verb == Verb::Patch && request.resource == "pods")
+            .for_each(assert_guarded);
     }
 }
 
@@ -160,14 +217,39 @@ fn is_discovery(request: &Recorded) -> bool {
     request.resource.is_empty()
 }
 
-/// A patch of a pod changes images and nothing else, of this pod in this generation only; or two conditions, of this version only.
+/// A patch of a pod changes images and nothing else, of this pod in this generation only; or two
+/// conditions, of this version only.
 fn assert_guarded(request: &Recorded) {
     if &*request.subresource == "status" {
-        assert_eq!(&*request.content_type, "application/strategic-merge-patch+json");
-        assert!(request.body["metadata"]["uid"].is_string() && request.body["metadata"]["resourceVersion"].is_string());
-        assert_eq!(request.body["status"].as_object().unwrap().keys().collect::<Vec<_>>(), ["conditions"]);
-        let kinds = request.body["status"]["conditions"].as_array().unwrap().iter().map(|condition| condition["type"].as_str().unwrap());
-        assert!(matches!(kinds.collect::<Vec<_>>()[..], ["KruisePodReady"] | ["KruisePodReady", "Ready"]), "{}", request.body);
+        assert_eq!(
+            &*request.content_type,
+            "application/strategic-merge-patch+json"
+        );
+        assert!(
+            request.body["metadata"]["uid"].is_string()
+                && request.body["metadata"]["resourceVersion"].is_string()
+        );
+        assert_eq!(
+            request.body["status"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .collect::<Vec<_>>(),
+            ["conditions"]
+        );
+        let kinds = request.body["status"]["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|condition| condition["type"].as_str().unwrap());
+        assert!(
+            matches!(
+                kinds.collect::<Vec<_>>()[..],
+                ["KruisePodReady"] | ["KruisePodReady", "Ready"]
+            ),
+            "{}",
+            request.body
+        );
         return;
     }
     assert_eq!(request.subresource, "");
@@ -176,9 +258,19 @@ fn assert_guarded(request: &Recorded) {
     }
     assert_eq!(request.content_type, "application/json-patch+json");
     let operations = request.body.as_array().unwrap();
-    let paths: Vec<_> =
-        operations.iter().map(|operation| (operation["op"].as_str().unwrap(), operation["path"].as_str().unwrap())).collect();
-    assert_eq!(paths[..2], [("test", "/metadata/uid"), ("test", "/metadata/generation")]);
+    let paths: Vec<_> = operations
+        .iter()
+        .map(|operation| {
+            (
+                operation["op"].as_str().unwrap(),
+                operation["path"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        paths[..2],
+        [("test", "/metadata/uid"), ("test", "/metadata/generation")]
+    );
     for swap in paths[2..].chunks(3) {
         assert!(
             matches!(swap, [("test", name), ("test", image), ("replace", replaced)] if name.ends_with("/name") && image == replaced),
@@ -187,20 +279,42 @@ fn assert_guarded(request: &Recorded) {
     }
 }
 
-/// A patch that parks containers, or brings them back, is for one version of this pod, and says what was before.
+/// A patch that parks containers, or brings them back, is for one version of this pod, and says
+/// what was before.
 fn parks(patch: &Value) {
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&patch["metadata"]), ["annotations", "labels", "resourceVersion", "uid"]);
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        keys(&patch["metadata"]),
+        ["annotations", "labels", "resourceVersion", "uid"]
+    );
     let takes_away = patch["metadata"]["labels"]["swaplet.io/parked"].is_null();
     if takes_away && patch["spec"].is_null() {
         // Nothing is parked any more, by somebody else.
         return assert_eq!(
-            (keys(patch), &patch["metadata"]["annotations"]["swaplet.io/parked"]),
+            (
+                keys(patch),
+                &patch["metadata"]["annotations"]["swaplet.io/parked"]
+            ),
             (vec!["metadata".to_owned()], &Value::Null)
         );
     }
-    assert_eq!((keys(patch), keys(&patch["spec"])), (vec!["metadata".to_owned(), "spec".into()], vec!["containers".to_owned()]));
-    assert!(patch["metadata"]["uid"].is_string() && patch["metadata"]["resourceVersion"].is_string());
+    assert_eq!(
+        (keys(patch), keys(&patch["spec"])),
+        (
+            vec!["metadata".to_owned(), "spec".into()],
+            vec!["containers".to_owned()]
+        )
+    );
+    assert!(
+        patch["metadata"]["uid"].is_string() && patch["metadata"]["resourceVersion"].is_string()
+    );
     for map in ["annotations", "labels"] {
         assert_eq!(keys(&patch["metadata"][map]), ["swaplet.io/parked"]);
     }

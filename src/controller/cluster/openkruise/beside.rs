@@ -1,4 +1,5 @@
-//! While OpenKruise is installed: its daemon's pods, the requests to the daemon, and whether its SidecarTerminator is on.
+//! While OpenKruise is installed: its daemon's pods, the requests to the daemon, and whether its
+//! SidecarTerminator is on.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,14 +18,16 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::watch_selected;
 
-/// How often is asked whether its SidecarTerminator is on: switching it is a rollout of its manager, which takes as long.
+/// How often is asked whether its SidecarTerminator is on: switching it is a rollout of its
+/// manager, which takes as long.
 const LOOKS: Duration = Duration::from_secs(60);
 /// How long after a question that was not answered it is asked again.
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
 /// What the right to see the requests is for.
 const FOLLOW_REQUESTS: &str = "requests to OpenKruise's daemon cannot be followed";
 /// What the right to see the pods of the daemon is for.
-const SEE_DAEMONS: &str = "OpenKruise's daemon is not asked to end sidecars, because its pods cannot be seen";
+const SEE_DAEMONS: &str =
+    "OpenKruise's daemon is not asked to end sidecars, because its pods cannot be seen";
 
 /// OpenKruise, from when it was found.
 pub(crate) struct Beside {
@@ -55,12 +58,18 @@ impl Beside {
             requests: Followed::new(
                 move || watch_all(requests.clone(), ""),
                 FOLLOW_REQUESTS,
-                Tell { read: read_request, gone: News::RequestGone },
+                Tell {
+                    read: read_request,
+                    gone: News::RequestGone,
+                },
             ),
             daemons: Followed::new(
                 move || watch_selected(daemons.clone(), ListParams::default().labels(LABEL)),
                 SEE_DAEMONS,
-                Tell { read: read_daemon, gone: News::DaemonGone },
+                Tell {
+                    read: read_daemon,
+                    gone: News::DaemonGone,
+                },
             ),
             manager: Manager::new(discovery),
             looks,
@@ -89,7 +98,11 @@ impl Beside {
 
     /// Whether OpenKruise is really there: what that means for what is forbidden.
     pub fn judge(&mut self, openkruise_is_there: bool) -> Vec<News> {
-        self.requests.judge(openkruise_is_there).into_iter().chain(self.daemons.judge(openkruise_is_there)).collect()
+        self.requests
+            .judge(openkruise_is_there)
+            .into_iter()
+            .chain(self.daemons.judge(openkruise_is_there))
+            .collect()
     }
 
     async fn look(&mut self) -> Next {
@@ -114,12 +127,18 @@ impl Beside {
 
     /// What goes wrong, where that is new.
     pub fn trouble(&mut self, trouble: String) -> Option<News> {
-        self.troubles.insert(trouble.clone()).then_some(News::Trouble(trouble))
+        self.troubles
+            .insert(trouble.clone())
+            .then_some(News::Trouble(trouble))
     }
 
     /// OpenKruise was removed.
     pub fn all_gone(mut self) -> Vec<News> {
-        let followed = self.requests.all_gone().into_iter().chain(self.daemons.all_gone());
+        let followed = self
+            .requests
+            .all_gone()
+            .into_iter()
+            .chain(self.daemons.all_gone());
         followed.chain(Manager::gone()).collect()
     }
 }

@@ -15,7 +15,8 @@ pub(crate) enum Next {
     News(Vec<News>),
     /// Something went wrong, and is tried again by itself.
     Trouble(String),
-    /// The right to see something is missing. What that means depends on whether OpenKruise is really there.
+    /// The right to see something is missing. What that means depends on whether OpenKruise is
+    /// really there.
     Forbidden,
     /// The watch is gone, which never ends by itself.
     Died,
@@ -49,15 +50,31 @@ pub(crate) struct Followed<K> {
 
 impl<K> Followed<K> {
     /// `open` starts the watch; `what` cannot be done without the right to.
-    pub fn new(open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static, what: &'static str, tell: Tell<K>) -> Self {
+    pub fn new(
+        open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static,
+        what: &'static str,
+        tell: Tell<K>,
+    ) -> Self {
         let events = Some(open());
         let (known, listed) = (HashSet::new(), HashSet::new());
-        Self { open: Box::new(open), events, tell, what, known, listed, forbidden: None, hidden: false, settled: false }
+        Self {
+            open: Box::new(open),
+            events,
+            tell,
+            what,
+            known,
+            listed,
+            forbidden: None,
+            hidden: false,
+            settled: false,
+        }
     }
 
     /// What happens next.
     pub async fn next(&mut self) -> Next {
-        let Some(events) = &mut self.events else { return pending().await };
+        let Some(events) = &mut self.events else {
+            return pending().await;
+        };
         match events.recv().await {
             Some(event) => self.take(event),
             None => Next::Died,
@@ -65,7 +82,10 @@ impl<K> Followed<K> {
     }
 
     fn take(&mut self, event: Event<K>) -> Next {
-        self.settled |= matches!(event, Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_));
+        self.settled |= matches!(
+            event,
+            Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_)
+        );
         Next::News(match event {
             Event::ListStart => {
                 self.listed.clear();
@@ -82,7 +102,11 @@ impl<K> Followed<K> {
             Event::ListEnd => {
                 let listed = std::mem::take(&mut self.listed);
                 let before = std::mem::replace(&mut self.known, listed);
-                before.difference(&self.known).cloned().map(self.tell.gone).collect()
+                before
+                    .difference(&self.known)
+                    .cloned()
+                    .map(self.tell.gone)
+                    .collect()
             }
             Event::Deleted(object) => {
                 let gone = (self.tell.read)(object).map(|(key, _)| key).filter(|key| {
@@ -91,7 +115,9 @@ impl<K> Followed<K> {
                 });
                 gone.into_iter().map(self.tell.gone).collect()
             }
-            Event::Trouble(trouble) if !is_missing_right(&trouble) => return Next::Trouble(trouble),
+            Event::Trouble(trouble) if !is_missing_right(&trouble) => {
+                return Next::Trouble(trouble);
+            }
             Event::Hidden(why) => {
                 self.hidden = true;
                 return self.forbid(why);
@@ -101,7 +127,9 @@ impl<K> Followed<K> {
     }
 
     fn add(&mut self, object: K, listed: bool) -> Vec<News> {
-        let Some((key, news)) = (self.tell.read)(object) else { return Vec::new() };
+        let Some((key, news)) = (self.tell.read)(object) else {
+            return Vec::new();
+        };
         if listed {
             self.listed.insert(key.clone());
         }
@@ -114,7 +142,8 @@ impl<K> Followed<K> {
         Next::Forbidden
     }
 
-    /// Whether OpenKruise is really there. Where it is not there is nothing to be seen, so what is forbidden is not asked for until it comes.
+    /// Whether OpenKruise is really there. Where it is not there is nothing to be seen, so what is
+    /// forbidden is not asked for until it comes.
     pub fn judge(&mut self, openkruise_is_there: bool) -> Vec<News> {
         match &self.forbidden {
             None => Vec::new(),
@@ -137,6 +166,10 @@ impl<K> Followed<K> {
 
     /// Everything is gone, and no right is missing for what is not there.
     pub fn all_gone(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.known).into_iter().map(self.tell.gone).chain([News::Has(self.what)]).collect()
+        std::mem::take(&mut self.known)
+            .into_iter()
+            .map(self.tell.gone)
+            .chain([News::Has(self.what)])
+            .collect()
     }
 }

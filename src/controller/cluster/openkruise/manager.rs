@@ -62,45 +62,72 @@ impl Manager {
         }
     }
 
-    /// Whether its SidecarTerminator is on, and which rights are missing to see that; an error is an API server that does not answer.
+    /// Whether its SidecarTerminator is on, and which rights are missing to see that; an error is
+    /// an API server that does not answer.
     pub async fn look(&mut self) -> Result<Vec<News>, String> {
         let other_kinds = self.discovery.resources().await?.are_openkruises();
-        // Where only swaplet's CRDs are, and no manager was found, none comes before its own CRDs do.
+        // Where only swaplet's CRDs are, and no manager was found, none comes before its own CRDs
+        // do.
         if !other_kinds && self.found_none {
             return Ok(Self::gone());
         }
-        let signals = timeout(ANSWER, self.signals(other_kinds)).await.map_err(|_| "no answer in time".to_owned())?;
+        let signals = timeout(ANSWER, self.signals(other_kinds))
+            .await
+            .map_err(|_| "no answer in time".to_owned())?;
         let signals = signals.map_err(|error| error.to_string())?;
-        self.found_none = !matches!((&signals.webhooks, &signals.lease), (Seen::Found(()), _) | (_, Seen::Found(_)));
-        Ok(self.rights(other_kinds).into_iter().chain([News::Terminator(signals.terminator())]).collect())
+        self.found_none = !matches!(
+            (&signals.webhooks, &signals.lease),
+            (Seen::Found(()), _) | (_, Seen::Found(_))
+        );
+        Ok(self
+            .rights(other_kinds)
+            .into_iter()
+            .chain([News::Terminator(signals.terminator())])
+            .collect())
     }
 
-    /// By what it shows itself where its CRDs are served; nothing where another look has to tell whether its Lease is renewed.
+    /// By what it shows itself where its CRDs are served; nothing where another look has to tell
+    /// whether its Lease is renewed.
     pub async fn signals_of_its_crds(&mut self) -> Result<Option<Signals>, String> {
         let is_first = self.renewed.is_none();
-        let signals = timeout(ANSWER, self.signals(true)).await.map_err(|_| "no answer in time".to_owned())?;
+        let signals = timeout(ANSWER, self.signals(true))
+            .await
+            .map_err(|_| "no answer in time".to_owned())?;
         let signals = signals.map_err(|error| error.to_string())?;
-        let is_unclear = is_first && matches!(signals.lease, Seen::Found(_)) && signals.webhooks != Seen::Found(());
+        let is_unclear = is_first
+            && matches!(signals.lease, Seen::Found(_))
+            && signals.webhooks != Seen::Found(());
         Ok((!is_unclear).then_some(signals))
     }
 
     /// It is not there, and no right is missing for what is not there.
     pub fn gone() -> Vec<News> {
-        RIGHTS.map(News::Has).into_iter().chain([News::Terminator(Terminator::Absent)]).collect()
+        RIGHTS
+            .map(News::Has)
+            .into_iter()
+            .chain([News::Terminator(Terminator::Absent)])
+            .collect()
     }
 
     async fn signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
         // One page: there is one.
-        let managers = self.deployments.list(&ListParams::default().labels(LABEL).limit(MOST)).await;
+        let managers = self
+            .deployments
+            .list(&ListParams::default().labels(LABEL).limit(MOST))
+            .await;
         let webhooks = self.webhooks.get_metadata(WEBHOOKS).await;
         let lease = self.leases.get_metadata(LEASE).await;
         Ok(Signals {
             command_lines: match self.seen(SEE_GATES, managers)? {
                 Seen::Found(list) if list.items.is_empty() => Seen::Missing,
-                managers => managers.map(|list| list.items.into_iter().flat_map(command_lines).collect()),
+                managers => {
+                    managers.map(|list| list.items.into_iter().flat_map(command_lines).collect())
+                }
             },
             webhooks: self.seen(SEE_WEBHOOKS, webhooks)?.map(drop),
-            lease: self.seen(SEE_LEASE, lease)?.map(|lease| self.is_renewed(lease.metadata.resource_version)),
+            lease: self
+                .seen(SEE_LEASE, lease)?
+                .map(|lease| self.is_renewed(lease.metadata.resource_version)),
             other_kinds,
         })
     }
@@ -135,5 +162,13 @@ impl Manager {
 fn command_lines(deployment: Deployment) -> Vec<String> {
     let pod = deployment.spec.and_then(|spec| spec.template.spec);
     let containers = pod.into_iter().flat_map(|pod| pod.containers);
-    containers.flat_map(|container| container.command.into_iter().chain(container.args).flatten()).collect()
+    containers
+        .flat_map(|container| {
+            container
+                .command
+                .into_iter()
+                .chain(container.args)
+                .flatten()
+        })
+        .collect()
 }

@@ -1,8 +1,9 @@
 //! Looks for OpenKruise on the cluster.
 //!
-//! Without OpenKruise this costs one request in five minutes; beside it two watches, and four requests a minute where it matters who ends
-//! sidecars. Where only swaplet's CRDs are applied, what may not be seen is tried once, and a manager looked for once; after that it costs
-//! the question whether OpenKruise has come, which others ask too, and watches of what may be seen.
+//! Without OpenKruise this costs one request in five minutes; beside it two watches, and four
+//! requests a minute where it matters who ends sidecars. Where only swaplet's CRDs are applied,
+//! what may not be seen is tried once, and a manager looked for once; after that it costs the
+//! question whether OpenKruise has come, which others ask too, and watches of what may be seen.
 
 use std::time::Duration;
 
@@ -40,7 +41,11 @@ impl Scope {
     /// What a controller looks for that has these rules.
     #[must_use]
     pub fn of(namespaces: Namespaces, rules: &Rules, restarts: bool) -> Self {
-        Self { namespaces, terminator: rules.coexist != Coexist::Own, wanted: matters(rules) || restarts }
+        Self {
+            namespaces,
+            terminator: rules.coexist != Coexist::Own,
+            wanted: matters(rules) || restarts,
+        }
     }
 }
 
@@ -48,7 +53,14 @@ impl Scope {
 #[must_use]
 pub fn observe(discovery: Discovery, scope: Scope) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(Observer { discovery, scope, news }.run());
+    tokio::spawn(
+        Observer {
+            discovery,
+            scope,
+            news,
+        }
+        .run(),
+    );
     receiver
 }
 
@@ -73,11 +85,15 @@ impl Observer {
         let pause = match self.discovery.resources().await {
             Ok(resources) if resources.serve(PLURAL) => return self.beside().await,
             Ok(_) => {
-                self.tell(vec![News::Terminator(Terminator::Absent), News::Seen]).await?;
+                self.tell(vec![News::Terminator(Terminator::Absent), News::Seen])
+                    .await?;
                 NOT_INSTALLED
             }
             Err(error) => {
-                self.tell(vec![News::Trouble(format!("cannot ask whether it is installed: {error}"))]).await?;
+                self.tell(vec![News::Trouble(format!(
+                    "cannot ask whether it is installed: {error}"
+                ))])
+                .await?;
                 NOT_ANSWERED
             }
         };
@@ -95,13 +111,20 @@ impl Observer {
                 Next::News(news) => news,
                 Next::Died => return Err(Closed),
                 Next::Trouble(trouble) => match self.discovery.resources_now().await {
-                    Ok(resources) if !resources.serve(PLURAL) => return self.tell(beside.all_gone()).await,
+                    Ok(resources) if !resources.serve(PLURAL) => {
+                        return self.tell(beside.all_gone()).await;
+                    }
                     _ => beside.trouble(trouble).into_iter().collect(),
                 },
                 Next::Forbidden => match self.discovery.resources().await {
-                    Ok(resources) if !resources.serve(PLURAL) => return self.tell(beside.all_gone()).await,
+                    Ok(resources) if !resources.serve(PLURAL) => {
+                        return self.tell(beside.all_gone()).await;
+                    }
                     Ok(resources) => beside.judge(resources.are_openkruises()),
-                    Err(error) => beside.trouble(format!("cannot ask whether it is installed: {error}")).into_iter().collect(),
+                    Err(error) => beside
+                        .trouble(format!("cannot ask whether it is installed: {error}"))
+                        .into_iter()
+                        .collect(),
                 },
             };
             self.tell(news).await?;

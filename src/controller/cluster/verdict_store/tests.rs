@@ -28,11 +28,19 @@ fn a_verdict_goes_on_in_the_next_life_as_if_nothing_had_happened() {
     let kept = Kept::of(&verdict(9 * HOUR), 2 * HOUR, day(0));
     assert_eq!((kept.proved_at, kept.until), (day(-3), day(7)));
     let text = serde_json::to_string(&kept).unwrap();
-    assert!(text.contains("\"proved\":\"Rejects\"") && text.contains("\"provedAt\":\"2025-12-31T21:00:00Z\""), "{text}");
+    assert!(
+        text.contains("\"proved\":\"Rejects\"")
+            && text.contains("\"provedAt\":\"2025-12-31T21:00:00Z\""),
+        "{text}"
+    );
     let read: Kept = serde_json::from_str(&text).unwrap();
     assert_eq!(read.restore(HOUR, day(4)), Some(verdict(4 * HOUR)));
     let expired = read.restore(HOUR, day(8)).unwrap();
-    assert_eq!((expired.until, expired.times), (HOUR, 2), "it counts no more, and the next one counts double");
+    assert_eq!(
+        (expired.until, expired.times),
+        (HOUR, 2),
+        "it counts no more, and the next one counts double"
+    );
     assert_eq!(read.restore(HOUR, day(31)), None);
 }
 
@@ -40,54 +48,132 @@ fn a_verdict_goes_on_in_the_next_life_as_if_nothing_had_happened() {
 fn no_clock_makes_a_verdict_last_for_ever() {
     let mut kept = Kept::of(&verdict(9 * HOUR), Duration::ZERO, day(0));
     kept.until = day(1_000_000);
-    assert_eq!(kept.restore(HOUR, day(0)).unwrap().until, HOUR + VERDICT_LASTS);
+    assert_eq!(
+        kept.restore(HOUR, day(0)).unwrap().until,
+        HOUR + VERDICT_LASTS
+    );
     kept.proved = "Nonsense".into();
     assert_eq!(kept.restore(HOUR, day(0)), None);
 }
 
 #[test]
 fn t1_what_is_known_of_pods_under_never_is_kept_beside_the_rest() {
-    let (table, node) = (NodeTable::built_in(), NodeId { name: "vk", uid: "u" });
-    let unknown = Recognised::of(&Node { labels: [("type".into(), "virtual-kubelet".into())].into(), ..Node::default() }, &table);
+    let (table, node) = (
+        NodeTable::built_in(),
+        NodeId {
+            name: "vk",
+            uid: "u",
+        },
+    );
+    let unknown = Recognised::of(
+        &Node {
+            labels: [("type".into(), "virtual-kubelet".into())].into(),
+            ..Node::default()
+        },
+        &table,
+    );
     let mut verdicts = NodeVerdicts::default();
     for proved in [Proved::Updates, Proved::FailsUnderNever] {
         assert!(verdicts.learn(node, &unknown, proved, "batch/p", HOUR));
     }
     let kept = all_kept(&verdicts, HOUR, day(0));
-    assert_eq!(kept.keys().map(|key| (&**key, node_of(key))).collect::<Vec<_>>(), [("under-never_vk", "vk"), ("vk", "vk")]);
+    assert_eq!(
+        kept.keys()
+            .map(|key| (&**key, node_of(key)))
+            .collect::<Vec<_>>(),
+        [("under-never_vk", "vk"), ("vk", "vk")]
+    );
 
     let mut next = NodeVerdicts::default();
     for (key, kept) in &kept {
         next.restore(node_of(key), kept.restore(HOUR, day(30)).unwrap(), HOUR);
     }
-    assert_eq!((next.class(node, &unknown, HOUR), next.under_never(node, &unknown, false, HOUR)), (NodeClass::Unknown, UnderNever::No));
-    let other = NodeId { name: "other", uid: "o" };
-    assert_eq!(next.under_never(other, &unknown, false, HOUR), UnderNever::No, "of the same provider");
-    assert_eq!(next.under_never(other, &unknown, false, HOUR + FAILURE_LASTS), UnderNever::Try);
-    // By hand, or by an administrator of another mind: it lasts as long as it can, and no name of a provider is too long to be compared.
-    let forged = Kept { until: day(1_000_000), provider: "x".repeat(100_000).into(), ..kept["under-never_vk"].clone() };
-    assert_eq!(forged.restore(HOUR, day(0)).unwrap().until, HOUR + FAILURE_LASTS);
-    assert_eq!(key(&"n".repeat(253), Proved::Updates).map(|key| key.len()), Some(253));
+    assert_eq!(
+        (
+            next.class(node, &unknown, HOUR),
+            next.under_never(node, &unknown, false, HOUR)
+        ),
+        (NodeClass::Unknown, UnderNever::No)
+    );
+    let other = NodeId {
+        name: "other",
+        uid: "o",
+    };
+    assert_eq!(
+        next.under_never(other, &unknown, false, HOUR),
+        UnderNever::No,
+        "of the same provider"
+    );
+    assert_eq!(
+        next.under_never(other, &unknown, false, HOUR + FAILURE_LASTS),
+        UnderNever::Try
+    );
+    // By hand, or by an administrator of another mind: it lasts as long as it can, and no name of a
+    // provider is too long to be compared.
+    let forged = Kept {
+        until: day(1_000_000),
+        provider: "x".repeat(100_000).into(),
+        ..kept["under-never_vk"].clone()
+    };
+    assert_eq!(
+        forged.restore(HOUR, day(0)).unwrap().until,
+        HOUR + FAILURE_LASTS
+    );
+    assert_eq!(
+        key(&"n".repeat(253), Proved::Updates).map(|key| key.len()),
+        Some(253)
+    );
     assert_eq!(key(&"n".repeat(253), Proved::FailsUnderNever), None);
 }
 
 #[test]
 fn an_entry_that_cannot_be_read_costs_no_other() {
     let good = serde_json::to_string(&Kept::of(&verdict(HOUR), Duration::ZERO, day(0))).unwrap();
-    let data = [("good", &*good), ("bad", "{"), ("worse", "")].map(|(node, text)| (node.to_owned(), text.to_owned()));
-    let map = ConfigMap { data: Some(data.into()), ..ConfigMap::default() };
+    let data = [("good", &*good), ("bad", "{"), ("worse", "")]
+        .map(|(node, text)| (node.to_owned(), text.to_owned()));
+    let map = ConfigMap {
+        data: Some(data.into()),
+        ..ConfigMap::default()
+    };
     assert_eq!(read(&map).into_keys().collect::<Vec<_>>(), ["good"]);
     assert_eq!(read(&ConfigMap::default()), AllKept::new());
 }
 
 #[test]
 fn the_newer_of_two_counts_and_the_newest_of_many_are_kept() {
-    let at = |hour| Kept { proved_at: day(hour), ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0)) };
+    let at = |hour| Kept {
+        proved_at: day(hour),
+        ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0))
+    };
     let mut ours = AllKept::from([("a".to_owned(), at(1)), ("b".to_owned(), at(1))]);
-    merge(&mut ours, AllKept::from([("a".to_owned(), at(2)), ("b".to_owned(), at(0)), ("c".to_owned(), at(0))]));
-    assert_eq!(ours, AllKept::from([("a".to_owned(), at(2)), ("b".to_owned(), at(1)), ("c".to_owned(), at(0))]));
-    let many: AllKept = (0..600).map(|hour| (format!("n{hour:03}"), at(hour))).collect();
+    merge(
+        &mut ours,
+        AllKept::from([
+            ("a".to_owned(), at(2)),
+            ("b".to_owned(), at(0)),
+            ("c".to_owned(), at(0)),
+        ]),
+    );
+    assert_eq!(
+        ours,
+        AllKept::from([
+            ("a".to_owned(), at(2)),
+            ("b".to_owned(), at(1)),
+            ("c".to_owned(), at(0))
+        ])
+    );
+    let many: AllKept = (0..600)
+        .map(|hour| (format!("n{hour:03}"), at(hour)))
+        .collect();
     let data = data(&many);
-    assert_eq!((data.len(), data.keys().next().map(String::as_str)), (MOST_VERDICTS, Some("n100")));
-    assert!(data.iter().map(|(node, text)| node.len() + text.len()).sum::<usize>() < 1 << 20);
+    assert_eq!(
+        (data.len(), data.keys().next().map(String::as_str)),
+        (MOST_VERDICTS, Some("n100"))
+    );
+    assert!(
+        data.iter()
+            .map(|(node, text)| node.len() + text.len())
+            .sum::<usize>()
+            < 1 << 20
+    );
 }

@@ -1,4 +1,5 @@
-//! The clock of the API server. Deadlines of requests count from times that it has written, and the clock of this machine may be minutes off.
+//! The clock of the API server. Deadlines of requests count from times that it has written, and the
+//! clock of this machine may be minutes off.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,10 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Dates of answers are whole seconds, and on their way: what is behind by no more than this is no other clock.
+/// Dates of answers are whole seconds, and on their way: what is behind by no more than this is no
+/// other clock.
 const ROUNDING: Duration = Duration::from_secs(5);
 
-/// What the API server says the time is; clones share it. It is never ahead of the server: a date is from before its answer came.
+/// What the API server says the time is; clones share it. It is never ahead of the server: a date
+/// is from before its answer came.
 #[derive(Clone, Debug, Default)]
 pub struct ServerClock(Arc<Mutex<Option<(Timestamp, Instant)>>>);
 
@@ -18,7 +21,9 @@ impl ServerClock {
     pub fn shows(&self, date: Timestamp) {
         let known = self.now();
         // So it does not go back with each answer.
-        let is_rounded = known.is_some_and(|known| Duration::try_from(known.duration_since(date)).is_ok_and(|behind| behind <= ROUNDING));
+        let is_rounded = known.is_some_and(|known| {
+            Duration::try_from(known.duration_since(date)).is_ok_and(|behind| behind <= ROUNDING)
+        });
         if !is_rounded {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((date, Instant::now()));
         }
@@ -49,8 +54,16 @@ mod tests {
         clock.shows(date("2026-01-01T00:00:29Z"));
         assert_eq!(clock.now(), Some(date("2026-01-01T00:00:29.9Z")));
         clock.shows(date("2026-01-01T00:00:31Z"));
-        assert_eq!(clock.now(), Some(date("2026-01-01T00:00:31Z")), "an answer had taken its time");
+        assert_eq!(
+            clock.now(),
+            Some(date("2026-01-01T00:00:31Z")),
+            "an answer had taken its time"
+        );
         clock.shows(date("2025-12-31T23:00:00Z"));
-        assert_eq!(clock.now(), Some(date("2025-12-31T23:00:00Z")), "the server has got another time");
+        assert_eq!(
+            clock.now(),
+            Some(date("2025-12-31T23:00:00Z")),
+            "the server has got another time"
+        );
     }
 }

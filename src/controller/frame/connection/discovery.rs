@@ -18,31 +18,38 @@ use tokio::time::{Instant, timeout};
 
 use crate::frame::clock::server::ServerClock;
 
-/// An answer counts for the rest of its round: whoever has just installed a CRD does not want to wait for long.
+/// An answer counts for the rest of its round: whoever has just installed a CRD does not want to
+/// wait for long.
 const ROUND: Duration = Duration::from_secs(30);
 /// For the answer.
 const ANSWER: Duration = Duration::from_secs(30);
 /// The longest answer that is read: a group has some dozens of resources.
 const LONGEST_ANSWER: usize = 1 << 20;
 /// What the group has where only swaplet's CRDs (`deploy/crds`) are applied.
-const OUR_RESOURCES: [&str; 3] = ["containerrecreaterequests", "imagepulljobs", "imagelistpulljobs"];
+const OUR_RESOURCES: [&str; 3] = [
+    "containerrecreaterequests",
+    "imagepulljobs",
+    "imagelistpulljobs",
+];
 
 /// The resources of the group, subresources among them (`name/status`).
 #[derive(Clone, Debug)]
 pub struct Resources(Seen<Arc<[String]>>);
 
 impl Resources {
-    /// Whether the API server knows the resource of this plural name. Whoever may not ask this may not use it either.
+    /// Whether the API server knows the resource of this plural name. Whoever may not ask this may
+    /// not use it either.
     #[must_use]
     pub fn serve(&self, plural: &str) -> bool {
         matches!(&self.0, Seen::Found(names) if names.iter().any(|name| name == plural))
     }
 
-    /// Whether the group has kinds that swaplet's CRDs do not define: OpenKruise never comes without. Everybody may ask this, as a rule;
-    /// whom it is not told has to take them for there.
+    /// Whether the group has kinds that swaplet's CRDs do not define: OpenKruise never comes
+    /// without. Everybody may ask this, as a rule; whom it is not told has to take them for there.
     #[must_use]
     pub fn are_openkruises(&self) -> bool {
-        let is_ours = |name: &String| OUR_RESOURCES.contains(&name.split('/').next().unwrap_or_default());
+        let is_ours =
+            |name: &String| OUR_RESOURCES.contains(&name.split('/').next().unwrap_or_default());
         match &self.0 {
             Seen::Found(names) => !names.iter().all(is_ours),
             Seen::Missing => false,
@@ -51,12 +58,14 @@ impl Resources {
     }
 }
 
-/// Asks for them; clones share the answer. Time goes in rounds that are the same for all, so that one question in a round is enough.
+/// Asks for them; clones share the answer. Time goes in rounds that are the same for all, so that
+/// one question in a round is enough.
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
     start: Instant,
-    /// The last answer, and when it was asked for. The lock is held while somebody asks: the others want the same answer.
+    /// The last answer, and when it was asked for. The lock is held while somebody asks: the others
+    /// want the same answer.
     last: Arc<Mutex<Option<(Instant, Resources)>>>,
     clock: ServerClock,
 }
@@ -65,7 +74,12 @@ impl Discovery {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, start: Instant::now(), last: Arc::default(), clock: ServerClock::default() }
+        Self {
+            client,
+            start: Instant::now(),
+            last: Arc::default(),
+            clock: ServerClock::default(),
+        }
     }
 
     /// The client with which it asks.
@@ -133,23 +147,48 @@ pub async fn ask(client: &Client, group: &str) -> Result<Resources, String> {
 
 /// The same, and the time of day that the API server says in the header of its answer.
 async fn answer(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
-    timeout(ANSWER, received(client, group)).await.map_err(|_| "no answer in time".to_owned())?
+    timeout(ANSWER, received(client, group))
+        .await
+        .map_err(|_| "no answer in time".to_owned())?
 }
 
 async fn received(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
-    let request = Request::get(format!("/apis/{group}")).body(Body::empty()).map_err(|error| error.to_string())?;
-    let response = client.send(request).await.map_err(|error| error.to_string())?;
+    let request = Request::get(format!("/apis/{group}"))
+        .body(Body::empty())
+        .map_err(|error| error.to_string())?;
+    let response = client
+        .send(request)
+        .await
+        .map_err(|error| error.to_string())?;
     let (head, body) = response.into_parts();
-    let date = head.headers.get(DATE).and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
-    let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| error.to_string())?.to_bytes();
+    let date = head
+        .headers
+        .get(DATE)
+        .and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
+    let body = Limited::new(body, LONGEST_ANSWER)
+        .collect()
+        .await
+        .map_err(|error| error.to_string())?
+        .to_bytes();
     let seen = match head.status {
         StatusCode::NOT_FOUND => Seen::Missing,
         StatusCode::FORBIDDEN => Seen::Hidden,
         status if status.is_success() => {
-            let list: APIResourceList = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-            Seen::Found(list.resources.into_iter().map(|resource| resource.name).collect())
+            let list: APIResourceList =
+                serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+            Seen::Found(
+                list.resources
+                    .into_iter()
+                    .map(|resource| resource.name)
+                    .collect(),
+            )
         }
-        status => return Err(cut(&format!("{status}: {}", String::from_utf8_lossy(&body)), MESSAGE)),
+        status => {
+            return Err(cut(
+                &format!("{status}: {}", String::from_utf8_lossy(&body)),
+                MESSAGE,
+            ));
+        }
     };
     Ok((Resources(seen), date.map(|date| date.timestamp())))
 }

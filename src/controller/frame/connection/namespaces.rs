@@ -22,7 +22,10 @@ impl Namespaces {
         if self.0.is_empty() {
             return vec![Api::all(client.clone())];
         }
-        self.0.iter().map(|namespace| Api::namespaced(client.clone(), namespace)).collect()
+        self.0
+            .iter()
+            .map(|namespace| Api::namespaced(client.clone(), namespace))
+            .collect()
     }
 
     /// Whether this is one of them.
@@ -39,7 +42,10 @@ impl Namespaces {
         if self.0.is_empty() {
             return vec![Api::all_with(client.clone(), resource)];
         }
-        self.0.iter().map(|namespace| Api::namespaced_with(client.clone(), namespace, resource)).collect()
+        self.0
+            .iter()
+            .map(|namespace| Api::namespaced_with(client.clone(), namespace, resource))
+            .collect()
     }
 
     /// Whether this namespace is one of them.
@@ -51,7 +57,15 @@ impl Namespaces {
     /// These, and another one.
     #[must_use]
     pub fn and(&self, namespace: &str) -> Self {
-        if self.0.is_empty() { Self::default() } else { self.0.iter().cloned().chain([namespace.to_owned()]).collect() }
+        if self.0.is_empty() {
+            Self::default()
+        } else {
+            self.0
+                .iter()
+                .cloned()
+                .chain([namespace.to_owned()])
+                .collect()
+        }
     }
 }
 
@@ -66,6 +80,13 @@ impl fmt::Display for Namespaces {
         if self.0.is_empty() {
             return out.write_str("all namespaces");
         }
-        out.write_str(&self.0.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+        out.write_str(
+            &self
+                .0
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! Objects for which a decision has panicked: each is left alone for a while, longer with every further time, and the others go on.
+//! Objects for which a decision has panicked: each is left alone for a while, longer with every
+//! further time, and the others go on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +29,10 @@ struct Met {
 
 impl<K> Default for Defects<K> {
     fn default() -> Self {
-        Self { met: BTreeMap::new(), uncounted: 0 }
+        Self {
+            met: BTreeMap::new(),
+            uncounted: 0,
+        }
     }
 }
 
@@ -40,7 +44,10 @@ impl<K: Ord> Defects<K> {
 
     /// Until when nothing is to be done for it, if that is not now.
     pub fn left_alone_until(&self, key: &K, now: Duration) -> Option<Duration> {
-        self.met.get(key).map(|met| met.again).filter(|again| now < *again)
+        self.met
+            .get(key)
+            .map(|met| met.again)
+            .filter(|again| now < *again)
     }
 
     /// It has met a defect; when it is to be tried again.
@@ -61,12 +68,20 @@ impl<K: Ord> Defects<K> {
 
 /// What is told of an object for which a decision has panicked.
 pub(crate) fn note(object: &str, defect: &str) -> String {
-    format!("nothing is done for this {object} because of a defect in swaplet; please report it, with the {object}: {defect}")
+    format!(
+        "nothing is done for this {object} because of a defect in swaplet; please report it, with the {object}: {defect}"
+    )
 }
 
 /// One line in the log, where an object has no Events of ours.
 pub(crate) fn log(object: &str, namespace: &str, name: &str, defect: &str) {
-    tracing::error!(reason = Reason::DecisionFailed.as_str(), namespace, name, "{}", note(object, defect));
+    tracing::error!(
+        reason = Reason::DecisionFailed.as_str(),
+        namespace,
+        name,
+        "{}",
+        note(object, defect)
+    );
 }
 
 /// What `read` makes of an object; one that it panics over is left alone, as one that has no name.
@@ -97,7 +112,11 @@ mod tests {
         assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
         assert_eq!((defects.take_count(), defects.take_count()), (6, 0));
         now += LONGEST;
-        assert_eq!(defects.meet("bad", now) - now, FIRST, "it has gone well for so long that it counts as mended");
+        assert_eq!(
+            defects.meet("bad", now) - now,
+            FIRST,
+            "it has gone well for so long that it counts as mended"
+        );
     }
 
     #[test]

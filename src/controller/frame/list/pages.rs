@@ -1,4 +1,5 @@
-//! Pages of lists, bounded in what they cost: an object may have 1.5 MB, and 500 of such in one answer would be all the memory there is.
+//! Pages of lists, bounded in what they cost: an object may have 1.5 MB, and 500 of such in one
+//! answer would be all the memory there is.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -55,20 +56,34 @@ impl PageSize {
     }
 }
 
-/// The next page that `params` ask for, of as many objects as it may have now. Each answer is waited for so long, and no longer.
-pub(crate) async fn page<K>(api: &Api<K>, params: &ListParams, size: &mut PageSize) -> Result<kube::Result<ObjectList<K>>, Elapsed>
+/// The next page that `params` ask for, of as many objects as it may have now. Each answer is
+/// waited for so long, and no longer.
+pub(crate) async fn page<K>(
+    api: &Api<K>,
+    params: &ListParams,
+    size: &mut PageSize,
+) -> Result<kube::Result<ObjectList<K>>, Elapsed>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     loop {
         let params = params.clone().limit(size.0);
-        let text = match timeout(ANSWER, ask(api, &params, K::metadata_api(), size.most_bytes())).await? {
+        let text = match timeout(
+            ANSWER,
+            ask(api, &params, K::metadata_api(), size.most_bytes()),
+        )
+        .await?
+        {
             Ok(Some(text)) => text,
             Ok(None) if size.0 > 1 => {
                 size.smaller();
                 continue;
             }
-            Ok(None) => return Ok(Err(kube::Error::Service(format!("an object has more than {MOST_OF_ONE} bytes").into()))),
+            Ok(None) => {
+                return Ok(Err(kube::Error::Service(
+                    format!("an object has more than {MOST_OF_ONE} bytes").into(),
+                )));
+            }
             Err(error) => return Ok(Err(error)),
         };
         size.adapt(text.len());
@@ -76,8 +91,9 @@ where
     }
 }
 
-/// The version at which the API server is now, where it says so soon: that of a list of one object, and of that the metadata. Without
-/// selectors, for with them the server may read every object until one fits.
+/// The version at which the API server is now, where it says so soon: that of a list of one object,
+/// and of that the metadata. Without selectors, for with them the server may read every object
+/// until one fits.
 pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option<String> {
     #[derive(Deserialize)]
     struct List {
@@ -88,21 +104,44 @@ pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option
     struct Metadata {
         resource_version: String,
     }
-    let text = timeout(VERSION_ANSWER, ask(api, &ListParams::default().limit(1), true, MOST_OF_ONE)).await.ok()?.ok()??;
-    Some(serde_json::from_slice::<List>(&text).ok()?.metadata.resource_version)
+    let text = timeout(
+        VERSION_ANSWER,
+        ask(api, &ListParams::default().limit(1), true, MOST_OF_ONE),
+    )
+    .await
+    .ok()?
+    .ok()??;
+    Some(
+        serde_json::from_slice::<List>(&text)
+            .ok()?
+            .metadata
+            .resource_version,
+    )
 }
 
 /// The answer; `None` where it has more bytes than these.
-async fn ask<K: Resource + Clone>(api: &Api<K>, params: &ListParams, metadata: bool, most: usize) -> kube::Result<Option<Vec<u8>>> {
+async fn ask<K: Resource + Clone>(
+    api: &Api<K>,
+    params: &ListParams,
+    metadata: bool,
+    most: usize,
+) -> kube::Result<Option<Vec<u8>>> {
     let request = Request::new(api.resource_url());
-    let request = if metadata { request.list_metadata(params) } else { request.list(params) };
+    let request = if metadata {
+        request.list_metadata(params)
+    } else {
+        request.list(params)
+    };
     let mut request = request.map_err(kube::Error::BuildRequest)?;
     // As kube's own list: the name of the span.
     request.extensions_mut().insert("list");
     let answer = api.clone().into_client().request_stream(request).await?;
     let mut text = Vec::new();
     let mut answer = pin!(answer.take(u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1)));
-    answer.read_to_end(&mut text).await.map_err(|error| kube::Error::Service(error.into()))?;
+    answer
+        .read_to_end(&mut text)
+        .await
+        .map_err(|error| kube::Error::Service(error.into()))?;
     Ok((text.len() <= most).then_some(text))
 }
 
@@ -117,7 +156,24 @@ mod tests {
             size.adapt(bytes);
             size.0
         };
-        assert_eq!([after(6 << 20), after(6 << 20), after(6 << 20), after(6 << 20)], [50, 5, 1, 1]);
-        assert_eq!([after(1 << 20), after(1 << 10), after(1 << 10), after(1 << 10), after(1 << 10)], [1, 10, 100, 500, 500]);
+        assert_eq!(
+            [
+                after(6 << 20),
+                after(6 << 20),
+                after(6 << 20),
+                after(6 << 20)
+            ],
+            [50, 5, 1, 1]
+        );
+        assert_eq!(
+            [
+                after(1 << 20),
+                after(1 << 10),
+                after(1 << 10),
+                after(1 << 10),
+                after(1 << 10)
+            ],
+            [1, 10, 100, 500, 500]
+        );
     }
 }

@@ -37,12 +37,23 @@ pub(crate) struct Ages {
 impl Collector for Ages {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let help = "How long ago the API server was last heard of on a watch, by resource";
-        let mut ages = encoder.encode_descriptor("watch_age", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        let mut ages = encoder.encode_descriptor(
+            "watch_age",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
         for (resource, age) in self.watches.all() {
-            ConstGauge::new(age.as_secs_f64()).encode(ages.encode_family(&[("resource", &*resource)])?)?;
+            ConstGauge::new(age.as_secs_f64())
+                .encode(ages.encode_family(&[("resource", &*resource)])?)?;
         }
         let help = "How long ago the main containers of the pod were seen done that waits longest for its end";
-        let oldest = encoder.encode_descriptor("mains_done_oldest", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        let oldest = encoder.encode_descriptor(
+            "mains_done_oldest",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
         ConstGauge::new(self.oldest.age().as_secs_f64()).encode(oldest)
     }
 }

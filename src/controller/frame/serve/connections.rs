@@ -1,4 +1,5 @@
-//! Who is answered, and for how long: the port has no authentication, so nobody who only connects may cost anything.
+//! Who is answered, and for how long: the port has no authentication, so nobody who only connects
+//! may cost anything.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -45,14 +46,20 @@ fn accepted_by(listener: TcpListener) -> impl FnMut() -> Accepting {
 }
 
 /// Each connection is for one request: so none is kept by who does not ask.
-async fn serve_those<F>(mut accept: impl FnMut() -> F, headers_within: Duration, registry: Arc<Registry>, health: Health)
-where
+async fn serve_those<F>(
+    mut accept: impl FnMut() -> F,
+    headers_within: Duration,
+    registry: Arc<Registry>,
+    health: Health,
+) where
     F: Future<Output = Accepted>,
 {
     let (connections, peers) = (Arc::new(Semaphore::new(CONNECTIONS)), Peers::default());
     loop {
         // Others wait in the kernel, which takes so many and no more.
-        let Ok(permit) = connections.clone().acquire_owned().await else { return };
+        let Ok(permit) = connections.clone().acquire_owned().await else {
+            return;
+        };
         let (stream, address) = match accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -61,14 +68,18 @@ where
                 continue;
             }
         };
-        let Some(of_peer) = peers.one_more(address.ip()) else { continue };
+        let Some(of_peer) = peers.one_more(address.ip()) else {
+            continue;
+        };
         let (registry, health) = (registry.clone(), health.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let response = answer(request.uri().path(), &registry, &health);
             async move { Ok::<_, Infallible>(response) }
         });
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(headers_within).keep_alive(false);
+        http.timer(TokioTimer::new())
+            .header_read_timeout(headers_within)
+            .keep_alive(false);
         let connection = http.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             let _held = (permit, of_peer);
@@ -120,7 +131,9 @@ mod tests {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
         let mut stream = socket.connect(server).await.unwrap();
-        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let _ = stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await;
         let mut answer = Vec::new();
         let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
         String::from_utf8(answer).unwrap()
@@ -132,20 +145,39 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let within = Duration::from_secs(5);
         let server = tokio::spawn(async move {
-            serve_those(accepted_by(listener), within, Arc::default(), Health::default()).await;
+            serve_those(
+                accepted_by(listener),
+                within,
+                Arc::default(),
+                Health::default(),
+            )
+            .await;
         });
         let mut silent = Vec::new();
         for _ in 0..200 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
-        assert!(healthz(address, "127.0.0.2").await.starts_with("HTTP/1.1 200"), "another address is answered");
-        assert_eq!(healthz(address, "127.0.0.1").await, "", "one address has so many connections and no more");
+        assert!(
+            healthz(address, "127.0.0.2")
+                .await
+                .starts_with("HTTP/1.1 200"),
+            "another address is answered"
+        );
+        assert_eq!(
+            healthz(address, "127.0.0.1").await,
+            "",
+            "one address has so many connections and no more"
+        );
         for stream in &mut silent {
             let mut nothing = Vec::new();
             let ended = timeout(within * 4, stream.read_to_end(&mut nothing)).await;
             assert!(ended.is_ok(), "a connection without a request has an end");
         }
-        assert!(healthz(address, "127.0.0.1").await.starts_with("HTTP/1.1 200"));
+        assert!(
+            healthz(address, "127.0.0.1")
+                .await
+                .starts_with("HTTP/1.1 200")
+        );
         server.abort();
     }
 
@@ -155,7 +187,10 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(serve(listener, Arc::default(), Health::default()));
         let answer = timeout(Duration::from_secs(2), healthz(address, "127.0.0.1")).await;
-        assert!(answer.is_ok_and(|answer| answer.contains("connection: close")), "it ends with the answer");
+        assert!(
+            answer.is_ok_and(|answer| answer.contains("connection: close")),
+            "it ends with the answer"
+        );
         server.abort();
     }
 

@@ -1,11 +1,13 @@
-//! What tasks beside the loop of pods say of rights that are missing: once in the log, and by `/readyz` for as long as they are.
+//! What tasks beside the loop of pods say of rights that are missing: once in the log, and by
+//! `/readyz` for as long as they are.
 
 use super::Health;
 use crate::frame::watch::Event;
 use crate::frame::writer::{Outcome, is_missing_right};
 
 impl Health {
-    /// What a watch tells that `what` depends on, in one namespace (empty: in all); a trouble goes to the log, one that lasts once.
+    /// What a watch tells that `what` depends on, in one namespace (empty: in all); a trouble goes
+    /// to the log, one that lasts once.
     pub fn note_watch<T>(&self, what: &'static str, namespace: &str, event: &Event<T>) {
         match event {
             Event::ListStart => self.nothing_hidden(what),
@@ -38,7 +40,8 @@ impl Health {
         }
     }
 
-    /// Something that is for `what` was denied. Where that is for a reason of the object, it is told of the object.
+    /// Something that is for `what` was denied. Where that is for a reason of the object, it is
+    /// told of the object.
     pub fn note_denial(&self, what: &'static str, namespace: &str, words: &str) {
         if is_missing_right(words) {
             self.says_once(what, namespace, words);

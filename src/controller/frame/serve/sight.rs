@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A watch lives 45 s, and one that is dead is given up after 55 s ([`crate::frame::watch`]); then another one is opened at once. What is older is
-/// not what the cluster is now, whatever the reason: a server that does not answer, or a loop that does not take what it is told.
+/// A watch lives 45 s, and one that is dead is given up after 55 s ([`crate::frame::watch`]); then
+/// another one is opened at once. What is older is not what the cluster is now, whatever the
+/// reason: a server that does not answer, or a loop that does not take what it is told.
 pub(crate) const STALE: Duration = Duration::from_secs(60);
 
 /// What is known of the watch of one kind of objects.
@@ -29,7 +30,8 @@ impl Sight {
         self.listed
     }
 
-    /// A watch was opened then. A list alone does not end a trouble: it may be the watch that is forbidden.
+    /// A watch was opened then. A list alone does not end a trouble: it may be the watch that is
+    /// forbidden.
     pub(crate) fn current(&mut self, since: Instant) {
         self.current = Some(since);
         self.trouble.take_if(|(_, at)| *at <= since);
@@ -45,9 +47,17 @@ impl Sight {
     pub(crate) fn why_not(&self) -> Option<String> {
         let stale = || {
             let age = self.current?.elapsed();
-            (age > STALE).then(|| format!("no watch was opened for {} s, so what is seen may be old", age.as_secs()))
+            (age > STALE).then(|| {
+                format!(
+                    "no watch was opened for {} s, so what is seen may be old",
+                    age.as_secs()
+                )
+            })
         };
-        self.trouble.as_ref().map(|(error, _)| error.clone()).or_else(stale)
+        self.trouble
+            .as_ref()
+            .map(|(error, _)| error.clone())
+            .or_else(stale)
     }
 }
 
@@ -61,12 +71,19 @@ mod tests {
     async fn a_watch_that_is_not_renewed_is_stale_after_a_minute() {
         let mut sight = Sight::default();
         advance(STALE * 2).await;
-        assert_eq!(sight.why_not(), None, "nothing was seen yet, so nothing is old");
+        assert_eq!(
+            sight.why_not(),
+            None,
+            "nothing was seen yet, so nothing is old"
+        );
         sight.current(Instant::now());
         advance(STALE).await;
         assert_eq!(sight.why_not(), None);
         advance(Duration::from_secs(1)).await;
-        assert_eq!(sight.why_not().unwrap(), "no watch was opened for 61 s, so what is seen may be old");
+        assert_eq!(
+            sight.why_not().unwrap(),
+            "no watch was opened for 61 s, so what is seen may be old"
+        );
         sight.current(Instant::now());
         assert_eq!(sight.why_not(), None);
     }

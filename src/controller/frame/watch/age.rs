@@ -1,7 +1,9 @@
-//! How long ago the API server was last heard of on each watch: by an event, a bookmark, a page of a list, or because it has opened it.
+//! How long ago the API server was last heard of on each watch: by an event, a bookmark, a page of
+//! a list, or because it has opened it.
 //!
-//! Watches are opened anew every 45 s, so the age of one that lives stays under a minute, on a quiet cluster too. Events that the loop does
-//! not take are not read any more either: so a loop that stands still lets the age grow as well.
+//! Watches are opened anew every 45 s, so the age of one that lives stays under a minute, on a
+//! quiet cluster too. Events that the loop does not take are not read any more either: so a loop
+//! that stands still lets the age grow as well.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,11 +36,16 @@ impl WatchAges {
         let mut ages = self.lock();
         ages.begun += 1;
         let number = ages.begun;
-        ages.watches.insert(number, (resource.into(), Some(Instant::now())));
-        WatchAge { ages: self.clone(), number }
+        ages.watches
+            .insert(number, (resource.into(), Some(Instant::now())));
+        WatchAge {
+            ages: self.clone(),
+            number,
+        }
     }
 
-    /// By resource, in the plural, the age of the watch that was heard of longest ago. A watch that is forbidden has none.
+    /// By resource, in the plural, the age of the watch that was heard of longest ago. A watch that
+    /// is forbidden has none.
     #[must_use]
     pub fn all(&self) -> BTreeMap<Box<str>, Duration> {
         let now = Instant::now();
@@ -88,7 +95,10 @@ mod tests {
     use super::*;
 
     fn seconds(ages: &WatchAges) -> Vec<(String, u64)> {
-        ages.all().into_iter().map(|(resource, age)| (resource.into_string(), age.as_secs())).collect()
+        ages.all()
+            .into_iter()
+            .map(|(resource, age)| (resource.into_string(), age.as_secs()))
+            .collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -102,7 +112,10 @@ mod tests {
         drop(a);
         jobs.heard();
         advance(Duration::from_secs(7)).await;
-        assert_eq!(seconds(&ages), [("jobs".to_owned(), 7), ("pods".to_owned(), 7)]);
+        assert_eq!(
+            seconds(&ages),
+            [("jobs".to_owned(), 7), ("pods".to_owned(), 7)]
+        );
         drop((b, jobs));
         assert_eq!(seconds(&ages), []);
     }

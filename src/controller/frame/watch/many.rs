@@ -1,8 +1,10 @@
-//! The watches of several namespaces as one. Each namespace is listed by itself: only the first list is one of all, and tells its end when
-//! each namespace has been listed. One that is listed again later is told by what has changed in it.
+//! The watches of several namespaces as one. Each namespace is listed by itself: only the first
+//! list is one of all, and tells its end when each namespace has been listed. One that is listed
+//! again later is told by what has changed in it.
 //!
-//! A namespace that must not be listed counts as empty, so that the others go on: its RoleBinding goes with the namespace itself. Where that is
-//! wanted ([`Unlisted::AreHidden`]) so does one whose list keeps failing while others are seen.
+//! A namespace that must not be listed counts as empty, so that the others go on: its RoleBinding
+//! goes with the namespace itself. Where that is wanted ([`Unlisted::AreHidden`]) so does one whose
+//! list keeps failing while others are seen.
 
 mod place;
 #[cfg(test)]
@@ -26,13 +28,16 @@ use super::{BUFFER, Event, HEALTHY, PAUSE, watch_noted};
 /// What a namespace is taken for whose list keeps failing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlisted {
-    /// It is waited for, and what was seen of it before stays. Right where something is done about objects that are gone.
+    /// It is waited for, and what was seen of it before stays. Right where something is done about
+    /// objects that are gone.
     AreWaitedFor,
-    /// It counts as empty for as long as others are seen: right where nothing is done about what is not seen.
+    /// It counts as empty for as long as others are seen: right where nothing is done about what is
+    /// not seen.
     AreHidden,
 }
 
-/// Starts watching, wherever `apis` are. The stream ends only when the receiver is dropped, or a watch has died.
+/// Starts watching, wherever `apis` are. The stream ends only when the receiver is dropped, or a
+/// watch has died.
 pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -41,7 +46,11 @@ where
 }
 
 /// As [`watch_all`]; their ages are noted.
-pub fn watch_all_noted<K>(apis: Vec<Api<K>>, field_selector: &str, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+pub fn watch_all_noted<K>(
+    apis: Vec<Api<K>>,
+    field_selector: &str,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -49,15 +58,19 @@ where
 }
 
 /// As [`watch_all_noted`], of what the selectors of `params` select.
-pub fn watch_all_selected<K>(apis: Vec<Api<K>>, params: &ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+pub fn watch_all_selected<K>(
+    apis: Vec<Api<K>>,
+    params: &ListParams,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     watch_all_kept(apis, params, ages, Unlisted::AreWaitedFor, K::clone)
 }
 
-/// As [`watch_all_selected`]. Of each object of several namespaces `keep` makes what its end is told with: less than all of it where much
-/// is watched.
+/// As [`watch_all_selected`]. Of each object of several namespaces `keep` makes what its end is
+/// told with: less than all of it where much is watched.
 pub fn watch_all_kept<K>(
     mut apis: Vec<Api<K>>,
     params: &ListParams,
@@ -79,11 +92,22 @@ where
         let mut failures = 0;
         loop {
             let began = Instant::now();
-            let watches = apis.iter().map(|api| watch_noted(api.clone(), params.clone(), &ages)).collect();
-            if Round::new(watches, &events, unlisted, keep).run().await.is_err() {
+            let watches = apis
+                .iter()
+                .map(|api| watch_noted(api.clone(), params.clone(), &ages))
+                .collect();
+            if Round::new(watches, &events, unlisted, keep)
+                .run()
+                .await
+                .is_err()
+            {
                 return;
             }
-            failures = if began.elapsed() > HEALTHY { 0 } else { failures + 1 };
+            failures = if began.elapsed() > HEALTHY {
+                0
+            } else {
+                failures + 1
+            };
             sleep(pause(failures)).await;
         }
     });
@@ -92,7 +116,11 @@ where
 
 /// None after a round that lived for long.
 fn pause(failures: u32) -> Duration {
-    if failures == 0 { Duration::ZERO } else { PAUSE.0.saturating_mul(1 << failures.min(16)).min(PAUSE.1) }
+    if failures == 0 {
+        Duration::ZERO
+    } else {
+        PAUSE.0.saturating_mul(1 << failures.min(16)).min(PAUSE.1)
+    }
 }
 
 /// Nobody listens any more, or a watch has died.
@@ -114,9 +142,23 @@ struct Round<'a, K> {
 }
 
 impl<'a, K: Resource + Send + 'static> Round<'a, K> {
-    fn new(watches: Vec<mpsc::Receiver<Event<K>>>, events: &'a mpsc::Sender<Event<K>>, unlisted: Unlisted, keep: fn(&K) -> K) -> Self {
+    fn new(
+        watches: Vec<mpsc::Receiver<Event<K>>>,
+        events: &'a mpsc::Sender<Event<K>>,
+        unlisted: Unlisted,
+        keep: fn(&K) -> K,
+    ) -> Self {
         let places = watches.iter().map(|_| Place::new(keep)).collect();
-        Self { watches, last: 0, places, unlisted, hidden: Vec::new(), complete: false, current: None, events }
+        Self {
+            watches,
+            last: 0,
+            places,
+            unlisted,
+            hidden: Vec::new(),
+            complete: false,
+            current: None,
+            events,
+        }
     }
 
     /// Comes back when everything has to be listed again.
@@ -147,7 +189,10 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
     }
 
     fn others_are_seen(&self, index: usize) -> bool {
-        self.places.iter().enumerate().any(|(other, place)| other != index && place.is_watched())
+        self.places
+            .iter()
+            .enumerate()
+            .any(|(other, place)| other != index && place.is_watched())
     }
 
     async fn pass(&mut self, event: Event<K>) -> Result<(), Closed> {
@@ -160,8 +205,8 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
     }
 
-    /// What is seen is as old as the watch that was opened first, once each was that may be. So a watch that was opened says nothing about
-    /// the trouble of another.
+    /// What is seen is as old as the watch that was opened first, once each was that may be. So a
+    /// watch that was opened says nothing about the trouble of another.
     async fn tell_current(&mut self) -> Result<(), Closed> {
         let seen = self.places.iter().filter(|place| !place.is_hidden());
         let oldest = seen.map(Place::current).min().flatten();
@@ -174,7 +219,8 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
     }
 
-    /// The list is complete as soon as nobody is waited for. Where everything is hidden, there is none.
+    /// The list is complete as soon as nobody is waited for. Where everything is hidden, there is
+    /// none.
     async fn complete_list(&mut self) -> Result<(), Closed> {
         if self.places.iter().all(Place::is_hidden) {
             return match std::mem::take(&mut self.hidden).pop() {
@@ -188,7 +234,9 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
         if self.complete {
             for why in std::mem::take(&mut self.hidden) {
-                let (Event::Forbidden(why) | Event::Trouble(why)) = why else { continue };
+                let (Event::Forbidden(why) | Event::Trouble(why)) = why else {
+                    continue;
+                };
                 self.send(Event::Hidden(why)).await?;
             }
         }
@@ -201,7 +249,10 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
 }
 
 /// What one of the watches tells next, with its number. They take turns.
-async fn next<K>(watches: &mut [mpsc::Receiver<Event<K>>], last: &mut usize) -> Result<(usize, Event<K>), Closed> {
+async fn next<K>(
+    watches: &mut [mpsc::Receiver<Event<K>>],
+    last: &mut usize,
+) -> Result<(usize, Event<K>), Closed> {
     poll_fn(|context| {
         let count = watches.len();
         for index in (1..=count).map(|step| (*last + step) % count) {

@@ -42,11 +42,21 @@ impl Drop for Watch {
 }
 
 impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
-    /// Nothing is watched yet; `open` starts a watch with [`Listener::watch`], whose age is noted in `ages`.
+    /// Nothing is watched yet; `open` starts a watch with [`Listener::watch`], whose age is noted
+    /// in `ages`.
     #[must_use]
-    pub fn new(ages: WatchAges, open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        ages: WatchAges,
+        open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static,
+    ) -> Self {
         let (listener, receiver) = mpsc::channel(BUFFER);
-        Self { open: Box::new(open), ages, watches: BTreeMap::new(), listener, receiver }
+        Self {
+            open: Box::new(open),
+            ages,
+            watches: BTreeMap::new(),
+            listener,
+            receiver,
+        }
     }
 
     /// Watches exactly these objects.
@@ -55,7 +65,11 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
         self.watches.retain(|object, _| wanted.contains(object));
         for object in wanted {
             if !self.watches.contains_key(&object) {
-                let listener = Listener { key: object.clone(), ages: self.ages.clone(), sender: self.listener.clone() };
+                let listener = Listener {
+                    key: object.clone(),
+                    ages: self.ages.clone(),
+                    sender: self.listener.clone(),
+                };
                 let watch = Watch((self.open)(&object, listener));
                 self.watches.insert(object, watch);
             }
@@ -70,22 +84,41 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
 
 impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     /// Watches the object of this name, and passes on what `read` makes of it.
-    pub fn watch<O>(self, api: Api<O>, name: &str, read: impl Fn(O) -> T + Send + 'static) -> JoinHandle<()>
+    pub fn watch<O>(
+        self,
+        api: Api<O>,
+        name: &str,
+        read: impl Fn(O) -> T + Send + 'static,
+    ) -> JoinHandle<()>
     where
         O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        self.watch_selected(api, ListParams::default().fields(&format!("metadata.name={}", escaped(name))), read)
+        self.watch_selected(
+            api,
+            ListParams::default().fields(&format!("metadata.name={}", escaped(name))),
+            read,
+        )
     }
 
     /// As [`watch`](Self::watch), of all objects that the selectors of `params` select.
-    pub fn watch_selected<O>(self, api: Api<O>, params: ListParams, read: impl Fn(O) -> T + Send + 'static) -> JoinHandle<()>
+    pub fn watch_selected<O>(
+        self,
+        api: Api<O>,
+        params: ListParams,
+        read: impl Fn(O) -> T + Send + 'static,
+    ) -> JoinHandle<()>
     where
         O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
         let mut events = watch_chosen(api, params, &self.ages);
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
-                if self.sender.send((self.key.clone(), event.map(&read))).await.is_err() {
+                if self
+                    .sender
+                    .send((self.key.clone(), event.map(&read)))
+                    .await
+                    .is_err()
+                {
                     break;
                 }
             }
@@ -93,9 +126,13 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     }
 }
 
-/// A value as it stands in a field selector (`EscapeValue` of Kubernetes): whatever it says, it stays one value.
+/// A value as it stands in a field selector (`EscapeValue` of Kubernetes): whatever it says, it
+/// stays one value.
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+    value
+        .replace('\\', "\\\\")
+        .replace(',', "\\,")
+        .replace('=', "\\=")
 }
 
 #[cfg(test)]
@@ -112,25 +149,44 @@ mod tests {
     #[test]
     fn d3_whatever_a_name_says_it_selects_by_one_name() {
         assert_eq!(escaped("web-0"), "web-0");
-        assert_eq!(escaped("p,metadata.namespace=x\\"), "p\\,metadata.namespace\\=x\\\\");
+        assert_eq!(
+            escaped("p,metadata.namespace=x\\"),
+            "p\\,metadata.namespace\\=x\\\\"
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn d3_what_the_api_server_does_not_take_is_asked_seldom_and_says_nothing_of_the_watches() {
+    async fn d3_what_the_api_server_does_not_take_is_asked_seldom_and_says_nothing_of_the_watches()
+    {
         let server = ApiServer::new(Clock::default());
-        let rule = server.faults().add(Rule::new(Effect::reply(400)).verb(Verb::List));
+        let rule = server
+            .faults()
+            .add(Rule::new(Effect::reply(400)).verb(Verb::List));
         let (client, ages) = (server.client_as("test"), WatchAges::default());
-        let mut watches: NamedWatches<String, Pod> =
-            NamedWatches::new(ages.clone(), move |name: &String, listener: Listener<String, Pod>| {
-                listener.watch(Api::<Pod>::default_namespaced(client.clone()), name, |pod| pod)
-            });
+        let mut watches: NamedWatches<String, Pod> = NamedWatches::new(
+            ages.clone(),
+            move |name: &String, listener: Listener<String, Pod>| {
+                listener.watch(
+                    Api::<Pod>::default_namespaced(client.clone()),
+                    name,
+                    |pod| pod,
+                )
+            },
+        );
         watches.follow(std::iter::once(&"p".to_owned()));
         assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
         assert!(matches!(watches.next().await, Some((_, Event::Trouble(_)))));
         assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
-        assert!(matches!(watches.next().await, Some((_, Event::Hidden(_)))), "it was no accident");
+        assert!(
+            matches!(watches.next().await, Some((_, Event::Hidden(_)))),
+            "it was no accident"
+        );
         sleep(Duration::from_secs(3600)).await;
         assert_eq!(ages.all().len(), 0);
-        assert!(server.faults().hits(rule) <= 13, "{}", server.faults().hits(rule));
+        assert!(
+            server.faults().hits(rule) <= 13,
+            "{}",
+            server.faults().hits(rule)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the leash is there without which nothing is restarted: what a request or a pod says is believed as far as the API server keeps
-//! others from writing it.
+//! Whether the leash is there without which nothing is restarted: what a request or a pod says is
+//! believed as far as the API server keeps others from writing it.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use super::is_missing_right;
 use crate::frame::list::words;
 use crate::frame::serve::Health;
 
-/// The bindings that restarts need, behind the name of the leash: of `deploy/leash.yaml` and of `deploy/leash-parked.yaml`.
+/// The bindings that restarts need, behind the name of the leash: of `deploy/leash.yaml` and of
+/// `deploy/leash-parked.yaml`.
 const NEEDED: [&str; 2] = ["pods", "parked"];
 /// What is not done without it.
 const REFUSED: &str = "containers are not restarted";
@@ -52,7 +53,10 @@ impl Gate {
 
     /// What a stream tells that begins when it is open.
     #[must_use]
-    pub fn before<T: Send + 'static>(&self, start: impl FnOnce() -> mpsc::Receiver<T> + Send + 'static) -> mpsc::Receiver<T> {
+    pub fn before<T: Send + 'static>(
+        &self,
+        start: impl FnOnce() -> mpsc::Receiver<T> + Send + 'static,
+    ) -> mpsc::Receiver<T> {
         let (listener, receiver) = mpsc::channel(1);
         let mut gate = self.clone();
         tokio::spawn(async move {
@@ -80,7 +84,11 @@ async fn seen(client: &Client, leash: &str, health: &Health) {
             Ok(()) => return health.has(REFUSED),
             Err(trouble) => {
                 if health.lacks(REFUSED, &trouble) {
-                    tracing::warn!(error = trouble, "{REFUSED}; looking again every {} s", AGAIN.as_secs());
+                    tracing::warn!(
+                        error = trouble,
+                        "{REFUSED}; looking again every {} s",
+                        AGAIN.as_secs()
+                    );
                 }
             }
         }
@@ -93,12 +101,20 @@ async fn look(client: &Client, leash: &str) -> Result<(), String> {
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     for part in NEEDED {
         let name = format!("{leash}-{part}");
-        let found = timeout(ANSWER, bindings.get_opt(&name)).await.map_err(|_| format!("no answer about the leash {name}"))?;
+        let found = timeout(ANSWER, bindings.get_opt(&name))
+            .await
+            .map_err(|_| format!("no answer about the leash {name}"))?;
         let binding = found.map_err(|error| may_not_look(&name, &words(&error)))?;
-        let actions = binding.and_then(|binding| binding.spec).and_then(|spec| spec.validation_actions);
+        let actions = binding
+            .and_then(|binding| binding.spec)
+            .and_then(|spec| spec.validation_actions);
         match actions {
             Some(actions) if actions.iter().any(|action| action == "Deny") => {}
-            Some(_) => return Err(format!("the ValidatingAdmissionPolicyBinding {name} does not deny; give it validationActions [Deny]")),
+            Some(_) => {
+                return Err(format!(
+                    "the ValidatingAdmissionPolicyBinding {name} does not deny; give it validationActions [Deny]"
+                ));
+            }
             None => return Err(absent(&name)),
         }
     }

@@ -1,5 +1,5 @@
-//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: one that cannot be sent is counted
-//! and dropped.
+//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: one
+//! that cannot be sent is counted and dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,14 @@ impl Reporter {
     #[must_use]
     pub fn new(client: Client, metrics: Metrics, health: Health, instance: &str) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Self { client, metrics, health, instance: instance.into(), sending: semaphore(AT_ONCE), waiting: semaphore(MAY_WAIT) }
+        Self {
+            client,
+            metrics,
+            health,
+            instance: instance.into(),
+            sending: semaphore(AT_ONCE),
+            waiting: semaphore(MAY_WAIT),
+        }
     }
 
     /// Tells something about a pod, in the background.
@@ -90,7 +97,9 @@ impl Reporter {
     }
 
     async fn send(&self, target: &Target, report: &Report) {
-        let Ok(_turn) = self.sending.acquire().await else { return };
+        let Ok(_turn) = self.sending.acquire().await else {
+            return;
+        };
         let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
         let event = self.event(target, report);
         let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
@@ -103,7 +112,10 @@ impl Reporter {
             // It would be said with each Event.
             Ok(Err(kube::Error::Api(status))) if is_missing_right(&status.message) => {
                 if self.health.lacks(TELL, &status.message) {
-                    tracing::warn!(error = status.message, "{TELL}; what they would say is in this log");
+                    tracing::warn!(
+                        error = status.message,
+                        "{TELL}; what they would say is in this log"
+                    );
                 }
                 "denied"
             }
@@ -143,7 +155,14 @@ impl Reporter {
             }),
             reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
             reporting_instance: Some(self.instance.to_string()),
-            type_: Some(if report.reason.is_warning() { "Warning" } else { "Normal" }.to_owned()),
+            type_: Some(
+                if report.reason.is_warning() {
+                    "Warning"
+                } else {
+                    "Normal"
+                }
+                .to_owned(),
+            ),
             ..Event::default()
         }
     }
@@ -157,7 +176,8 @@ const fn action(reason: Reason) -> &'static str {
     }
 }
 
-/// The same words about the same pod have the same name: however often and by whomever they are said, one Event exists.
+/// The same words about the same pod have the same name: however often and by whomever they are
+/// said, one Event exists.
 fn event_name(target: &Target, report: &Report) -> String {
     let words = format!("{}\n{}\n{}", target.uid, report.reason, report.note);
     let suffix = format!(".{}", short_digest(words, 8));
@@ -166,7 +186,12 @@ fn event_name(target: &Target, report: &Report) -> String {
 }
 
 fn log(target: &Target, report: &Report) {
-    let Target { kind, namespace, name, uid } = target;
+    let Target {
+        kind,
+        namespace,
+        name,
+        uid,
+    } = target;
     let named = |wanted| (*kind == wanted).then(|| display(name));
     let (pod, job) = (named(TargetKind::Pod), named(TargetKind::Job));
     let workload = match kind {
@@ -187,17 +212,31 @@ mod tests {
     use super::*;
 
     fn target(name: &str) -> Target {
-        Target { kind: TargetKind::Pod, namespace: "ns".into(), name: name.into(), uid: "u1".into() }
+        Target {
+            kind: TargetKind::Pod,
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: "u1".into(),
+        }
     }
 
     fn report(note: &str) -> Report {
-        Report { reason: Reason::SidecarSwapped, note: note.to_owned() }
+        Report {
+            reason: Reason::SidecarSwapped,
+            note: note.to_owned(),
+        }
     }
 
     #[test]
     fn the_same_words_have_the_same_name() {
-        assert_eq!(event_name(&target("a"), &report("x")), event_name(&target("a"), &report("x")));
-        assert_ne!(event_name(&target("a"), &report("x")), event_name(&target("a"), &report("y")));
+        assert_eq!(
+            event_name(&target("a"), &report("x")),
+            event_name(&target("a"), &report("x"))
+        );
+        assert_ne!(
+            event_name(&target("a"), &report("x")),
+            event_name(&target("a"), &report("y"))
+        );
     }
 
     #[test]

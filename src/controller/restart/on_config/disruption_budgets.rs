@@ -46,26 +46,38 @@ impl Left {
     /// The positions of the budgets that cover pods with these labels.
     #[must_use]
     pub fn covering(&self, labels: &BTreeMap<String, String>) -> Vec<usize> {
-        (0..self.selectors.len()).filter(|index| self.selectors[*index].matches(labels)).collect()
+        (0..self.selectors.len())
+            .filter(|index| self.selectors[*index].matches(labels))
+            .collect()
     }
 }
 
 impl DisruptionBudgets {
-    /// Looks at those that cover pods with any of these labels; `restarting` are the uids of pods that are being restarted.
+    /// Looks at those that cover pods with any of these labels; `restarting` are the uids of pods
+    /// that are being restarted.
     ///
     /// # Errors
     /// [`BudgetsUnknown`]
-    pub async fn look(&self, waiting: &[&BTreeMap<String, String>], restarting: &BTreeSet<String>) -> Result<Left, BudgetsUnknown> {
+    pub async fn look(
+        &self,
+        waiting: &[&BTreeMap<String, String>],
+        restarting: &BTreeSet<String>,
+    ) -> Result<Left, BudgetsUnknown> {
         let mut left = Left::default();
         if waiting.is_empty() {
             return Ok(left);
         }
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
-        let budgets = list_with(&api, ListParams::default(), Some).await.map_err(|error| BudgetsUnknown::Budgets(words(&error)))?;
+        let budgets = list_with(&api, ListParams::default(), Some)
+            .await
+            .map_err(|error| BudgetsUnknown::Budgets(words(&error)))?;
         for budget in budgets {
-            let Some(selector) = selector(&budget)? else { continue };
+            let Some(selector) = selector(&budget)? else {
+                continue;
+            };
             if waiting.iter().any(|labels| selector.matches(labels)) {
-                left.budgets.push(self.count(&budget, &selector, restarting).await?);
+                left.budgets
+                    .push(self.count(&budget, &selector, restarting).await?);
                 left.selectors.push(selector);
             }
         }
@@ -80,10 +92,18 @@ impl DisruptionBudgets {
     ) -> Result<Budget, BudgetsUnknown> {
         let mut covered = told(budget);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let is_restarting = |pod: &Pod| pod.metadata.uid.as_ref().is_some_and(|uid| restarting.contains(uid));
+        let is_restarting = |pod: &Pod| {
+            pod.metadata
+                .uid
+                .as_ref()
+                .is_some_and(|uid| restarting.contains(uid))
+        };
         let is_healthy = |pod: &Pod| is_ready(pod) && pod.metadata.deletion_timestamp.is_none();
         let parameters = ListParams::default().labels_from(selector);
-        let pods = list_with(&api, parameters, |pod| Some((is_restarting(&pod), is_healthy(&pod)))).await;
+        let pods = list_with(&api, parameters, |pod| {
+            Some((is_restarting(&pod), is_healthy(&pod)))
+        })
+        .await;
         let pods = pods.map_err(|error| BudgetsUnknown::Pods(words(&error)))?;
         covered.restarting = pods.iter().filter(|(restarting, _)| *restarting).count();
         covered.healthy = pods.iter().filter(|pod| **pod == (false, true)).count();
@@ -94,29 +114,53 @@ impl DisruptionBudgets {
 /// The condition Ready.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// No selector covers nothing, an empty one everything (`policy/v1`).
 fn selector(budget: &PodDisruptionBudget) -> Result<Option<Selector>, BudgetsUnknown> {
-    let selector: Option<&LabelSelector> = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    let selector: Option<&LabelSelector> =
+        budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let selector = selector.map(|selector| Selector::try_from(selector.clone()));
-    selector.transpose().map_err(|error| BudgetsUnknown::Selector(budget.name_any(), error.to_string()))
+    selector
+        .transpose()
+        .map_err(|error| BudgetsUnknown::Selector(budget.name_any(), error.to_string()))
 }
 
 /// What the budget itself says.
 fn told(budget: &PodDisruptionBudget) -> Covered {
-    let Some(status) = &budget.status else { return Covered { is_outdated: true, ..Covered::default() } };
+    let Some(status) = &budget.status else {
+        return Covered {
+            is_outdated: true,
+            ..Covered::default()
+        };
+    };
     let number = |count: i32| usize::try_from(count).unwrap_or_default();
     let conditions = status.conditions.iter().flatten();
     Covered {
-        is_outdated: status.observed_generation.unwrap_or_default() < budget.metadata.generation.unwrap_or_default(),
-        sync_failed: conditions.into_iter().any(|condition| condition.type_ == "DisruptionAllowed" && condition.reason == "SyncFailed"),
-        always_allows_unready: budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref()) == Some("AlwaysAllow"),
+        is_outdated: status.observed_generation.unwrap_or_default()
+            < budget.metadata.generation.unwrap_or_default(),
+        sync_failed: conditions.into_iter().any(|condition| {
+            condition.type_ == "DisruptionAllowed" && condition.reason == "SyncFailed"
+        }),
+        always_allows_unready: budget
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref())
+            == Some("AlwaysAllow"),
         disruptions_allowed: number(status.disruptions_allowed),
         desired_healthy: number(status.desired_healthy),
-        disrupted: status.disrupted_pods.as_ref().map_or(0, std::collections::BTreeMap::len),
+        disrupted: status
+            .disrupted_pods
+            .as_ref()
+            .map_or(0, std::collections::BTreeMap::len),
         ..Covered::default()
     }
 }

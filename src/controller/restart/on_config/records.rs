@@ -1,5 +1,5 @@
-//! What the containers of pods have seen, in a `ConfigMap` of our own: one entry per pod. Without it, a change that happened while no
-//! controller ran would go unnoticed.
+//! What the containers of pods have seen, in a `ConfigMap` of our own: one entry per pod. Without
+//! it, a change that happened while no controller ran would go unnoticed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,7 +29,8 @@ pub struct Records {
     version: Option<String>,
     kept: Shelf,
     changed: BTreeSet<Box<str>>,
-    /// Pods whose records have made room for those of other namespaces, and who were not asked for yet.
+    /// Pods whose records have made room for those of other namespaces, and who were not asked for
+    /// yet.
     dropped: Vec<Box<str>>,
 }
 
@@ -53,17 +54,27 @@ struct Stored {
 
 impl Record {
     fn of(pod: &ConfiguredPod, seen: &Contents) -> Self {
-        let stored =
-            Stored { pod: format!("{}/{}", pod.namespace, pod.name), seen: serde_json::from_str(&as_text(seen)).unwrap_or_default() };
+        let stored = Stored {
+            pod: format!("{}/{}", pod.namespace, pod.name),
+            seen: serde_json::from_str(&as_text(seen)).unwrap_or_default(),
+        };
         // An object of texts is always JSON.
         let text = serde_json::to_string(&stored).unwrap_or_default();
-        Self { namespace: pod.namespace.clone(), seen: seen.clone(), text }
+        Self {
+            namespace: pod.namespace.clone(),
+            seen: seen.clone(),
+            text,
+        }
     }
 
     fn read(text: &str) -> Option<Self> {
         let stored: Stored = serde_json::from_str(text).ok()?;
         let (namespace, _) = stored.pod.split_once('/')?;
-        Some(Self { namespace: namespace.into(), seen: from_text(&stored.seen.to_string())?, text: text.to_owned() })
+        Some(Self {
+            namespace: namespace.into(),
+            seen: from_text(&stored.seen.to_string())?,
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -92,22 +103,31 @@ impl Records {
         if self.of(&pod.uid) == Some(seen) {
             return true;
         }
-        let Put::Kept(dropped) = self.kept.put(&pod.uid, Record::of(pod, seen)) else { return false };
+        let Put::Kept(dropped) = self.kept.put(&pod.uid, Record::of(pod, seen)) else {
+            return false;
+        };
         self.changed.insert(pod.uid.clone());
         self.changed.extend(dropped.iter().cloned());
         self.dropped.extend(dropped);
         true
     }
 
-    /// The pods whose records have made room for those of other namespaces since this was asked the last time.
+    /// The pods whose records have made room for those of other namespaces since this was asked the
+    /// last time.
     pub fn take_dropped(&mut self) -> Vec<Box<str>> {
         std::mem::take(&mut self.dropped)
     }
 
     /// Drops the records of pods that are not there.
     pub fn retain(&mut self, namespaces: &Namespaces, is_there: impl Fn(&str) -> bool) {
-        let is_gone = |uid: &str, record: &Record| namespaces.has(&record.namespace) && !is_there(uid);
-        let gone: Vec<_> = self.kept.iter().filter(|(uid, record)| is_gone(uid, record)).map(|(uid, _)| uid.clone()).collect();
+        let is_gone =
+            |uid: &str, record: &Record| namespaces.has(&record.namespace) && !is_there(uid);
+        let gone: Vec<_> = self
+            .kept
+            .iter()
+            .filter(|(uid, record)| is_gone(uid, record))
+            .map(|(uid, _)| uid.clone())
+            .collect();
         for uid in gone {
             self.kept.remove(&uid);
             self.changed.insert(uid);
@@ -123,16 +143,25 @@ impl Records {
             return Ok(());
         }
         let text = |uid: &str| self.kept.get(uid).map(|record| record.text.clone());
-        let changes = self.changed.iter().map(|uid| (uid.to_string(), text(uid))).collect();
-        match writer.record(&self.namespace, self.version.as_deref(), &changes).await {
+        let changes = self
+            .changed
+            .iter()
+            .map(|uid| (uid.to_string(), text(uid)))
+            .collect();
+        match writer
+            .record(&self.namespace, self.version.as_deref(), &changes)
+            .await
+        {
             Ok(version) => {
                 self.version = version;
                 self.changed.clear();
                 Ok(())
             }
             Err(outcome) => {
-                if matches!(outcome, Outcome::Conflict | Outcome::Gone | Outcome::Failed { .. })
-                    && let Err(error) = self.load().await
+                if matches!(
+                    outcome,
+                    Outcome::Conflict | Outcome::Gone | Outcome::Failed { .. }
+                ) && let Err(error) = self.load().await
                 {
                     tracing::debug!(error, "the records cannot be read");
                 }
@@ -146,9 +175,15 @@ impl Records {
     /// # Errors
     /// What the API server answers.
     pub async fn load(&mut self) -> Result<(), String> {
-        let answer = timeout(ANSWER, self.maps.get_opt(RECORDS)).await.map_err(|_| "no answer in time".to_owned())?;
+        let answer = timeout(ANSWER, self.maps.get_opt(RECORDS))
+            .await
+            .map_err(|_| "no answer in time".to_owned())?;
         let map = answer.map_err(|error| words(&error))?.unwrap_or_default();
-        let stored = map.data.into_iter().flatten().filter_map(|(uid, text)| Some((Box::from(uid), Record::read(&text)?)));
+        let stored = map
+            .data
+            .into_iter()
+            .flatten()
+            .filter_map(|(uid, text)| Some((Box::from(uid), Record::read(&text)?)));
         let mut kept = Shelf::with(MOST_BYTES, stored);
         for uid in &self.changed {
             match self.kept.remove(uid) {

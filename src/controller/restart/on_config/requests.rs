@@ -27,7 +27,13 @@ impl Run {
         }
     }
 
-    async fn ask(&mut self, pod: &ConfiguredPod, name: &str, target: Contents, done: Report) -> Option<Duration> {
+    async fn ask(
+        &mut self,
+        pod: &ConfiguredPod,
+        name: &str,
+        target: Contents,
+        done: Report,
+    ) -> Option<Duration> {
         let asked = self.writer.ask_for_restart(pod, name, &target).await;
         let known = match asked {
             Ok(request) => {
@@ -72,7 +78,9 @@ impl Run {
                 Some(self.clock.now())
             }
             Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),
-            Err(Outcome::Failed { .. } | Outcome::Applied(_)) => Some(self.clock.now() + UNANSWERED),
+            Err(Outcome::Failed { .. } | Outcome::Applied(_)) => {
+                Some(self.clock.now() + UNANSWERED)
+            }
         }
     }
 
@@ -84,15 +92,24 @@ impl Run {
                 request.and_then(RestartRequestWire::read)
             }
             Err(error) => {
-                self.health.note_trouble(READ_REQUESTS, namespace, &words(&error));
+                self.health
+                    .note_trouble(READ_REQUESTS, namespace, &words(&error));
                 None
             }
         }
     }
 
     fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Duration {
-        let note = format!("the API server forbids to restart containers for changed configuration: {words}");
-        self.tell(pod, Report { reason: Reason::WriteDenied, note });
+        let note = format!(
+            "the API server forbids to restart containers for changed configuration: {words}"
+        );
+        self.tell(
+            pod,
+            Report {
+                reason: Reason::WriteDenied,
+                note,
+            },
+        );
         self.clock.now() + DENIED_RETRY
     }
 }

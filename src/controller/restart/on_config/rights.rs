@@ -3,27 +3,32 @@
 use swaplet_core::restart::on_config::annotation::ReferenceKind;
 
 /// To watch pods.
-pub(crate) const SEE_PODS: &str = "pods that ask for restarts when objects change cannot be watched";
+pub(crate) const SEE_PODS: &str =
+    "pods that ask for restarts when objects change cannot be watched";
 /// To watch requests.
-pub(crate) const SEE_REQUESTS: &str = "requests that were made because an object has changed cannot be watched";
+pub(crate) const SEE_REQUESTS: &str =
+    "requests that were made because an object has changed cannot be watched";
 /// To get the records.
-pub(crate) const READ_RECORDS: &str =
-    "nothing is restarted for changed configuration, because what containers have seen of it cannot be read";
+pub(crate) const READ_RECORDS: &str = "nothing is restarted for changed configuration, because what containers have seen of it cannot be read";
 /// To create and patch the records.
-pub(crate) const RECORD: &str =
-    "nothing is restarted for changed configuration, because what containers have seen of it cannot be recorded";
+pub(crate) const RECORD: &str = "nothing is restarted for changed configuration, because what containers have seen of it cannot be recorded";
 /// To list budgets.
-pub(crate) const SEE_BUDGETS: &str = "nothing is restarted for changed configuration, because PodDisruptionBudgets cannot be listed";
+pub(crate) const SEE_BUDGETS: &str =
+    "nothing is restarted for changed configuration, because PodDisruptionBudgets cannot be listed";
 /// To create requests.
-pub(crate) const ASK: &str = "nothing is restarted for changed configuration, because restarts cannot be asked for";
+pub(crate) const ASK: &str =
+    "nothing is restarted for changed configuration, because restarts cannot be asked for";
 /// To get requests.
-pub(crate) const READ_REQUESTS: &str =
-    "containers are restarted late for changed configuration, because requests that are there already cannot be read";
+pub(crate) const READ_REQUESTS: &str = "containers are restarted late for changed configuration, because requests that are there already cannot be read";
 
 /// To watch objects that pods name.
 pub(crate) const fn see_objects(kind: ReferenceKind) -> &'static str {
     match kind {
-        ReferenceKind::ConfigMap => "nothing is restarted when a ConfigMap changes, because it cannot be watched",
-        ReferenceKind::SecretMetadata => "nothing is restarted when a Secret changes, because it cannot be watched",
+        ReferenceKind::ConfigMap => {
+            "nothing is restarted when a ConfigMap changes, because it cannot be watched"
+        }
+        ReferenceKind::SecretMetadata => {
+            "nothing is restarted when a Secret changes, because it cannot be watched"
+        }
     }
 }

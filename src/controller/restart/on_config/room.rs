@@ -1,5 +1,6 @@
-//! Pods that ask for restarts, the objects that they name, and the requests that were made for them: the state of the loop, without any
-//! I/O and without a clock. An event only says that the pods of an owner are to be looked at.
+//! Pods that ask for restarts, the objects that they name, and the requests that were made for
+//! them: the state of the loop, without any I/O and without a clock. An event only says that the
+//! pods of an owner are to be looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,7 +8,9 @@ use std::time::Duration;
 use swaplet_core::restart::on_config::annotation::{Content, Reference};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::round::Member;
-use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, Sight, from_text, stand};
+use swaplet_core::restart::on_config::{
+    Around, Asked, Contents, Progress, Sight, from_text, stand,
+};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
 
 use super::records::Records;
@@ -15,17 +18,20 @@ use super::share::shared;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 
-/// Objects that are watched at once, with a share for each namespace. Each is a watch of one object.
+/// Objects that are watched at once, with a share for each namespace. Each is a watch of one
+/// object.
 pub const MOST_OBJECTS: usize = 256;
 
-/// How long after a pod is gone its record is dropped: by then it is known whether its namespace is hidden only.
+/// How long after a pod is gone its record is dropped: by then it is known whether its namespace is
+/// hidden only.
 const TIDY: Duration = Duration::from_secs(60);
 
 /// The uid of a pod.
 pub type Uid = Box<str>;
 /// An object, with its namespace.
 pub type Object = (Box<str>, Reference);
-/// The pods of an owner: their namespace, and the uid of the owner, or of the pod where it has none.
+/// The pods of an owner: their namespace, and the uid of the owner, or of the pod where it has
+/// none.
 pub type Group = (Box<str>, Box<str>);
 
 /// Everything that is known.
@@ -76,7 +82,8 @@ impl Room {
         self.pods.contains_key(uid)
     }
 
-    /// Whether records of pods that are gone are to be dropped now: not while some pods that are there cannot be seen.
+    /// Whether records of pods that are gone are to be dropped now: not while some pods that are
+    /// there cannot be seen.
     pub fn may_tidy(&mut self, now: Duration) -> bool {
         !self.some_are_hidden && self.tidy_at.take_if(|at| *at <= now).is_some()
     }
@@ -89,16 +96,24 @@ impl Room {
                 self.some_are_hidden = false;
             }
             Event::Listed(pod) | Event::Applied(pod) => {
-                let Some(uid) = pod.uid().map(Uid::from) else { return };
+                let Some(uid) = pod.uid().map(Uid::from) else {
+                    return;
+                };
                 self.unlisted.remove(&uid);
                 match read("pod", || pod.read()).filter(|pod| !pod.ending) {
                     Some(pod) => self.apply(pod),
                     None => self.remove(&uid, now),
                 }
             }
-            Event::Deleted(pod) => pod.uid().map(Uid::from).iter().for_each(|uid| self.remove(uid, now)),
+            Event::Deleted(pod) => pod
+                .uid()
+                .map(Uid::from)
+                .iter()
+                .for_each(|uid| self.remove(uid, now)),
             Event::ListEnd => {
-                std::mem::take(&mut self.unlisted).iter().for_each(|uid| self.remove(uid, now));
+                std::mem::take(&mut self.unlisted)
+                    .iter()
+                    .for_each(|uid| self.remove(uid, now));
                 self.pods_are_seen = true;
                 self.tidy_at = Some(now + TIDY);
             }
@@ -126,17 +141,26 @@ impl Room {
     pub fn hear(&mut self, event: Event<RestartRequestWire>) {
         match event {
             Event::ListStart => self.request_list += 1,
-            Event::Listed(request) | Event::Applied(request) => {
-                read("request", || request.read()).iter().for_each(|request| self.know(request))
-            }
+            Event::Listed(request) | Event::Applied(request) => read("request", || request.read())
+                .iter()
+                .for_each(|request| self.know(request)),
             Event::Deleted(request) => {
-                if let Some(RestartRequest { pod_uid: Some(uid), name, .. }) = read("request", || request.read()) {
+                if let Some(RestartRequest {
+                    pod_uid: Some(uid),
+                    name,
+                    ..
+                }) = read("request", || request.read())
+                {
                     self.forget(&uid, &name);
                 }
             }
             Event::ListEnd => {
-                let gone: Vec<_> =
-                    self.requests.iter().filter(|(_, request)| request.list != self.request_list).map(|(key, _)| key.clone()).collect();
+                let gone: Vec<_> = self
+                    .requests
+                    .iter()
+                    .filter(|(_, request)| request.list != self.request_list)
+                    .map(|(key, _)| key.clone())
+                    .collect();
                 gone.iter().for_each(|(uid, name)| self.forget(uid, name));
                 self.requests_are_seen = true;
             }
@@ -147,7 +171,9 @@ impl Room {
     /// A request, as it is now; one that was not made here is of no interest.
     pub fn know(&mut self, request: &RestartRequest) {
         let target = request.restart_on.as_deref().and_then(from_text);
-        let Some((pod, target)) = request.pod_uid.clone().zip(target) else { return };
+        let Some((pod, target)) = request.pod_uid.clone().zip(target) else {
+            return;
+        };
         let asked = Asked {
             name: request.name.clone(),
             uid: request.uid.clone(),
@@ -156,14 +182,33 @@ impl Room {
             created_at: request.created_at,
         };
         self.look_at(&pod);
-        self.requests.insert((pod, request.name.clone()), Request { namespace: request.namespace.clone(), asked, list: self.request_list });
+        self.requests.insert(
+            (pod, request.name.clone()),
+            Request {
+                namespace: request.namespace.clone(),
+                asked,
+                list: self.request_list,
+            },
+        );
     }
 
     /// A request of which nobody knows whether it was made: it counts as made until that is known.
     pub fn assume(&mut self, pod: &ConfiguredPod, name: &str, target: Contents) {
-        let asked = Asked { name: name.into(), uid: Box::default(), target, progress: Progress::Open, created_at: None };
-        let request = Request { namespace: pod.namespace.clone(), asked, list: self.request_list };
-        self.requests.entry((pod.uid.clone(), name.into())).or_insert(request);
+        let asked = Asked {
+            name: name.into(),
+            uid: Box::default(),
+            target,
+            progress: Progress::Open,
+            created_at: None,
+        };
+        let request = Request {
+            namespace: pod.namespace.clone(),
+            asked,
+            list: self.request_list,
+        };
+        self.requests
+            .entry((pod.uid.clone(), name.into()))
+            .or_insert(request);
     }
 
     /// A request is gone.
@@ -178,7 +223,9 @@ impl Room {
 
     /// What the watch of an object tells.
     pub fn see_object(&mut self, object: &Object, event: Event<Content>, now: Duration) {
-        let Some(known) = self.objects.get_mut(object) else { return };
+        let Some(known) = self.objects.get_mut(object) else {
+            return;
+        };
         let content = match event {
             Event::ListStart => {
                 known.listed = false;
@@ -198,13 +245,19 @@ impl Room {
             }
         };
         if !matches!(&known.sight, Sight::Seen { content: before, .. } if *before == content) {
-            known.sight = Sight::Seen { content, since: now };
+            known.sight = Sight::Seen {
+                content,
+                since: now,
+            };
             self.look_at_users_of(object);
         }
     }
 
     fn look_at_users_of(&mut self, object: &Object) {
-        let users = self.pods.values().filter(|pod| pod.namespace == object.0 && names(pod).any(|name| *name == object.1));
+        let users = self
+            .pods
+            .values()
+            .filter(|pod| pod.namespace == object.0 && names(pod).any(|name| *name == object.1));
         let groups: Vec<_> = users.map(group).collect();
         self.fresh.extend(groups);
     }
@@ -214,37 +267,59 @@ impl Room {
         if !std::mem::take(&mut self.named_have_changed) {
             return None;
         }
-        let named: BTreeSet<Object> =
-            self.pods.values().flat_map(|pod| names(pod).map(|name| (pod.namespace.clone(), name.clone()))).collect();
-        let watched = shared(named.clone(), MOST_OBJECTS, |object| self.objects.contains_key(object));
-        let made_room: Vec<_> =
-            self.objects.keys().filter(|object| named.contains(*object) && !watched.contains(*object)).cloned().collect();
+        let named: BTreeSet<Object> = self
+            .pods
+            .values()
+            .flat_map(|pod| names(pod).map(|name| (pod.namespace.clone(), name.clone())))
+            .collect();
+        let watched = shared(named.clone(), MOST_OBJECTS, |object| {
+            self.objects.contains_key(object)
+        });
+        let made_room: Vec<_> = self
+            .objects
+            .keys()
+            .filter(|object| named.contains(*object) && !watched.contains(*object))
+            .cloned()
+            .collect();
         self.objects.retain(|object, _| watched.contains(object));
         for object in watched {
             self.objects.entry(object).or_default();
         }
-        made_room.iter().for_each(|object| self.look_at_users_of(object));
+        made_room
+            .iter()
+            .for_each(|object| self.look_at_users_of(object));
         Some(self.objects.keys())
     }
 
-    /// The objects that the pods of an owner name and that are not watched, each with the first of these pods.
+    /// The objects that the pods of an owner name and that are not watched, each with the first of
+    /// these pods.
     #[must_use]
     pub fn unwatched(&self, of: &Group) -> Vec<(ConfiguredPod, Reference)> {
         let mut seen = BTreeSet::new();
         let pods = self.pods.values().filter(|pod| group(pod) == *of);
         let named = pods.flat_map(|pod| names(pod).map(move |name| (pod, name)));
-        let unwatched = named.filter(|(_, name)| !self.objects.contains_key(&(of.0.clone(), (*name).clone())));
-        unwatched.filter(|(_, name)| seen.insert(*name)).map(|(pod, name)| (pod.clone(), name.clone())).collect()
+        let unwatched =
+            named.filter(|(_, name)| !self.objects.contains_key(&(of.0.clone(), (*name).clone())));
+        unwatched
+            .filter(|(_, name)| seen.insert(*name))
+            .map(|(pod, name)| (pod.clone(), name.clone()))
+            .collect()
     }
 
     /// The pods of the owner of this one are looked at again.
     pub fn look_soon(&mut self, pod: &Uid, now: Duration) {
-        self.due.extend(self.pods.get(pod).map(|pod| (group(pod), now)));
+        self.due
+            .extend(self.pods.get(pod).map(|pod| (group(pod), now)));
     }
 
     /// Those to be looked at now.
     pub fn fresh(&mut self, now: Duration) -> Vec<Group> {
-        let due: Vec<_> = self.due.iter().filter(|(_, at)| **at <= now).map(|(group, _)| group.clone()).collect();
+        let due: Vec<_> = self
+            .due
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(group, _)| group.clone())
+            .collect();
         self.due.retain(|group, _| !due.contains(group));
         self.fresh.extend(due);
         self.fresh.iter().cloned().collect()
@@ -275,17 +350,40 @@ impl Room {
 
     /// The pods of an owner as they stand, by name.
     #[must_use]
-    pub fn members<'a>(&'a self, of: &Group, records: &Records, mount_delay: Duration, now: Duration) -> Vec<Member<'a>> {
+    pub fn members<'a>(
+        &'a self,
+        of: &Group,
+        records: &Records,
+        mount_delay: Duration,
+        now: Duration,
+    ) -> Vec<Member<'a>> {
         let look = |reference: &Reference| {
-            self.objects.get(&(of.0.clone(), reference.clone())).map(|known| known.sight.clone()).unwrap_or_default()
+            self.objects
+                .get(&(of.0.clone(), reference.clone()))
+                .map(|known| known.sight.clone())
+                .unwrap_or_default()
         };
-        let around = Around { look: &look, mount_delay, now };
+        let around = Around {
+            look: &look,
+            mount_delay,
+            now,
+        };
         let none = Contents::new();
         let pods = self.pods.values().filter(|pod| group(pod) == *of);
         pods.map(|pod| {
             let requests = self.requests_of(&pod.uid);
-            let standing = stand(pod, records.of(&pod.uid).unwrap_or(&none), &requests, &around);
-            Member { pod, standing, requests, budgets: Vec::new() }
+            let standing = stand(
+                pod,
+                records.of(&pod.uid).unwrap_or(&none),
+                &requests,
+                &around,
+            );
+            Member {
+                pod,
+                standing,
+                requests,
+                budgets: Vec::new(),
+            }
         })
         .collect()
     }
@@ -293,8 +391,12 @@ impl Room {
     /// The oldest first.
     fn requests_of(&self, pod: &Uid) -> Vec<&Asked> {
         let from = (pod.clone(), Box::from(""));
-        let mut requests: Vec<_> =
-            self.requests.range(from..).take_while(|((uid, _), _)| uid == pod).map(|(_, request)| &request.asked).collect();
+        let mut requests: Vec<_> = self
+            .requests
+            .range(from..)
+            .take_while(|((uid, _), _)| uid == pod)
+            .map(|(_, request)| &request.asked)
+            .collect();
         requests.sort_by_key(|request| (request.created_at, &request.name));
         requests
     }
@@ -302,13 +404,18 @@ impl Room {
     /// The uids of the pods of a namespace that are being restarted.
     #[must_use]
     pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
-        let open = self.requests.iter().filter(|(_, request)| *request.namespace == *namespace && request.asked.progress == Progress::Open);
+        let open = self.requests.iter().filter(|(_, request)| {
+            *request.namespace == *namespace && request.asked.progress == Progress::Open
+        });
         open.map(|((uid, _), _)| uid.to_string()).collect()
     }
 }
 
 fn group(pod: &ConfiguredPod) -> Group {
-    (pod.namespace.clone(), pod.owner.clone().unwrap_or_else(|| pod.uid.clone()))
+    (
+        pod.namespace.clone(),
+        pod.owner.clone().unwrap_or_else(|| pod.uid.clone()),
+    )
 }
 
 fn names(pod: &ConfiguredPod) -> impl Iterator<Item = &Reference> {
@@ -319,8 +426,14 @@ fn progress(request: &RestartRequest, target: &Contents) -> Progress {
     if !request.is_completed() {
         return Progress::Open;
     }
-    let states: Vec<_> = target.keys().map(|container| request.state(container)).collect();
-    match states.iter().find(|state| state.phase != StatePhase::Succeeded) {
+    let states: Vec<_> = target
+        .keys()
+        .map(|container| request.state(container))
+        .collect();
+    match states
+        .iter()
+        .find(|state| state.phase != StatePhase::Succeeded)
+    {
         None => Progress::Succeeded,
         Some(state) if state.message.is_empty() => Progress::Failed(request.message.clone()),
         Some(state) => Progress::Failed(state.message.clone()),

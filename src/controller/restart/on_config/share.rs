@@ -1,11 +1,17 @@
-//! Which of the objects that pods name are watched: as many of each namespace, where not all can be.
+//! Which of the objects that pods name are watched: as many of each namespace, where not all can
+//! be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::room::Object;
 
-/// So many of these, in turns by namespace; of each namespace first those that are watched already, then by name.
-pub(crate) fn shared(named: BTreeSet<Object>, most: usize, is_watched: impl Fn(&Object) -> bool) -> BTreeSet<Object> {
+/// So many of these, in turns by namespace; of each namespace first those that are watched already,
+/// then by name.
+pub(crate) fn shared(
+    named: BTreeSet<Object>,
+    most: usize,
+    is_watched: impl Fn(&Object) -> bool,
+) -> BTreeSet<Object> {
     if named.len() <= most {
         return named;
     }
@@ -14,7 +20,9 @@ pub(crate) fn shared(named: BTreeSet<Object>, most: usize, is_watched: impl Fn(&
         lines.entry(object.0.clone()).or_default().push(object);
     }
     // The last one has the first turn.
-    lines.values_mut().for_each(|line| line.sort_by(|a, b| is_watched(a).cmp(&is_watched(b)).then_with(|| b.cmp(a))));
+    lines.values_mut().for_each(|line| {
+        line.sort_by(|a, b| is_watched(a).cmp(&is_watched(b)).then_with(|| b.cmp(a)))
+    });
     let mut taken = BTreeSet::new();
     while taken.len() < most && !lines.is_empty() {
         let turns = most - taken.len();
@@ -31,25 +39,52 @@ mod tests {
     use super::*;
 
     fn object(namespace: &str, number: usize) -> Object {
-        (namespace.into(), Reference { kind: ReferenceKind::ConfigMap, name: format!("c{number:04}").into() })
+        (
+            namespace.into(),
+            Reference {
+                kind: ReferenceKind::ConfigMap,
+                name: format!("c{number:04}").into(),
+            },
+        )
     }
 
     fn count(objects: &BTreeSet<Object>, namespace: &str) -> usize {
-        objects.iter().filter(|object| *object.0 == *namespace).count()
+        objects
+            .iter()
+            .filter(|object| *object.0 == *namespace)
+            .count()
     }
 
     #[test]
     fn a9_each_namespace_has_its_share_of_the_watches_and_what_nobody_needs() {
-        let named: BTreeSet<_> =
-            (0..1000).map(|number| object("greedy", number)).chain((0..3).map(|number| object("modest", number))).collect();
+        let named: BTreeSet<_> = (0..1000)
+            .map(|number| object("greedy", number))
+            .chain((0..3).map(|number| object("modest", number)))
+            .collect();
         let watched = shared(named.clone(), 256, |_| false);
-        assert_eq!((count(&watched, "greedy"), count(&watched, "modest")), (253, 3));
-        let more = named.iter().cloned().chain((0..500).map(|number| object("zealous", number))).collect::<BTreeSet<_>>();
+        assert_eq!(
+            (count(&watched, "greedy"), count(&watched, "modest")),
+            (253, 3)
+        );
+        let more = named
+            .iter()
+            .cloned()
+            .chain((0..500).map(|number| object("zealous", number)))
+            .collect::<BTreeSet<_>>();
         let watched = shared(more.clone(), 256, |object| watched.contains(object));
-        assert_eq!([count(&watched, "greedy"), count(&watched, "modest"), count(&watched, "zealous")], [127, 3, 126]);
+        assert_eq!(
+            [
+                count(&watched, "greedy"),
+                count(&watched, "modest"),
+                count(&watched, "zealous")
+            ],
+            [127, 3, 126]
+        );
         let again = shared(more, 256, |object| watched.contains(object));
         assert_eq!(again, watched, "nothing changes by itself");
-        let late = (990..1000).map(|number| object("greedy", number)).collect::<BTreeSet<_>>();
+        let late = (990..1000)
+            .map(|number| object("greedy", number))
+            .collect::<BTreeSet<_>>();
         assert!(
             shared(named, 10, |object| late.contains(object))
                 .iter()

@@ -26,7 +26,12 @@ pub(crate) enum Put {
 
 impl Shelf {
     pub const fn new(most: usize) -> Self {
-        Self { most, kept: BTreeMap::new(), bytes: BTreeMap::new(), total: 0 }
+        Self {
+            most,
+            kept: BTreeMap::new(),
+            bytes: BTreeMap::new(),
+            total: 0,
+        }
     }
 
     /// With what is stored, whoever has stored it.
@@ -44,7 +49,8 @@ impl Shelf {
         self.kept.iter()
     }
 
-    /// Keeps a record, if there is room. Each namespace has a right to an equal share, and beyond it to what nobody else needs.
+    /// Keeps a record, if there is room. Each namespace has a right to an equal share, and beyond
+    /// it to what nobody else needs.
     pub fn put(&mut self, uid: &str, record: Record) -> Put {
         let before = self.kept.get(uid).map_or(0, |before| size(uid, before));
         let size = size(uid, &record);
@@ -56,7 +62,9 @@ impl Shelf {
                 return Put::NoRoom;
             }
             while self.total - before + size > self.most {
-                let Some(uid) = self.one_of_too_many(&record.namespace) else { return Put::NoRoom };
+                let Some(uid) = self.one_of_too_many(&record.namespace) else {
+                    return Put::NoRoom;
+                };
                 self.remove(&uid);
                 dropped.push(uid);
             }
@@ -67,8 +75,16 @@ impl Shelf {
 
     /// A record of the namespace that has most of all others.
     fn one_of_too_many(&self, but: &str) -> Option<Box<str>> {
-        let (most, _) = self.bytes.iter().filter(|(namespace, _)| ***namespace != *but).max_by_key(|(_, bytes)| **bytes)?;
-        self.kept.iter().rev().find(|(_, record)| record.namespace == *most).map(|(uid, _)| uid.clone())
+        let (most, _) = self
+            .bytes
+            .iter()
+            .filter(|(namespace, _)| ***namespace != *but)
+            .max_by_key(|(_, bytes)| **bytes)?;
+        self.kept
+            .iter()
+            .rev()
+            .find(|(_, record)| record.namespace == *most)
+            .map(|(uid, _)| uid.clone())
     }
 
     pub fn insert(&mut self, uid: Box<str>, record: Record) {
@@ -103,28 +119,51 @@ mod tests {
 
     /// Of 100 bytes with its uid.
     fn record(namespace: &str) -> Record {
-        Record { namespace: namespace.into(), seen: Default::default(), text: "x".repeat(96) }
+        Record {
+            namespace: namespace.into(),
+            seen: Default::default(),
+            text: "x".repeat(96),
+        }
     }
 
     fn of(shelf: &Shelf, namespace: &str) -> usize {
-        shelf.iter().filter(|(_, record)| *record.namespace == *namespace).count()
+        shelf
+            .iter()
+            .filter(|(_, record)| *record.namespace == *namespace)
+            .count()
     }
 
     #[test]
     fn a9_each_namespace_has_its_share_of_the_records_and_what_nobody_needs() {
         let mut shelf = Shelf::new(10_000);
         for number in 0..100 {
-            assert_eq!(shelf.put(&format!("g{number:03}"), record("greedy")), Put::Kept(Vec::new()), "nobody else needs it");
+            assert_eq!(
+                shelf.put(&format!("g{number:03}"), record("greedy")),
+                Put::Kept(Vec::new()),
+                "nobody else needs it"
+            );
         }
         assert_eq!(shelf.put("g100", record("greedy")), Put::NoRoom);
         for number in 0..50 {
-            let Put::Kept(dropped) = shelf.put(&format!("m{number:03}"), record("modest")) else { panic!("{number}") };
+            let Put::Kept(dropped) = shelf.put(&format!("m{number:03}"), record("modest")) else {
+                panic!("{number}")
+            };
             assert_eq!(dropped.len(), 1);
         }
-        assert_eq!((of(&shelf, "greedy"), of(&shelf, "modest"), shelf.total), (50, 50, 10_000));
+        assert_eq!(
+            (of(&shelf, "greedy"), of(&shelf, "modest"), shelf.total),
+            (50, 50, 10_000)
+        );
         assert_eq!(shelf.put("m050", record("modest")), Put::NoRoom);
-        assert_eq!(shelf.put("t", record("third")), Put::Kept(vec!["m049".into()]));
-        assert_eq!(shelf.put("t", record("third")), Put::Kept(Vec::new()), "it is there");
+        assert_eq!(
+            shelf.put("t", record("third")),
+            Put::Kept(vec!["m049".into()])
+        );
+        assert_eq!(
+            shelf.put("t", record("third")),
+            Put::Kept(Vec::new()),
+            "it is there"
+        );
         (0..50).for_each(|number| drop(shelf.remove(&format!("g{number:03}"))));
         assert_eq!((shelf.bytes.len(), shelf.total), (2, 4997));
     }

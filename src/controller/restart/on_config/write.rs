@@ -1,4 +1,5 @@
-//! The writes of restarts for changed configuration: a request, its end, and the records of what pods have seen.
+//! The writes of restarts for changed configuration: a request, its end, and the records of what
+//! pods have seen.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,16 @@ use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::restart::on_config::annotation::RESTART_ON;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::{Contents, as_text};
-use swaplet_core::restart::request::{RequestedPod, RestartRequest, RestartRequestWire, new_request};
+use swaplet_core::restart::request::{
+    RequestedPod, RestartRequest, RestartRequestWire, new_request,
+};
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params};
 
 /// The name of the `ConfigMap` of the records.
 pub const RECORDS: &str = "swaplet-restart-on";
-/// A container has to be ready for so long before the next pod is begun with: most programs that cannot use their configuration end
-/// sooner.
+/// A container has to be ready for so long before the next pod is begun with: most programs that
+/// cannot use their configuration end sooner.
 const MIN_STARTED_SECONDS: u32 = 10;
 /// After so long a restart has failed, whoever carries it out.
 const DEADLINE_SECONDS: u32 = 900;
@@ -28,13 +31,25 @@ impl Writer {
     ///
     /// # Errors
     /// [`Outcome::Conflict`] where there is one of this name.
-    pub async fn ask_for_restart(&self, pod: &ConfiguredPod, name: &str, target: &Contents) -> Result<Option<RestartRequest>, Outcome> {
+    pub async fn ask_for_restart(
+        &self,
+        pod: &ConfiguredPod,
+        name: &str,
+        target: &Contents,
+    ) -> Result<Option<RestartRequest>, Outcome> {
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&pod.namespace)));
         self.in_time(PLURAL, async {
-            let body = serde_json::to_vec(&request(pod, name, target)).map_err(kube::Error::SerdeError)?;
-            let built = requests.create(&created(), body).map_err(kube::Error::BuildRequest)?;
+            let body =
+                serde_json::to_vec(&request(pod, name, target)).map_err(kube::Error::SerdeError)?;
+            let built = requests
+                .create(&created(), body)
+                .map_err(kube::Error::BuildRequest)?;
             let stored = self.send(built).await?;
-            Ok(stored.map(|body| serde_json::from_slice::<RestartRequestWire>(&body).ok().and_then(RestartRequestWire::read)))
+            Ok(stored.map(|body| {
+                serde_json::from_slice::<RestartRequestWire>(&body)
+                    .ok()
+                    .and_then(RestartRequestWire::read)
+            }))
         })
         .await
     }
@@ -43,18 +58,32 @@ impl Writer {
     ///
     /// # Errors
     /// [`Outcome`]
-    pub async fn forget_request(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Outcome> {
-        let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
+    pub async fn forget_request(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Outcome> {
+        let preconditions = Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            ..Preconditions::default()
+        });
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(namespace)));
         self.in_time(PLURAL, async {
-            let params = DeleteParams { preconditions, ..DeleteParams::default() };
-            let built = requests.delete(name, &params).map_err(kube::Error::BuildRequest)?;
+            let params = DeleteParams {
+                preconditions,
+                ..DeleteParams::default()
+            };
+            let built = requests
+                .delete(name, &params)
+                .map_err(kube::Error::BuildRequest)?;
             Ok(self.send(built).await?.map(drop))
         })
         .await
     }
 
-    /// Changes records, if they are still of this version (`None`: if there are none); the version after it.
+    /// Changes records, if they are still of this version (`None`: if there are none); the version
+    /// after it.
     ///
     /// # Errors
     /// [`Outcome::Conflict`] or [`Outcome::Gone`] where they are not.
@@ -89,11 +118,19 @@ impl Writer {
 }
 
 fn created() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
 }
 
 fn request(pod: &ConfiguredPod, name: &str, target: &Contents) -> Value {
-    let of = RequestedPod { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid, node: &pod.node };
+    let of = RequestedPod {
+        namespace: &pod.namespace,
+        name: &pod.name,
+        uid: &pod.uid,
+        node: &pod.node,
+    };
     let mut request = new_request(name, of, target.keys().map(|container| &**container));
     request["metadata"]["annotations"] = json!({RESTART_ON: as_text(target)});
     request["spec"]["strategy"] = json!({"minStartedSeconds": MIN_STARTED_SECONDS});

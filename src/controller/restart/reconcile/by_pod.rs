@@ -1,4 +1,5 @@
-//! The requests for each pod, so that nobody has to go through all requests for one of them: a tenant may have thousands, also for one pod.
+//! The requests for each pod, so that nobody has to go through all requests for one of them: a
+//! tenant may have thousands, also for one pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,8 @@ use super::{Key, pod_key};
 #[derive(Default)]
 pub(crate) struct ByPod {
     pods: BTreeMap<Key, Requests>,
-    /// Whether a node may say that its vendor does not carry out requests with OpenKruise's label for virtual nodes.
+    /// Whether a node may say that its vendor does not carry out requests with OpenKruise's label
+    /// for virtual nodes.
     pub nodes_tell: bool,
 }
 
@@ -32,7 +34,10 @@ struct Requests {
 impl ByPod {
     /// There is none yet.
     pub fn new(nodes_tell: bool) -> Self {
-        Self { nodes_tell, ..Self::default() }
+        Self {
+            nodes_tell,
+            ..Self::default()
+        }
     }
 
     /// A request is there.
@@ -53,8 +58,15 @@ impl ByPod {
     /// A request is not there any more, or not as it was.
     pub fn remove(&mut self, request: &RestartRequest) {
         let pod = pod_key(request);
-        let Some(requests) = self.pods.get_mut(&pod) else { return };
-        for names in [&mut requests.all, &mut requests.needing, &mut requests.held, &mut requests.left] {
+        let Some(requests) = self.pods.get_mut(&pod) else {
+            return;
+        };
+        for names in [
+            &mut requests.all,
+            &mut requests.needing,
+            &mut requests.held,
+            &mut requests.left,
+        ] {
             names.remove(&request.name);
         }
         if let Some(place) = Place::of(request) {
@@ -67,19 +79,28 @@ impl ByPod {
 
     /// Whether a pod has to be seen.
     pub fn needs(&self, pod: &Key) -> bool {
-        self.pods.get(pod).is_some_and(|requests| !requests.needing.is_empty())
+        self.pods
+            .get(pod)
+            .is_some_and(|requests| !requests.needing.is_empty())
     }
 
     /// Whether no other request comes before this one.
     pub fn is_first(&self, request: &RestartRequest) -> bool {
-        let line = self.pods.get(&pod_key(request)).map(|requests| &requests.line);
-        let others_before = line.and_then(BTreeSet::first).filter(|first| first.name != request.name);
+        let line = self
+            .pods
+            .get(&pod_key(request))
+            .map(|requests| &requests.line);
+        let others_before = line
+            .and_then(BTreeSet::first)
+            .filter(|first| first.name != request.name);
         others_before.is_none_or(|first| Place::of(request).is_some_and(|place| place < *first))
     }
 
     /// Somebody else carries a request out, or not. Whether that is so of all requests for its pod.
     pub fn leave(&mut self, request: &RestartRequest, left: bool) -> bool {
-        let Some(requests) = self.pods.get_mut(&pod_key(request)) else { return false };
+        let Some(requests) = self.pods.get_mut(&pod_key(request)) else {
+            return false;
+        };
         if left {
             requests.left.insert(request.name.clone())
         } else {
@@ -90,15 +111,25 @@ impl ByPod {
 
     /// The names of all requests for a pod.
     pub fn names(&self, pod: &Key) -> impl Iterator<Item = &Box<str>> {
-        self.pods.get(pod).into_iter().flat_map(|requests| &requests.all)
+        self.pods
+            .get(pod)
+            .into_iter()
+            .flat_map(|requests| &requests.all)
     }
 
-    /// The names of those for which it matters what the pod does: those that are begun, the next one, and those that hold something of it.
-    /// The others wait in line.
+    /// The names of those for which it matters what the pod does: those that are begun, the next
+    /// one, and those that hold something of it. The others wait in line.
     pub fn concerned(&self, pod: &Key) -> Vec<Box<str>> {
-        let Some(requests) = self.pods.get(pod) else { return Vec::new() };
+        let Some(requests) = self.pods.get(pod) else {
+            return Vec::new();
+        };
         let begun = requests.line.iter().take_while(|place| !place.waits);
         let next = requests.line.iter().find(|place| place.waits);
-        begun.chain(next).map(|place| &place.name).chain(&requests.held).cloned().collect()
+        begun
+            .chain(next)
+            .map(|place| &place.name)
+            .chain(&requests.held)
+            .cloned()
+            .collect()
     }
 }

@@ -58,8 +58,8 @@ pub enum Happened {
 /// What restarts need of the installation.
 #[derive(Clone)]
 pub struct RestartSettings {
-    /// Tells the time of day, for deadlines of requests are times of day. Asked once, whenever the loop begins, and used as long as the API
-    /// server has not said which time it is.
+    /// Tells the time of day, for deadlines of requests are times of day. Asked once, whenever the
+    /// loop begins, and used as long as the API server has not said which time it is.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     /// Whether containers are restarted when objects change that their pods name.
     pub on_config: Option<RestartOnSettings>,
@@ -71,14 +71,22 @@ pub struct RestartSettings {
 
 impl fmt::Debug for RestartSettings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RestartSettings").field("on_config", &self.on_config).finish_non_exhaustive()
+        out.debug_struct("RestartSettings")
+            .field("on_config", &self.on_config)
+            .finish_non_exhaustive()
     }
 }
 
 impl Driver {
     /// Looks for requests; does nothing ever where there are no `settings` of restarts.
     #[must_use]
-    pub fn start(discovery: &Discovery, common: &Common, settings: Option<&RestartSettings>, gate: &Gate, ages: &WatchAges) -> Self {
+    pub fn start(
+        discovery: &Discovery,
+        common: &Common,
+        settings: Option<&RestartSettings>,
+        gate: &Gate,
+        ages: &WatchAges,
+    ) -> Self {
         let client = discovery.client();
         let (requests, parked) = match settings {
             Some(_) => watches(discovery, &common.namespaces, gate, ages),
@@ -87,14 +95,21 @@ impl Driver {
         Self {
             restarts: Restarts::new(
                 settings.and_then(|settings| settings.park.clone()),
-                common.rules.node_table.rows().iter().any(|row| !row.vendor_restarts),
+                common
+                    .rules
+                    .node_table
+                    .rows()
+                    .iter()
+                    .any(|row| !row.vendor_restarts),
             ),
             requests,
             parked,
             watches: watches_of_pods(client.clone(), ages.clone()),
             writes: JoinSet::new(),
             server_clock: discovery.clock().clone(),
-            started_at: settings.map_or(jiff::Timestamp::UNIX_EPOCH, |settings| (settings.time_of_day)()),
+            started_at: settings.map_or(jiff::Timestamp::UNIX_EPOCH, |settings| {
+                (settings.time_of_day)()
+            }),
             concurrency: common.concurrency,
         }
     }
@@ -138,13 +153,29 @@ impl Driver {
         }
     }
 
-    /// Starts the writes that are to be made now, and follows the pods that are needed; what was learned of nodes.
-    pub fn go_on(&mut self, index: &mut Index, writer: &Writer, metrics: &Metrics, since_start: Duration) -> Vec<Effect> {
-        let by_our_clock = || self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX);
-        let now = Now { since_start, today: self.server_clock.now().unwrap_or_else(by_our_clock) };
+    /// Starts the writes that are to be made now, and follows the pods that are needed; what was
+    /// learned of nodes.
+    pub fn go_on(
+        &mut self,
+        index: &mut Index,
+        writer: &Writer,
+        metrics: &Metrics,
+        since_start: Duration,
+    ) -> Vec<Effect> {
+        let by_our_clock = || {
+            self.started_at
+                .checked_add(since_start)
+                .unwrap_or(jiff::Timestamp::MAX)
+        };
+        let now = Now {
+            since_start,
+            today: self.server_clock.now().unwrap_or_else(by_our_clock),
+        };
         self.restarts.begin_turn(since_start);
         while self.writes.len() < self.concurrency {
-            let Some(write) = self.restarts.next_write(index, now) else { break };
+            let Some(write) = self.restarts.next_write(index, now) else {
+                break;
+            };
             let writer = writer.clone();
             self.writes.spawn(async move {
                 let outcome = writer.restart(&write).await;
@@ -155,7 +186,9 @@ impl Driver {
             self.watches.follow(pods);
         }
         metrics.decisions_failed(self.restarts.take_defects());
-        metrics.requests.set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
+        metrics
+            .requests
+            .set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
         let mut effects = self.restarts.take_learned();
         // Room that a restart has given back is somebody's.
         effects.extend(index.look_at_woken(since_start));
@@ -177,10 +210,18 @@ impl Driver {
     }
 }
 
-type Watches = (mpsc::Receiver<Event<RestartRequestWire>>, mpsc::Receiver<Event<RestartPodWire>>);
+type Watches = (
+    mpsc::Receiver<Event<RestartRequestWire>>,
+    mpsc::Receiver<Event<RestartPodWire>>,
+);
 
 /// Of requests, and of pods in which containers are parked: an earlier life may have left one so.
-fn watches(discovery: &Discovery, namespaces: &Namespaces, gate: &Gate, ages: &WatchAges) -> Watches {
+fn watches(
+    discovery: &Discovery,
+    namespaces: &Namespaces,
+    gate: &Gate,
+    ages: &WatchAges,
+) -> Watches {
     let everything = || (discovery.clone(), namespaces.clone(), ages.clone());
     let (discovery, namespaces, noted) = everything();
     let requests = gate.before(move || observe(discovery, namespaces, noted));
@@ -191,7 +232,9 @@ fn watches(discovery: &Discovery, namespaces: &Namespaces, gate: &Gate, ages: &W
 
 /// Pods that restart always are not in the watch of pods.
 fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, RestartPodWire> {
-    NamedWatches::new(ages, move |pod: &Key, listener| listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod))
+    NamedWatches::new(ages, move |pod: &Key, listener| {
+        listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod)
+    })
 }
 
 /// A stream on which nothing ever comes, and that does not end.
@@ -202,11 +245,15 @@ fn nothing<T: Send + 'static>() -> mpsc::Receiver<T> {
 }
 
 fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
-    done.map(|written| Happened::Written(Box::new(written))).map_err(|error| TaskDied(format!("a write of a restart: {error}")))
+    done.map(|written| Happened::Written(Box::new(written)))
+        .map_err(|error| TaskDied(format!("a write of a restart: {error}")))
 }
 
 fn note_trouble<K>(event: &Event<K>, resource: &'static str, metrics: &Metrics) {
-    if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
+    if matches!(
+        event,
+        Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
+    ) {
         metrics.watch_trouble(resource);
     }
 }
@@ -219,7 +266,9 @@ fn log(write: &RestartWrite, outcome: &Result<Stored, Outcome>) {
             tracing::debug!(%namespace, %request, "what was read has changed; nothing was written");
         }
         // Told once for all tries, by the Event `WriteDenied`.
-        Err(Outcome::Denied(error)) => tracing::debug!(%namespace, %request, error, "the write was denied; trying again later"),
+        Err(Outcome::Denied(error)) => {
+            tracing::debug!(%namespace, %request, error, "the write was denied; trying again later")
+        }
         Err(Outcome::Failed { error, .. }) => {
             tracing::warn!(%namespace, %request, error, "the write was not applied; trying again later");
         }

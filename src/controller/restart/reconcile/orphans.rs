@@ -63,7 +63,12 @@ impl Orphans {
                 }
             }
             Event::ListEnd => {
-                let gone: Vec<_> = self.pods.iter().filter(|(_, seen)| seen.list != self.list).map(|(key, _)| key.clone()).collect();
+                let gone: Vec<_> = self
+                    .pods
+                    .iter()
+                    .filter(|(_, seen)| seen.list != self.list)
+                    .map(|(key, _)| key.clone())
+                    .collect();
                 gone.iter().for_each(|key| self.forget(key));
             }
             Event::Deleted(pod) => {
@@ -78,12 +83,25 @@ impl Orphans {
 
     fn apply(&mut self, pod: RestartPod, now: Duration) {
         let (key, list) = (key(&pod), self.list);
-        match self.pods.get_mut(&key).filter(|seen| seen.pod.pod.uid == pod.pod.uid) {
+        match self
+            .pods
+            .get_mut(&key)
+            .filter(|seen| seen.pod.pod.uid == pod.pod.uid)
+        {
             Some(seen) => (seen.pod, seen.list) = (pod, list),
             None => {
                 self.forget(&key);
                 let (told, retry) = (Vec::new(), Retry::default());
-                let seen = Seen { pod, not_before: now, in_flight: false, since: None, due: None, told, retry, list };
+                let seen = Seen {
+                    pod,
+                    not_before: now,
+                    in_flight: false,
+                    since: None,
+                    due: None,
+                    told,
+                    retry,
+                    list,
+                };
                 self.pods.insert(key.clone(), seen);
             }
         }
@@ -124,7 +142,8 @@ impl Orphans {
         }
     }
 
-    /// The next write of this turn; `of_pod` gives the requests for a pod, the one of this name among them.
+    /// The next write of this turn; `of_pod` gives the requests for a pod, the one of this name
+    /// among them.
     pub fn next_write<'a>(
         &mut self,
         of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
@@ -151,8 +170,17 @@ impl Orphans {
         let (seen, news) = (self.pods.get_mut(key)?, &mut self.news);
         let left_alone = self.defects.left_alone_until(key, now.since_start);
         // The pod says for which one it is parked.
-        let requests = seen.pod.parked.as_ref().map(|parked| of_pod(key, &parked.name)).unwrap_or_default();
-        let looked = left_alone.is_none().then(|| isolated(&key.1, || seen.next_write(requests.into_iter(), park, now, news)));
+        let requests = seen
+            .pod
+            .parked
+            .as_ref()
+            .map(|parked| of_pod(key, &parked.name))
+            .unwrap_or_default();
+        let looked = left_alone.is_none().then(|| {
+            isolated(&key.1, || {
+                seen.next_write(requests.into_iter(), park, now, news)
+            })
+        });
         let (write, again) = match looked {
             None => (None, left_alone),
             Some(Ok(write)) => (write, seen.again()),
@@ -181,9 +209,19 @@ impl Orphans {
     }
 
     /// A write has come back; what is to be told.
-    pub fn written(&mut self, write: RestartWrite, outcome: Result<Stored, Outcome>, now: Duration) -> Vec<Notice> {
-        let key = (write.request.namespace.clone(), write.request.pod_name.clone());
-        let Some(seen) = self.pods.get_mut(&key) else { return write.notices() };
+    pub fn written(
+        &mut self,
+        write: RestartWrite,
+        outcome: Result<Stored, Outcome>,
+        now: Duration,
+    ) -> Vec<Notice> {
+        let key = (
+            write.request.namespace.clone(),
+            write.request.pod_name.clone(),
+        );
+        let Some(seen) = self.pods.get_mut(&key) else {
+            return write.notices();
+        };
         seen.in_flight = false;
         self.fresh.push(&key.0, key.clone());
         match outcome {
@@ -220,9 +258,16 @@ impl Seen {
         news: &mut Vec<Effect>,
     ) -> Option<RestartWrite> {
         let Now { since_start, today } = now;
-        let found = orphan(&self.pod, requests, |image| park.is_some_and(|park| park.is(image)));
+        let found = orphan(&self.pod, requests, |image| {
+            park.is_some_and(|park| park.is(image))
+        });
         // What stays parked, and was told, waits for a human.
-        let Some(Orphan { change, stays, request }) = found.filter(|found| found.change.is_some() || found.stays != self.told) else {
+        let Some(Orphan {
+            change,
+            stays,
+            request,
+        }) = found.filter(|found| found.change.is_some() || found.stays != self.told)
+        else {
             self.since = None;
             return None;
         };
@@ -237,13 +282,33 @@ impl Seen {
         let change = change?;
         self.in_flight = true;
         let done = brought_back(&change, &request);
-        let (pod, seen) = (Some(Target::of(&self.pod.pod)), self.pod.pod.version.clone());
-        Some(RestartWrite { request, pod, seen, action: Action::Swap(change), done, today, is_for_orphan: true })
+        let (pod, seen) = (
+            Some(Target::of(&self.pod.pod)),
+            self.pod.pod.version.clone(),
+        );
+        Some(RestartWrite {
+            request,
+            pod,
+            seen,
+            action: Action::Swap(change),
+            done,
+            today,
+            is_for_orphan: true,
+        })
     }
 
     fn tells(&self, words: &str) -> [Effect; 2] {
-        let report = Report { reason: Reason::RestartFailed, note: words.to_owned() };
-        [Effect::Decided(report.reason), Effect::Notice(Notice { target: Target::of(&self.pod.pod), report })]
+        let report = Report {
+            reason: Reason::RestartFailed,
+            note: words.to_owned(),
+        };
+        [
+            Effect::Decided(report.reason),
+            Effect::Notice(Notice {
+                target: Target::of(&self.pod.pod),
+                report,
+            }),
+        ]
     }
 }
 
@@ -252,10 +317,20 @@ fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
     if change.swaps.is_empty() {
         return Vec::new();
     }
-    let changes: Vec<_> = change.swaps.iter().map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to)).collect();
+    let changes: Vec<_> = change
+        .swaps
+        .iter()
+        .map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to))
+        .collect();
     let name = &request.name;
-    let note = format!("putting the image before back, because ContainerRecreateRequest {name} is gone or over: {}", changes.join(", "));
-    vec![Report { reason: Reason::ContainerRestarting, note }]
+    let note = format!(
+        "putting the image before back, because ContainerRecreateRequest {name} is gone or over: {}",
+        changes.join(", ")
+    );
+    vec![Report {
+        reason: Reason::ContainerRestarting,
+        note,
+    }]
 }
 
 fn key(pod: &RestartPod) -> Key {

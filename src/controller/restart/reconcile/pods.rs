@@ -62,23 +62,37 @@ impl Pods {
         self.fill(now);
     }
 
-    /// A pod that is followed in vain gives its place to one that waits; it is needed again when its requests change.
+    /// A pod that is followed in vain gives its place to one that waits; it is needed again when
+    /// its requests change.
     pub fn give_way(&mut self, pod: &Key, now: Duration) {
         if !self.waiting.is_empty() {
             self.release(pod, now);
         }
     }
 
-    /// A namespace takes a place only while more are free than it has. So one alone has half of them, and with more of them each has as many
-    /// as stay free: however long the pods of some take, there is a place for whoever comes next.
+    /// A namespace takes a place only while more are free than it has. So one alone has half of
+    /// them, and with more of them each has as many as stay free: however long the pods of some
+    /// take, there is a place for whoever comes next.
     fn fill(&mut self, now: Duration) {
         loop {
             let free = AT_ONCE - self.followed.len();
             let taken = &self.taken;
-            let Some(pod) = self.line.pop_of(|namespace| taken.get(namespace).copied().unwrap_or_default() < free) else { return };
+            let Some(pod) = self
+                .line
+                .pop_of(|namespace| taken.get(namespace).copied().unwrap_or_default() < free)
+            else {
+                return;
+            };
             if self.waiting.remove(&pod) {
                 *self.taken.entry(pod.0.clone()).or_default() += 1;
-                self.followed.insert(pod, PodEntry { sight: Seen::NotYet, listed: false, since: now });
+                self.followed.insert(
+                    pod,
+                    PodEntry {
+                        sight: Seen::NotYet,
+                        listed: false,
+                        since: now,
+                    },
+                );
                 self.have_changed = true;
             }
         }
@@ -94,7 +108,10 @@ mod tests {
     }
 
     fn followed(pods: &Pods, namespace: &str) -> usize {
-        pods.followed.keys().filter(|pod| *pod.0 == *namespace).count()
+        pods.followed
+            .keys()
+            .filter(|pod| *pod.0 == *namespace)
+            .count()
     }
 
     #[test]
@@ -103,18 +120,38 @@ mod tests {
         (0..1000).for_each(|number| pods.want(&pod("greedy", number), Duration::ZERO));
         assert_eq!(followed(&pods, "greedy"), AT_ONCE / 2);
         pods.want(&pod("modest", 0), Duration::ZERO);
-        assert_eq!(followed(&pods, "modest"), 1, "at once, whatever the others do with theirs");
-        // Nine others that are as greedy: the places are not full yet, and those that come free go to whoever has fewest.
+        assert_eq!(
+            followed(&pods, "modest"),
+            1,
+            "at once, whatever the others do with theirs"
+        );
+        // Nine others that are as greedy: the places are not full yet, and those that come free go
+        // to whoever has fewest.
         for other in 1..9 {
-            (0..1000).for_each(|number| pods.want(&pod(&format!("greedy-{other}"), number), Duration::ZERO));
+            (0..1000).for_each(|number| {
+                pods.want(&pod(&format!("greedy-{other}"), number), Duration::ZERO)
+            });
         }
         for _ in 0..AT_ONCE {
-            let most = pods.taken.iter().max_by_key(|(_, taken)| **taken).map(|(namespace, _)| namespace.clone()).unwrap();
-            let one = pods.followed.keys().find(|pod| pod.0 == most).cloned().unwrap();
+            let most = pods
+                .taken
+                .iter()
+                .max_by_key(|(_, taken)| **taken)
+                .map(|(namespace, _)| namespace.clone())
+                .unwrap();
+            let one = pods
+                .followed
+                .keys()
+                .find(|pod| pod.0 == most)
+                .cloned()
+                .unwrap();
             pods.release(&one, Duration::ZERO);
         }
         let shares: Vec<_> = pods.taken.values().copied().collect();
-        assert!(shares.iter().all(|share| *share <= AT_ONCE / 10 + 1) && pods.followed.len() < AT_ONCE, "{shares:?}");
+        assert!(
+            shares.iter().all(|share| *share <= AT_ONCE / 10 + 1) && pods.followed.len() < AT_ONCE,
+            "{shares:?}"
+        );
         pods.want(&pod("late", 0), Duration::ZERO);
         assert_eq!(followed(&pods, "late"), 1);
     }
@@ -128,6 +165,10 @@ mod tests {
         (130..200).for_each(|number| pods.release(&pod("a", number), Duration::ZERO));
         assert!(pods.news().is_none());
         (0..10).for_each(|number| pods.release(&pod("a", number), Duration::ZERO));
-        assert_eq!(pods.news().map(Iterator::count), Some(120), "two of the ten places are taken by those that waited");
+        assert_eq!(
+            pods.news().map(Iterator::count),
+            Some(120),
+            "two of the ten places are taken by those that waited"
+        );
     }
 }

@@ -25,18 +25,40 @@ pub(crate) struct Retry {
 
 impl Retry {
     /// A write has failed: before which time no other is made, and what is to be told.
-    pub fn after(&mut self, write: &RestartWrite, outcome: &Outcome, now: Duration) -> (Duration, Vec<Notice>) {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+    pub fn after(
+        &mut self,
+        write: &RestartWrite,
+        outcome: &Outcome,
+        now: Duration,
+    ) -> (Duration, Vec<Notice>) {
+        let wait = FIRST_RETRY
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LAST_RETRY);
         self.failures += 1;
         let (wait, denial) = match outcome {
-            Outcome::Denied(words) => (self.denials.one_more(LAST_RETRY), Some(words).filter(|_| self.denials.are_lasting())),
-            Outcome::Failed { retry_after, .. } => (wait.max(retry_after.unwrap_or_default()), None),
+            Outcome::Denied(words) => (
+                self.denials.one_more(LAST_RETRY),
+                Some(words).filter(|_| self.denials.are_lasting()),
+            ),
+            Outcome::Failed { retry_after, .. } => {
+                (wait.max(retry_after.unwrap_or_default()), None)
+            }
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
         };
         let news = denial.filter(|_| !std::mem::replace(&mut self.told, true));
-        let note =
-            |words: &String| format!("the API server forbids a write to the {} of {}: {words}", write.resource(), write.request.name);
-        let news = news.and_then(|words| write.notice(Report { reason: Reason::WriteDenied, note: note(words) }));
+        let note = |words: &String| {
+            format!(
+                "the API server forbids a write to the {} of {}: {words}",
+                write.resource(),
+                write.request.name
+            )
+        };
+        let news = news.and_then(|words| {
+            write.notice(Report {
+                reason: Reason::WriteDenied,
+                note: note(words),
+            })
+        });
         (now.saturating_add(wait), news.into_iter().collect())
     }
 }

@@ -19,12 +19,21 @@ impl Restarts {
                 self.list += 1;
                 self.listed = false;
             }
-            Event::Listed(request) | Event::Applied(request) => match read("request", || request.read()) {
-                Some(request) => self.apply(request, now),
-                None => tracing::warn!("a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"),
-            },
+            Event::Listed(request) | Event::Applied(request) => {
+                match read("request", || request.read()) {
+                    Some(request) => self.apply(request, now),
+                    None => tracing::warn!(
+                        "a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"
+                    ),
+                }
+            }
             Event::ListEnd => {
-                let gone: Vec<_> = self.requests.iter().filter(|(_, entry)| entry.list != self.list).map(|(key, _)| key.clone()).collect();
+                let gone: Vec<_> = self
+                    .requests
+                    .iter()
+                    .filter(|(_, entry)| entry.list != self.list)
+                    .map(|(key, _)| key.clone())
+                    .collect();
                 gone.iter().for_each(|key| self.forget(key, now));
                 self.listed = true;
             }
@@ -40,17 +49,36 @@ impl Restarts {
 
     fn apply(&mut self, request: RestartRequest, now: Duration) {
         let key = (request.namespace.clone(), request.name.clone());
-        let before = self.requests.remove(&key).inspect(|entry| self.by_pod.remove(&entry.request));
+        let before = self
+            .requests
+            .remove(&key)
+            .inspect(|entry| self.by_pod.remove(&entry.request));
         self.by_pod.add(&request);
         let pod = pod_key(&request);
-        if let Some(other) = before.as_ref().map(|entry| pod_key(&entry.request)).filter(|other| *other != pod) {
+        if let Some(other) = before
+            .as_ref()
+            .map(|entry| pod_key(&entry.request))
+            .filter(|other| *other != pod)
+        {
             self.pod_has_changed(&other, now);
         }
         let entry = match before {
-            Some(entry) if entry.request.uid == request.uid => Entry { request, list: self.list, ..entry },
+            Some(entry) if entry.request.uid == request.uid => Entry {
+                request,
+                list: self.list,
+                ..entry
+            },
             other => {
-                other.iter().for_each(|entry| self.reschedule(&key, entry.due, None));
-                Entry { request, memory: Memory::default(), retry: Retry::default(), due: None, list: self.list }
+                other
+                    .iter()
+                    .for_each(|entry| self.reschedule(&key, entry.due, None));
+                Entry {
+                    request,
+                    memory: Memory::default(),
+                    retry: Retry::default(),
+                    due: None,
+                    list: self.list,
+                }
             }
         };
         self.requests.insert(key.clone(), entry);
@@ -76,7 +104,9 @@ impl Restarts {
 
     /// What the watch of one pod tells.
     pub fn see(&mut self, key: &Key, event: Event<RestartPodWire>) {
-        let Some(entry) = self.pods.get_mut(key) else { return };
+        let Some(entry) = self.pods.get_mut(key) else {
+            return;
+        };
         let before = entry.kind();
         match event {
             Event::ListStart => entry.listed = false,
@@ -88,7 +118,9 @@ impl Restarts {
             }
             Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
             Event::Deleted(_) => entry.sight = Seen::Absent,
-            Event::Hidden(why) if matches!(entry.sight, Seen::NotYet) => entry.sight = Seen::Refused(why.into()),
+            Event::Hidden(why) if matches!(entry.sight, Seen::NotYet) => {
+                entry.sight = Seen::Refused(why.into())
+            }
             Event::Current(_) => return,
             // The loop tells of trouble.
             Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
@@ -97,7 +129,9 @@ impl Restarts {
             self.look_at_concerned(key);
         } else {
             let names: Vec<_> = self.by_pod.names(key).cloned().collect();
-            names.into_iter().for_each(|name| self.look_at((key.0.clone(), name)));
+            names
+                .into_iter()
+                .for_each(|name| self.look_at((key.0.clone(), name)));
         }
     }
 
@@ -112,7 +146,12 @@ impl Restarts {
         }
     }
 
-    pub(crate) fn reschedule(&mut self, key: &Key, before: Option<Duration>, after: Option<Duration>) {
+    pub(crate) fn reschedule(
+        &mut self,
+        key: &Key,
+        before: Option<Duration>,
+        after: Option<Duration>,
+    ) {
         if let Some(at) = before {
             self.due.remove(&(at, key.clone()));
         }
@@ -121,7 +160,9 @@ impl Restarts {
 
     /// A request is gone, or nothing is left to be done for it.
     pub(crate) fn forget(&mut self, key: &Key, now: Duration) {
-        let Some(entry) = self.requests.remove(key) else { return };
+        let Some(entry) = self.requests.remove(key) else {
+            return;
+        };
         self.reschedule(key, entry.due, None);
         self.by_pod.remove(&entry.request);
         if entry.request.has_begun() && !entry.request.is_completed() {

@@ -1,4 +1,5 @@
-//! However many requests there are, a turn of the loop is bounded, and one of another namespace is not behind them.
+//! However many requests there are, a turn of the loop is bounded, and one of another namespace is
+//! not behind them.
 
 mod late;
 
@@ -12,11 +13,19 @@ use super::*;
 use crate::cluster::rules::Rules;
 use crate::frame::watch::Event;
 
-const NOW: Now = Now { since_start: Duration::from_secs(1), today: jiff::Timestamp::UNIX_EPOCH };
+const NOW: Now = Now {
+    since_start: Duration::from_secs(1),
+    today: jiff::Timestamp::UNIX_EPOCH,
+};
 
 fn index() -> Index {
     let exit_images = ExitImages::new(Some("exit:1".parse().unwrap()), Vec::new());
-    Index::new(Rules { exit_images, allowed: AllowedMethods::default(), node_table: NodeTable::built_in(), coexist: Coexist::Own })
+    Index::new(Rules {
+        exit_images,
+        allowed: AllowedMethods::default(),
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    })
 }
 
 fn request(namespace: &str, number: usize, pod: &str) -> Value {
@@ -28,7 +37,10 @@ fn request(namespace: &str, number: usize, pod: &str) -> Value {
 }
 
 fn hears(restarts: &mut Restarts, request: Value) {
-    restarts.hear(Event::Applied(serde_json::from_value(request).unwrap()), NOW.since_start);
+    restarts.hear(
+        Event::Applied(serde_json::from_value(request).unwrap()),
+        NOW.since_start,
+    );
 }
 
 fn pod(namespace: &str, name: &str, version: &str) -> Value {
@@ -39,7 +51,10 @@ fn pod(namespace: &str, name: &str, version: &str) -> Value {
 
 fn shows(restarts: &mut Restarts, pod: Value) {
     let key = |field: &str| Box::from(pod["metadata"][field].as_str().unwrap());
-    restarts.see(&(key("namespace"), key("name")), Event::Applied(serde_json::from_value(pod.clone()).unwrap()));
+    restarts.see(
+        &(key("namespace"), key("name")),
+        Event::Applied(serde_json::from_value(pod.clone()).unwrap()),
+    );
 }
 
 /// The writes of one turn of the loop.
@@ -51,18 +66,38 @@ fn turn(restarts: &mut Restarts, index: &mut Index, now: Now) -> Vec<RestartWrit
 #[test]
 fn bug2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are() {
     let (mut restarts, mut index) = (Restarts::new(None, false), index());
-    (0..5000).for_each(|number| hears(&mut restarts, request("greedy", number, &format!("p{number}"))));
+    (0..5000).for_each(|number| {
+        hears(
+            &mut restarts,
+            request("greedy", number, &format!("p{number}")),
+        )
+    });
     assert_eq!(restarts.fresh.len(), 5000);
     assert!(turn(&mut restarts, &mut index, NOW).is_empty());
     assert_eq!(restarts.fresh.len(), 5000 - AT_A_TIME);
-    assert_eq!(restarts.next_due(NOW.since_start), Some(NOW.since_start), "the rest has the next turns");
+    assert_eq!(
+        restarts.next_due(NOW.since_start),
+        Some(NOW.since_start),
+        "the rest has the next turns"
+    );
     hears(&mut restarts, request("modest", 0, "x=1"));
     let writes = turn(&mut restarts, &mut index, NOW);
-    println!("bug2: the modest one has its verdict in the next turn, behind {} requests of the other", restarts.fresh.len());
-    assert!(writes.len() == 1 && &*writes[0].request.namespace == "modest", "{writes:?}");
-    let turns = (1..).find(|_| turn(&mut restarts, &mut index, NOW).is_empty() && restarts.fresh.is_empty()).unwrap();
+    println!(
+        "bug2: the modest one has its verdict in the next turn, behind {} requests of the other",
+        restarts.fresh.len()
+    );
+    assert!(
+        writes.len() == 1 && &*writes[0].request.namespace == "modest",
+        "{writes:?}"
+    );
+    let turns = (1..)
+        .find(|_| turn(&mut restarts, &mut index, NOW).is_empty() && restarts.fresh.is_empty())
+        .unwrap();
     assert!(turns <= 5000 / AT_A_TIME + 1, "{turns}");
-    assert!(restarts.next_due(NOW.since_start) > Some(NOW.since_start), "nobody is asked for again and again");
+    assert!(
+        restarts.next_due(NOW.since_start) > Some(NOW.since_start),
+        "nobody is asked for again and again"
+    );
 }
 
 #[test]
@@ -73,14 +108,22 @@ fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousand
         turn(&mut restarts, &mut index, NOW);
     }
     shows(&mut restarts, pod("greedy", "p", "1"));
-    assert_eq!(restarts.fresh.len(), 5000, "that the pod is there is news for all");
+    assert_eq!(
+        restarts.fresh.len(),
+        5000,
+        "that the pod is there is news for all"
+    );
     while !restarts.fresh.is_empty() {
         turn(&mut restarts, &mut index, NOW);
     }
     shows(&mut restarts, pod("greedy", "p", "2"));
     assert_eq!(restarts.fresh.len(), 1);
     hears(&mut restarts, request("greedy", 4000, "p"));
-    assert_eq!(restarts.fresh.len(), 2, "this one, and the one whose turn it is");
+    assert_eq!(
+        restarts.fresh.len(),
+        2,
+        "this one, and the one whose turn it is"
+    );
     let gone = Event::Deleted(serde_json::from_value(pod("greedy", "p", "3")).unwrap());
     restarts.see(&("greedy".into(), "p".into()), gone);
     assert_eq!(restarts.fresh.len(), 5000);
@@ -90,9 +133,19 @@ fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousand
 fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
     let mut restarts = Restarts::new(None, false);
     hears(&mut restarts, request("team", 0, "a"));
-    assert_eq!(restarts.pods().map(|pods| pods.cloned().collect::<Vec<_>>()), Some(vec![("team".into(), "a".into())]));
+    assert_eq!(
+        restarts
+            .pods()
+            .map(|pods| pods.cloned().collect::<Vec<_>>()),
+        Some(vec![("team".into(), "a".into())])
+    );
     hears(&mut restarts, request("team", 0, "b"));
-    assert_eq!(restarts.pods().map(|pods| pods.cloned().collect::<Vec<_>>()), Some(vec![("team".into(), "b".into())]));
+    assert_eq!(
+        restarts
+            .pods()
+            .map(|pods| pods.cloned().collect::<Vec<_>>()),
+        Some(vec![("team".into(), "b".into())])
+    );
     let over = Event::Deleted(serde_json::from_value(request("team", 0, "b")).unwrap());
     restarts.hear(over, NOW.since_start);
     assert_eq!(restarts.pods().map(Iterator::count), Some(0));
@@ -115,15 +168,27 @@ fn bug5_a_deadline_ends_a_request_whose_pod_is_not_in_sight_and_the_loop_does_no
     hears(&mut restarts, deadline("begun", Some(begun)));
     let at = |since_start| Now {
         since_start,
-        today: "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().checked_add(since_start).unwrap(),
+        today: "2026-01-01T00:00:00Z"
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+            .checked_add(since_start)
+            .unwrap(),
     };
     let (mut ended, mut now) = (Vec::new(), at(NOW.since_start));
     for _ in 0..100 {
         for write in turn(&mut restarts, &mut index, now) {
-            ended.push((write.request.namespace.to_string(), now.since_start.as_secs()));
-            restarts.forget(&(write.request.namespace, write.request.name), now.since_start);
+            ended.push((
+                write.request.namespace.to_string(),
+                now.since_start.as_secs(),
+            ));
+            restarts.forget(
+                &(write.request.namespace, write.request.name),
+                now.since_start,
+            );
         }
-        let Some(due) = restarts.next_due(now.since_start) else { break };
+        let Some(due) = restarts.next_due(now.since_start) else {
+            break;
+        };
         assert!(due > now.since_start, "at once, for ever: {due:?}");
         now = at(due);
     }

@@ -43,19 +43,44 @@ impl<'a> Around<'a> {
 }
 
 impl Index {
-    /// The decision about a pod, as the index takes it now, step by step; also about one that it does not keep, because nothing is to
-    /// be done for it. What has been told before is told again.
+    /// The decision about a pod, as the index takes it now, step by step; also about one that it
+    /// does not keep, because nothing is to be done for it. What has been told before is told
+    /// again.
     #[must_use]
     pub fn explain(&self, pod: &Pod, now: Duration) -> Explanation {
         let mut pod = pod.clone();
         pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&pod);
-        let mut memory = self.entries.get(&pod.uid).map(|entry| entry.memory.clone()).unwrap_or_default();
+        let mut memory = self
+            .entries
+            .get(&pod.uid)
+            .map(|entry| entry.memory.clone())
+            .unwrap_or_default();
         memory.observe(&pod, &self.rules.exit_images, now);
         memory.observe_request(self.openkruise.around(&pod).request, now);
         memory.said.clear();
-        let Self { rules, nodes, headroom, openkruise, image_troubles, lines, .. } = self;
-        let around = Around { rules, nodes, headroom, openkruise, image_troubles, lines };
-        explain(&pod, &memory, &around.of(&pod, &memory, now), &self.nodes.why(&pod, now))
+        let Self {
+            rules,
+            nodes,
+            headroom,
+            openkruise,
+            image_troubles,
+            lines,
+            ..
+        } = self;
+        let around = Around {
+            rules,
+            nodes,
+            headroom,
+            openkruise,
+            image_troubles,
+            lines,
+        };
+        explain(
+            &pod,
+            &memory,
+            &around.of(&pod, &memory, now),
+            &self.nodes.why(&pod, now),
+        )
     }
 
     /// The pods that are kept.
@@ -63,7 +88,8 @@ impl Index {
         self.entries.values().map(|entry| &entry.pod)
     }
 
-    /// Whether somebody has begun to end the sidecars of the pod: one shows an exit image, or there is a request to OpenKruise's daemon.
+    /// Whether somebody has begun to end the sidecars of the pod: one shows an exit image, or there
+    /// is a request to OpenKruise's daemon.
     #[must_use]
     pub fn is_begun(&self, pod: &Pod) -> bool {
         let memory = Memory::default();

@@ -7,7 +7,8 @@ use swaplet_core::report::reason::Reason;
 
 use super::{Entry, Index};
 
-/// What counts of one pod: the latest decision, and since when its main containers have been seen done where it waits for its end.
+/// What counts of one pod: the latest decision, and since when its main containers have been seen
+/// done where it waits for its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     reason: Option<Reason>,
@@ -25,7 +26,10 @@ impl Census {
     /// A pod was decided about.
     pub(crate) fn count(&mut self, entry: &mut Entry) {
         let waits = entry.last.is_some_and(waits_for_its_end);
-        let now = Counted { reason: entry.last, waits_since: entry.memory.mains_done_at.filter(|_| waits) };
+        let now = Counted {
+            reason: entry.last,
+            waits_since: entry.memory.mains_done_at.filter(|_| waits),
+        };
         let before = std::mem::replace(&mut entry.counted, now);
         self.change(&entry.pod.uid, before, now);
     }
@@ -39,7 +43,10 @@ impl Census {
         if before == after {
             return;
         }
-        if let Some(count) = before.reason.and_then(|reason| self.reasons.get_mut(&reason)) {
+        if let Some(count) = before
+            .reason
+            .and_then(|reason| self.reasons.get_mut(&reason))
+        {
             *count -= 1;
         }
         if let Some(reason) = after.reason {
@@ -75,10 +82,14 @@ impl Index {
 
     /// How many pods are kept for which reason; reasons that have been there stay, with 0.
     pub fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
-        self.census.reasons.iter().map(|(reason, pods)| (*reason, *pods))
+        self.census
+            .reasons
+            .iter()
+            .map(|(reason, pods)| (*reason, *pods))
     }
 
-    /// Since when the main containers of the pod have been seen done that waits longest for its end.
+    /// Since when the main containers of the pod have been seen done that waits longest for its
+    /// end.
     #[must_use]
     pub fn waits_since(&self) -> Option<Duration> {
         self.census.waiting.first().map(|(since, _)| *since)
@@ -87,7 +98,14 @@ impl Index {
 
 /// Whether it is for us to end the pod, and it has not ended.
 const fn waits_for_its_end(reason: Reason) -> bool {
-    !matches!(reason, Reason::SidecarsEnded | Reason::LeftToPlatform | Reason::LeftToOpenKruise | Reason::NotSelected | Reason::PodDeleting)
+    !matches!(
+        reason,
+        Reason::SidecarsEnded
+            | Reason::LeftToPlatform
+            | Reason::LeftToOpenKruise
+            | Reason::NotSelected
+            | Reason::PodDeleting
+    )
 }
 
 #[cfg(test)]
@@ -98,17 +116,29 @@ mod tests {
     fn each_pod_counts_once_and_the_longest_wait_is_known() {
         let mut census = Census::default();
         let seconds = Duration::from_secs;
-        let is = |reason, since| Counted { reason: Some(reason), waits_since: since };
-        let (runs, waits) = (is(Reason::MainsRunning, None), |at| is(Reason::SwapPending, Some(seconds(at))));
+        let is = |reason, since| Counted {
+            reason: Some(reason),
+            waits_since: since,
+        };
+        let (runs, waits) = (is(Reason::MainsRunning, None), |at| {
+            is(Reason::SwapPending, Some(seconds(at)))
+        });
         census.change("a", Counted::default(), runs);
         census.change("b", Counted::default(), waits(7));
         census.change("a", runs, waits(5));
         assert_eq!(
-            census.reasons.iter().map(|(reason, pods)| (*reason, *pods)).collect::<Vec<_>>(),
+            census
+                .reasons
+                .iter()
+                .map(|(reason, pods)| (*reason, *pods))
+                .collect::<Vec<_>>(),
             [(Reason::MainsRunning, 0), (Reason::SwapPending, 2)]
         );
         assert_eq!(census.waiting.first(), Some(&(seconds(5), "a".into())));
         census.change("a", waits(5), Counted::default());
-        assert_eq!((census.reasons[&Reason::SwapPending], census.waiting.len()), (1, 1));
+        assert_eq!(
+            (census.reasons[&Reason::SwapPending], census.waiting.len()),
+            (1, 1)
+        );
     }
 }

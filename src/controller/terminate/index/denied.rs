@@ -12,11 +12,18 @@ use super::{Effect, Write, notice};
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 impl Entry {
-    /// A swap that is denied again and again leads on to the next method, which asks for another right; all other writes of the pod wait.
+    /// A swap that is denied again and again leads on to the next method, which asks for another
+    /// right; all other writes of the pod wait.
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
         let method = write.action.method();
-        let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
-        let until = self.memory.denied.remember(method, note.as_str().into(), now, LAST_DENIED_RETRY);
+        let note = format!(
+            "the API server forbids to {}: {words}",
+            attempt(&write.action)
+        );
+        let until =
+            self.memory
+                .denied
+                .remember(method, note.as_str().into(), now, LAST_DENIED_RETRY);
         let denials = self.memory.denied.of(method);
         if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
             self.memory.not_before = Some(until);
@@ -26,7 +33,15 @@ impl Entry {
             return Vec::new();
         }
         self.memory.first_time(Reason::WriteDenied);
-        notice(write.target, Some(Report { reason: Reason::WriteDenied, note })).into_iter().collect()
+        notice(
+            write.target,
+            Some(Report {
+                reason: Reason::WriteDenied,
+                note,
+            }),
+        )
+        .into_iter()
+        .collect()
     }
 }
 
@@ -34,11 +49,18 @@ impl Entry {
 fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
-        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
+        Action::Finish(_) => {
+            "write the phase of the pod (grant patch of pods/status, or start with --finish=never)"
+                .to_owned()
+        }
         Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
     }
 }
 
 fn names(swaps: &[Swap]) -> String {
-    swaps.iter().map(|swap| &*swap.container).collect::<Vec<_>>().join(", ")
+    swaps
+        .iter()
+        .map(|swap| &*swap.container)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

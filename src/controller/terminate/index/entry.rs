@@ -37,7 +37,8 @@ pub(crate) struct Entry {
     pub(crate) swapped: Swapped,
     /// The watch has shown another state, which has not been looked at.
     pub(crate) fresh: bool,
-    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has
+    /// not shown.
     pub(crate) unseen: Option<Duration>,
     pub(crate) due: Option<Duration>,
     /// Whether it wants an exit image that is not there.
@@ -69,9 +70,15 @@ impl Entry {
         }
     }
 
-    pub(crate) fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
+    pub(crate) fn effects(
+        &mut self,
+        decision: &Decision,
+        headroom: &mut Ledger,
+        now: Duration,
+    ) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
+        if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason))
+        {
             effects.push(Effect::Decided(decision.reason));
         }
         self.last = Some(decision.reason);
@@ -79,7 +86,9 @@ impl Entry {
             effects.extend(self.tell(report, headroom));
         }
         let (pod, memory) = (&self.pod, &self.memory);
-        let confirmed = self.unconfirmed.take_if(|write| since::shows(pod, memory, &write.action));
+        let confirmed = self
+            .unconfirmed
+            .take_if(|write| since::shows(pod, memory, &write.action));
         effects.extend(confirmed.and_then(|write| notice(write.target, write.report)));
         if let (true, Some((at, method))) = (is_end(decision.reason), self.memory.ending()) {
             effects.push(Effect::Ended(self.timed(at, method, now)));
@@ -88,7 +97,11 @@ impl Entry {
     }
 
     const fn timed(&self, since: Duration, method: Method, now: Duration) -> Timed {
-        Timed { after: now.saturating_sub(since), method, class: self.class }
+        Timed {
+            after: now.saturating_sub(since),
+            method,
+            class: self.class,
+        }
     }
 
     /// Remembers what became of a write.
@@ -98,7 +111,10 @@ impl Entry {
         }
         self.note_unseen(&write, outcome, now);
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
-            self.memory.finish.iter_mut().for_each(|record| record.not_written());
+            self.memory
+                .finish
+                .iter_mut()
+                .for_each(|record| record.not_written());
         }
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
@@ -114,11 +130,17 @@ impl Entry {
 
     /// What the pod proves about its node, once: when it is new, and the node is known.
     pub(crate) fn proves(&mut self, nodes: &Nodes, now: Duration) -> Option<Proved> {
-        let proved = proof::proved(&self.pod, &self.memory, now).filter(|_| nodes.knows_node_of(&self.pod))?;
+        let proved = proof::proved(&self.pod, &self.memory, now)
+            .filter(|_| nodes.knows_node_of(&self.pod))?;
         (self.proved.replace(proved) != Some(proved)).then_some(proved)
     }
 
-    pub(crate) fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
+    pub(crate) fn applied(
+        &mut self,
+        write: Write,
+        stored: &[Box<str>],
+        now: Duration,
+    ) -> Vec<Effect> {
         self.memory.failures = 0;
         self.memory.not_before = None;
         self.memory.denied.forget(write.action.method());
@@ -127,16 +149,26 @@ impl Entry {
         match &write.action {
             Action::Swap(swaps) => self.swapped(swaps, stored, now),
             // What the watch has shown meanwhile may be newer: the node has taken the phase back.
-            Action::Finish(_) if self.since.any => self.memory.finish.iter_mut().for_each(|record| record.written_unseen(now)),
+            Action::Finish(_) if self.since.any => self
+                .memory
+                .finish
+                .iter_mut()
+                .for_each(|record| record.written_unseen(now)),
             Action::Finish(finish) => {
                 self.pod.phase = finish.phase;
-                self.memory.finish.iter_mut().for_each(|record| record.written(now));
+                self.memory
+                    .finish
+                    .iter_mut()
+                    .for_each(|record| record.written(now));
             }
             Action::Recreate(_) => {}
         }
         let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
         let waited = done.map(|done| Effect::Written(self.timed(done, write.action.method(), now)));
-        waited.into_iter().chain(notice(write.target, write.report)).collect()
+        waited
+            .into_iter()
+            .chain(notice(write.target, write.report))
+            .collect()
     }
 
     fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
@@ -151,8 +183,16 @@ impl Entry {
         }
     }
 
-    pub(crate) fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
-        let wait = first.saturating_mul(1 << self.memory.failures.min(16)).min(last);
+    pub(crate) fn back_off(
+        &mut self,
+        now: Duration,
+        first: Duration,
+        last: Duration,
+        at_least: Option<Duration>,
+    ) -> Vec<Effect> {
+        let wait = first
+            .saturating_mul(1 << self.memory.failures.min(16))
+            .min(last);
         self.memory.failures = self.memory.failures.saturating_add(1);
         self.memory.not_before = Some(now.saturating_add(wait.max(at_least.unwrap_or_default())));
         Vec::new()
@@ -161,5 +201,11 @@ impl Entry {
 
 /// Whether a pod has ended that something was written for.
 const fn is_end(reason: Reason) -> bool {
-    matches!(reason, Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate)
+    matches!(
+        reason,
+        Reason::SidecarEnded
+            | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterFinish
+            | Reason::PodFailedAfterRecreate
+    )
 }

@@ -17,32 +17,52 @@ use crate::frame::isolated::isolated;
 const SOON: Duration = Duration::from_secs(1);
 
 impl Index {
-    /// Decides about a pod and does with the decision all that is not a write. Where that panics, nothing is written, and the pod is looked
-    /// at again when it changes, and with all others.
+    /// Decides about a pod and does with the decision all that is not a write. Where that panics,
+    /// nothing is written, and the pod is looked at again when it changes, and with all others.
     pub(crate) fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
-        isolated(uid, || self.judge(uid, now)).unwrap_or_else(|defect| (None, self.undecided(uid, &defect, now)))
+        isolated(uid, || self.judge(uid, now))
+            .unwrap_or_else(|defect| (None, self.undecided(uid, &defect, now)))
     }
 
     fn undecided(&mut self, uid: &str, defect: &str, now: Duration) -> Vec<Effect> {
-        let Some(entry) = self.entries.get_mut(uid) else { return Vec::new() };
-        let report = Report { reason: Reason::DecisionFailed, note: note("pod", defect) };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return Vec::new();
+        };
+        let report = Report {
+            reason: Reason::DecisionFailed,
+            note: note("pod", defect),
+        };
         let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
-        let effects = entry.effects(&Decision { reports, ..Decision::quiet(Reason::DecisionFailed) }, &mut self.headroom, now);
+        let effects = entry.effects(
+            &Decision {
+                reports,
+                ..Decision::quiet(Reason::DecisionFailed)
+            },
+            &mut self.headroom,
+            now,
+        );
         self.census.count(entry);
         effects
     }
 
     fn judge(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
-        let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return (None, Vec::new());
+        };
         let exit_images = &self.rules.exit_images;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.count(&mut self.headroom, exit_images);
-        let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let learned = entry
+            .proves(&self.nodes, now)
+            .and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         if let Some(swap) = entry.memory.swaps.first() {
-            self.nodes.trial_goes_on(&entry.pod, probe_until(&entry.pod, swap.at), now);
+            self.nodes
+                .trial_goes_on(&entry.pod, probe_until(&entry.pod, swap.at), now);
         }
-        entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
+        entry
+            .memory
+            .observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
         let around = Around {
             rules: &self.rules,
@@ -72,11 +92,19 @@ impl Index {
         self.census.count(entry);
         entry.wants = !decision.wants.is_empty();
         for paths in &decision.wants {
-            if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {
+            if self
+                .rules
+                .exit_images
+                .ask_derived(&entry.pod.namespace, paths, now)
+            {
                 effects.push(Effect::Derive(paths.clone()));
             }
         }
-        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
+        let again = decision
+            .again
+            .into_iter()
+            .chain(entry.unseen.filter(|_| decision.swaps_wanted > 0))
+            .min();
         // A time that is over would be now again at once, for ever.
         let again = again.map(|at| if at > now { at } else { now + SOON });
         let before = std::mem::replace(&mut entry.due, again);
@@ -112,14 +140,20 @@ mod tests {
         let state = |name: &str, state| json!({"name": name, "image": name, "ready": false, "restartCount": 0, "state": state});
         let statuses = [
             state("main", json!({"terminated": {"exitCode": 0}})),
-            state("side", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})),
+            state(
+                "side",
+                json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+            ),
         ];
         let pod = json!({
             "metadata": {"name": name, "namespace": "default", "uid": name},
             "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "main:1"}, side]},
             "status": {"phase": "Running", "containerStatuses": statuses},
         });
-        serde_json::from_value::<PodWire>(pod).unwrap().read().unwrap()
+        serde_json::from_value::<PodWire>(pod)
+            .unwrap()
+            .read()
+            .unwrap()
     }
 
     fn index() -> Index {
@@ -132,13 +166,26 @@ mod tests {
     }
 
     fn writes(index: &mut Index, now: Duration) -> Vec<(Box<str>, bool)> {
-        let next = || index.next_write(now).0.map(|write| (write.target.name, matches!(write.action, Action::Swap(_))));
+        let next = || {
+            index
+                .next_write(now)
+                .0
+                .map(|write| (write.target.name, matches!(write.action, Action::Swap(_))))
+        };
         std::iter::from_fn(next).collect()
     }
 
     fn told(effects: &[Effect]) -> Vec<(&str, Reason)> {
-        let notices = effects.iter().filter_map(|effect| if let Effect::Notice(notice) = effect { Some(notice) } else { None });
-        notices.map(|notice| (&*notice.target.name, notice.report.reason)).collect()
+        let notices = effects.iter().filter_map(|effect| {
+            if let Effect::Notice(notice) = effect {
+                Some(notice)
+            } else {
+                None
+            }
+        });
+        notices
+            .map(|notice| (&*notice.target.name, notice.report.reason))
+            .collect()
     }
 
     #[test]
@@ -156,16 +203,23 @@ mod tests {
             matches!(&effects[..], [Effect::Decided(_), Effect::Notice(notice)] if notice.report.note.ends_with("index out of bounds"))
         );
         index.apply(pod("after"), now);
-        assert_eq!(writes(&mut index, now), [("before".into(), true), ("after".into(), true)]);
+        assert_eq!(
+            writes(&mut index, now),
+            [("before".into(), true), ("after".into(), true)]
+        );
         assert_eq!(told(&index.apply(pod("bad"), now)), []);
         assert_eq!(told(&index.wake(now + LOOK_AGAIN)), []);
 
         index.decide_pod = terminate::decide;
         index.wake(now + 2 * LOOK_AGAIN);
-        assert_eq!(writes(&mut index, now + 2 * LOOK_AGAIN), [("bad".into(), true)]);
+        assert_eq!(
+            writes(&mut index, now + 2 * LOOK_AGAIN),
+            [("bad".into(), true)]
+        );
     }
 
-    /// Nothing tells of the change, and the pod has no time at which it would be looked at by itself.
+    /// Nothing tells of the change, and the pod has no time at which it would be looked at by
+    /// itself.
     #[test]
     fn a_pod_is_decided_about_again_within_a_minute_although_nothing_wakes_it() {
         let mut index = index();
@@ -179,6 +233,10 @@ mod tests {
         index.wake(due);
         assert_eq!(writes(&mut index, due), [("forgotten".into(), true)]);
         index.remove(&pod("forgotten"), due);
-        assert_eq!(index.next_due(), None, "a loop without pods has nothing to wake up for");
+        assert_eq!(
+            index.next_due(),
+            None,
+            "a loop without pods has nothing to wake up for"
+        );
     }
 }

@@ -29,13 +29,19 @@ impl Index {
 
 impl Entry {
     /// A request that was not created leads to the next method, so a denial is not tried again.
-    pub(crate) fn settle_request(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+    pub(crate) fn settle_request(
+        &mut self,
+        write: Write,
+        outcome: &Outcome,
+        now: Duration,
+    ) -> Vec<Effect> {
         let error = match outcome {
             Outcome::Failed { error, .. } | Outcome::Denied(error) => Some(error.clone()),
             // It is there, by whomever; what becomes of it is seen.
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => None,
         };
-        self.memory.asked_for(error, matches!(outcome, Outcome::Denied(_)), now);
+        self.memory
+            .asked_for(error, matches!(outcome, Outcome::Denied(_)), now);
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Failed { retry_after, .. } => {

@@ -1,4 +1,5 @@
-//! What restarts of single containers need to know of what is around their pods, and what they tell the Jobs of these.
+//! What restarts of single containers need to know of what is around their pods, and what they tell
+//! the Jobs of these.
 
 use std::time::Duration;
 
@@ -40,13 +41,20 @@ impl Index {
         &self.rules.exit_images
     }
 
-    /// The class of a pod's node; `None` where it is not known yet. `since` is when the pod was first wanted.
+    /// The class of a pod's node; `None` where it is not known yet. `since` is when the pod was
+    /// first wanted.
     #[must_use]
     pub fn node_for_restart(&self, pod: &Pod, since: Duration, now: Duration) -> Option<NodeClass> {
         let (class, facts) = self.nodes.about(pod, Some(since), now);
         let known = facts.unseen_until.is_none() && self.openkruise.around(pod).seen;
         // A daemon that is not Ready may become so, and find the request.
-        known.then(|| if self.openkruise.has_daemon(&pod.node) { NodeClass::Daemon } else { class })
+        known.then(|| {
+            if self.openkruise.has_daemon(&pod.node) {
+                NodeClass::Daemon
+            } else {
+                class
+            }
+        })
     }
 
     /// The version of the kubelet of a pod's node.
@@ -67,29 +75,38 @@ impl Index {
         Some(self.learned(learned, &pod.uid))
     }
 
-    /// Whether a daemon of OpenKruise is on a node, Ready or not, and on any where the node is not named; `None` where nobody has looked yet.
+    /// Whether a daemon of OpenKruise is on a node, Ready or not, and on any where the node is not
+    /// named; `None` where nobody has looked yet.
     #[must_use]
     pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
         self.openkruise.has_daemon_if_seen(node)
     }
 
-    /// Whether the vendor of the pod's node carries out requests with OpenKruise's label for virtual nodes.
+    /// Whether the vendor of the pod's node carries out requests with OpenKruise's label for
+    /// virtual nodes.
     #[must_use]
     pub fn is_left_to_vendor(&self, pod: &Pod) -> bool {
         self.nodes.vendor_restarts(pod)
     }
 
-    /// So many containers of the pod are about to be restarted: this counts against its Job until the restarts are seen.
+    /// So many containers of the pod are about to be restarted: this counts against its Job until
+    /// the restarts are seen.
     pub fn restarts_begin(&mut self, pod: &Pod, restarts: u32) {
         if Ledger::counts(pod) {
-            let begun = Begun { pod: pod.clone(), restarts, shown: 0, until: None, list: self.list };
+            let begun = Begun {
+                pod: pod.clone(),
+                restarts,
+                shown: 0,
+                until: None,
+                list: self.list,
+            };
             self.restarting.insert(pod.uid.clone(), begun);
             self.headroom.need(pod, Need::Asked(restarts));
         }
     }
 
-    /// Nobody waits any more for what was said to begin in the pod with this uid. What was written may still come: it counts until the
-    /// restarts are shown, or cannot come any more.
+    /// Nobody waits any more for what was said to begin in the pod with this uid. What was written
+    /// may still come: it counts until the restarts are shown, or cannot come any more.
     pub fn restarts_cut_short(&mut self, pod: &str, now: Duration) {
         if let Some(begun) = self.restarting.get_mut(pod) {
             begun.until.get_or_insert(now + LATE_EFFECT);
@@ -115,12 +132,19 @@ impl Index {
 
     /// When the next restart cannot come any more that nobody waits for.
     pub(crate) fn next_given_back(&self) -> Option<Duration> {
-        self.restarting.values().filter_map(|begun| begun.until).min()
+        self.restarting
+            .values()
+            .filter_map(|begun| begun.until)
+            .min()
     }
 
     /// Gives back the room of restarts that nobody waits for.
     pub(crate) fn give_back(&mut self, now: Duration) {
-        let over = self.restarting.extract_if(|_, begun| begun.until.is_some_and(|until| until <= now || begun.is_shown()));
+        let over = self.restarting.extract_if(|_, begun| {
+            begun
+                .until
+                .is_some_and(|until| until <= now || begun.is_shown())
+        });
         for (_, begun) in over {
             self.headroom.need(&begun.pod, Need::Nothing);
         }

@@ -11,9 +11,11 @@ use super::since::SinceBegun;
 use super::{Effect, Index, Write, notice};
 use crate::frame::writer::{Outcome, Target};
 
-/// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
+/// What a probe may take beyond the patience with its swap: the write, and the statuses of a
+/// provider that is polled.
 const PROBE_MARGIN: Duration = Duration::from_secs(30);
-/// The longest patience with a probe. Pods choose their grace periods themselves, and the others of the node wait for the probe.
+/// The longest patience with a probe. Pods choose their grace periods themselves, and the others of
+/// the node wait for the probe.
 const PROBE_PATIENCE: Duration = Duration::from_secs(600);
 
 impl Index {
@@ -24,11 +26,15 @@ impl Index {
             let pod = &entry.pod;
             let until = probe_until(pod, now);
             if let Some((provider, rate)) = self.nodes.budget(pod)
-                && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
+                && !self
+                    .budgets
+                    .take(&provider, rate, (&pod.namespace, &pod.uid), now)
             {
                 return None;
             }
-            swaps.iter().for_each(|swap| self.image_troubles.tried(pod, &swap.to, now));
+            swaps
+                .iter()
+                .for_each(|swap| self.image_troubles.tried(pod, &swap.to, now));
             self.nodes.probe_starts(pod, until, now);
         }
         if let Action::Recreate(containers) = &action {
@@ -40,7 +46,11 @@ impl Index {
         if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
             record.begun(now);
         }
-        Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
+        Some(Write {
+            target: Target::of(&entry.pod),
+            action,
+            report: decision.done,
+        })
     }
 
     /// A write has come back.
@@ -56,7 +66,10 @@ impl Index {
             };
         };
         entry.memory.in_flight = false;
-        if matches!((&write.action, outcome), (Action::Recreate(_), Outcome::Denied(_))) {
+        if matches!(
+            (&write.action, outcome),
+            (Action::Recreate(_), Outcome::Denied(_))
+        ) {
             self.openkruise.request_ends(&uid);
         }
         let mut effects = entry.settle(write, outcome, now);
@@ -64,7 +77,9 @@ impl Index {
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
             self.nodes.trial_ends(&entry.pod);
         }
-        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_))
+            && self.nodes.probe_ends(&entry.pod)
+        {
             let node = entry.pod.node.clone();
             self.look_soon(|pod| pod.node == node);
         }
@@ -80,5 +95,7 @@ impl Index {
 
 /// Until when a swap that was written then is the probe of its node, or of its provider.
 pub(crate) fn probe_until(pod: &Pod, written: Duration) -> Duration {
-    written.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN)
+    written
+        .saturating_add(patience(pod).min(PROBE_PATIENCE))
+        .saturating_add(PROBE_MARGIN)
 }

@@ -19,8 +19,8 @@ const GRACE_SECONDS: u8 = 1;
 const USER: u32 = 65532;
 
 impl Probe {
-    /// A pod of this node: no scheduler is asked, no taint keeps it away, no sidecar is marked (so nobody else ends it), and it may run
-    /// where pods are restricted.
+    /// A pod of this node: no scheduler is asked, no taint keeps it away, no sidecar is marked (so
+    /// nobody else ends it), and it may run where pods are restricted.
     pub(crate) fn pod(&self, way: Way) -> Value {
         let container = |name: &str, image: &str| {
             json!({
@@ -46,17 +46,20 @@ impl Probe {
         format!("swaplet-probe-{}-{}", self.id, way.suffix())
     }
 
-    /// Whoever kills this process leaves nothing that runs for long, where the node keeps deadlines.
+    /// Whoever kills this process leaves nothing that runs for long, where the node keeps
+    /// deadlines.
     fn active_deadline(&self) -> u64 {
         self.timeout.as_secs() * 2 + 60
     }
 }
 
-/// The pod as the controller would read it if its sidecar were marked. The mark is put to what was read only: no other controller may
-/// see it.
+/// The pod as the controller would read it if its sidecar were marked. The mark is put to what was
+/// read only: no other controller may see it.
 pub(crate) fn marked(mut pod: Value) -> Option<Pod> {
     let containers = pod["spec"]["containers"].as_array_mut()?;
-    let sidecar = containers.iter_mut().find(|container| container["name"] == SIDECAR)?;
+    let sidecar = containers
+        .iter_mut()
+        .find(|container| container["name"] == SIDECAR)?;
     sidecar["env"] = json!([{"name": WHEN_JOB_EXIT, "value": "true"}]);
     serde_json::from_value::<PodWire>(pod).ok()?.read()
 }

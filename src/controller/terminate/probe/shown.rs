@@ -7,14 +7,21 @@ use super::pods::SIDECAR;
 /// How the status of the sidecar differs from what it was, and the phase of the pod.
 pub(crate) fn differences(before: &Value, after: &Value) -> Vec<String> {
     let [old, new] = [before, after].map(|pod| status(pod).unwrap_or(&Value::Null));
-    let mut seen = vec![changed(old, new, "containerID"), restarts(old, new), changed(old, new, "imageID")];
+    let mut seen = vec![
+        changed(old, new, "containerID"),
+        restarts(old, new),
+        changed(old, new, "imageID"),
+    ];
     seen.push(state(&new["state"]));
     seen.push(phase(&after["status"]));
     seen
 }
 
 fn status(pod: &Value) -> Option<&Value> {
-    pod["status"]["containerStatuses"].as_array()?.iter().find(|status| status["name"] == SIDECAR)
+    pod["status"]["containerStatuses"]
+        .as_array()?
+        .iter()
+        .find(|status| status["name"] == SIDECAR)
 }
 
 fn changed(old: &Value, new: &Value, field: &str) -> String {
@@ -41,13 +48,19 @@ fn state(state: &Value) -> String {
         Some(code) => format!("exit code {code}"),
         None if ended.is_object() => "ended".to_owned(),
         None if state["running"].is_object() => "still running".to_owned(),
-        None => waits.map_or_else(|| "no state".to_owned(), |reason| format!("waiting ({reason})")),
+        None => waits.map_or_else(
+            || "no state".to_owned(),
+            |reason| format!("waiting ({reason})"),
+        ),
     }
 }
 
 fn phase(status: &Value) -> String {
     let phase = status["phase"].as_str().unwrap_or("no phase");
-    let reason = status["reason"].as_str().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let reason = status["reason"]
+        .as_str()
+        .map(|reason| format!(" ({reason})"))
+        .unwrap_or_default();
     format!("pod {phase}{reason}")
 }
 
@@ -68,14 +81,39 @@ mod tests {
     fn a_new_container_and_an_old_one_are_told_apart() {
         let running = json!({"running": {"startedAt": "2026-01-02T03:04:05Z"}});
         let before = pod("c://1", 0, running.clone(), json!({"phase": "Running"}));
-        let swapped = pod("c://2", 1, json!({"terminated": {"exitCode": 0}}), json!({"phase": "Succeeded"}));
+        let swapped = pod(
+            "c://2",
+            1,
+            json!({"terminated": {"exitCode": 0}}),
+            json!({"phase": "Succeeded"}),
+        );
         assert_eq!(
             differences(&before, &swapped),
-            ["new containerID", "restartCount 0 -> 1", "no imageID", "exit code 0", "pod Succeeded"]
+            [
+                "new containerID",
+                "restartCount 0 -> 1",
+                "no imageID",
+                "exit code 0",
+                "pod Succeeded"
+            ]
         );
-        let inert = pod("c://1", 0, running, json!({"phase": "Pending", "reason": "ProviderFailed"}));
-        let told = ["same containerID", "restartCount 0", "no imageID", "still running", "pod Pending (ProviderFailed)"];
+        let inert = pod(
+            "c://1",
+            0,
+            running,
+            json!({"phase": "Pending", "reason": "ProviderFailed"}),
+        );
+        let told = [
+            "same containerID",
+            "restartCount 0",
+            "no imageID",
+            "still running",
+            "pod Pending (ProviderFailed)",
+        ];
         assert_eq!(differences(&before, &inert), told);
-        assert_eq!(differences(&json!({}), &json!({}))[3..], ["no state", "pod no phase"]);
+        assert_eq!(
+            differences(&json!({}), &json!({}))[3..],
+            ["no state", "pod no phase"]
+        );
     }
 }

@@ -58,12 +58,23 @@ impl Trial<'_> {
         index.nodes.apply(&self.node());
         let (mut heard, mut pod) = (Heard::default(), ready.clone());
         loop {
-            self.step(&mut index, &writer, &clock, &pod, &mut heard).await;
+            self.step(&mut index, &writer, &clock, &pod, &mut heard)
+                .await;
             let over = || (Answer::TimedOut, heard.time_is_over(self.probe.timeout));
-            let answer = heard.answer.clone().or_else(|| (clock.now() >= self.probe.timeout).then(over));
+            let answer = heard
+                .answer
+                .clone()
+                .or_else(|| (clock.now() >= self.probe.timeout).then(over));
             if let Some((answer, note)) = answer {
                 let evidence = differences(&ready, &pod);
-                return Ok(Tried { way: self.way, answer, took: Some(clock.now()), evidence, note, proved: heard.proved });
+                return Ok(Tried {
+                    way: self.way,
+                    answer,
+                    took: Some(clock.now()),
+                    evidence,
+                    note,
+                    proved: heard.proved,
+                });
             }
             self.pause().await?;
             match self.look().await? {
@@ -74,16 +85,28 @@ impl Trial<'_> {
     }
 
     /// One look of the controller at the pod, and the write that comes of it.
-    async fn step(&self, index: &mut Index, writer: &Writer, clock: &Clock, pod: &Value, heard: &mut Heard) {
+    async fn step(
+        &self,
+        index: &mut Index,
+        writer: &Writer,
+        clock: &Clock,
+        pod: &Value,
+        heard: &mut Heard,
+    ) {
         let now = clock.now();
-        let mut effects = marked(pod.clone()).map(|pod| index.apply(pod, now)).unwrap_or_default();
+        let mut effects = marked(pod.clone())
+            .map(|pod| index.apply(pod, now))
+            .unwrap_or_default();
         effects.extend(index.wake(now));
         let (write, more) = index.next_write(now);
         effects.extend(more);
         if let Some(write) = write {
             if self.is_other_way(&write.action) {
                 // What comes after the way has been given up.
-                heard.answer = Some((Answer::Fails(Reason::FinishUndone), "the phase was taken back each time".to_owned()));
+                heard.answer = Some((
+                    Answer::Fails(Reason::FinishUndone),
+                    "the phase was taken back each time".to_owned(),
+                ));
                 return;
             }
             let outcome = writer.write(&write.target, &write.action).await;
@@ -107,7 +130,9 @@ impl Trial<'_> {
     fn hear(&self, report: Report, heard: &mut Heard) {
         let Report { reason, note } = report;
         match reason {
-            Reason::SidecarSwapped | Reason::PhaseWritten | Reason::FinishNotQuiet => (self.tell)(format!("{}: {note}", self.way)),
+            Reason::SidecarSwapped | Reason::PhaseWritten | Reason::FinishNotQuiet => {
+                (self.tell)(format!("{}: {note}", self.way))
+            }
             Reason::SidecarEnded => heard.answer = Some((Answer::Works, note)),
             reason => heard.answer = Some((Answer::Fails(reason), note)),
         }
@@ -118,7 +143,12 @@ impl Trial<'_> {
         let finish = self.way == Way::Finish;
         Rules {
             exit_images: ExitImages::new(Some(self.probe.images.exit.clone()), Vec::new()),
-            allowed: AllowedMethods { prefer: finish.then_some(Method::Finish), finish, recreate: false, swap_under_never: true },
+            allowed: AllowedMethods {
+                prefer: finish.then_some(Method::Finish),
+                finish,
+                recreate: false,
+                swap_under_never: true,
+            },
             node_table: NodeTable::default(),
             coexist: Coexist::Own,
         }
@@ -138,13 +168,24 @@ impl Trial<'_> {
 
     /// The pod as it is now, or why it cannot be seen.
     pub(crate) async fn look(&self) -> Result<Result<Value, String>, Stopped> {
-        let path = format!("/api/v1/namespaces/{}/pods/{}", self.probe.namespace, self.name());
-        let request = http::Request::get(path).body(Vec::new()).map_err(|error| Stopped::Refused(error.to_string()))?;
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}",
+            self.probe.namespace,
+            self.name()
+        );
+        let request = http::Request::get(path)
+            .body(Vec::new())
+            .map_err(|error| Stopped::Refused(error.to_string()))?;
         match timeout(ANSWER, self.probe.client.request::<Value>(request)).await {
             Ok(Ok(pod)) => Ok(Ok(pod)),
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Stopped::Gone(self.name())),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+                Err(Stopped::Gone(self.name()))
+            }
             Ok(Err(error)) => Ok(Err(words(&error))),
-            Err(_) => Ok(Err(format!("the API server has not answered in {} s", ANSWER.as_secs()))),
+            Err(_) => Ok(Err(format!(
+                "the API server has not answered in {} s",
+                ANSWER.as_secs()
+            ))),
         }
     }
 
@@ -169,8 +210,18 @@ impl Heard {
     }
 
     fn time_is_over(&self, time: Duration) -> String {
-        let last = self.last.map(|reason| format!("; last: {reason}")).unwrap_or_default();
-        let trouble = self.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
-        format!("nothing was certain after {} s{last}{trouble}; give it more with --timeout", time.as_secs())
+        let last = self
+            .last
+            .map(|reason| format!("; last: {reason}"))
+            .unwrap_or_default();
+        let trouble = self
+            .trouble
+            .as_ref()
+            .map(|trouble| format!("; {trouble}"))
+            .unwrap_or_default();
+        format!(
+            "nothing was certain after {} s{last}{trouble}; give it more with --timeout",
+            time.as_secs()
+        )
     }
 }

@@ -28,10 +28,17 @@ pub struct Said {
 #[derive(Debug, Default)]
 pub(crate) struct AllSaid(HashMap<String, Vec<Said>>);
 
-/// Reads all that is still there: an API server keeps Events for an hour, if it is not told otherwise.
+/// Reads all that is still there: an API server keeps Events for an hour, if it is not told
+/// otherwise.
 pub(crate) async fn read(api: &Api<Event>) -> kube::Result<AllSaid> {
     let mut all = AllSaid::default();
-    for (uid, said) in list(api, &format!("reportingController={REPORTING_CONTROLLER}"), said).await? {
+    for (uid, said) in list(
+        api,
+        &format!("reportingController={REPORTING_CONTROLLER}"),
+        said,
+    )
+    .await?
+    {
         all.0.entry(uid).or_default().push(said);
     }
     Ok(all)
@@ -47,23 +54,48 @@ pub async fn about(client: &Client, pod: &Pod) -> kube::Result<Vec<Said>> {
 }
 
 fn said(event: Event) -> Option<(String, Said)> {
-    let at = event.event_time.map(|time| time.0).or_else(|| event.metadata.creation_timestamp.map(|time| time.0))?;
+    let at = event
+        .event_time
+        .map(|time| time.0)
+        .or_else(|| event.metadata.creation_timestamp.map(|time| time.0))?;
     let warning = event.type_.as_deref() == Some("Warning");
-    let (reason, note) = (event.reason.unwrap_or_default(), event.note.unwrap_or_default());
-    Some((event.regarding?.uid?, Said { at, warning, reason, note }))
+    let (reason, note) = (
+        event.reason.unwrap_or_default(),
+        event.note.unwrap_or_default(),
+    );
+    Some((
+        event.regarding?.uid?,
+        Said {
+            at,
+            warning,
+            reason,
+            note,
+        },
+    ))
 }
 
 impl Said {
     /// Whether something was written.
     fn is_write(&self) -> bool {
-        [Reason::SidecarSwapped, Reason::PhaseWritten, Reason::RecreateRequested].iter().any(|reason| reason.as_str() == self.reason)
+        [
+            Reason::SidecarSwapped,
+            Reason::PhaseWritten,
+            Reason::RecreateRequested,
+        ]
+        .iter()
+        .any(|reason| reason.as_str() == self.reason)
     }
 }
 
 impl AllSaid {
     pub(crate) fn about(&self, pod: &Pod) -> Vec<&Said> {
         let job = pod.job.as_ref().map(|job| &*job.uid);
-        let mut said: Vec<_> = [Some(&*pod.uid), job].into_iter().flatten().filter_map(|uid| self.0.get(uid)).flatten().collect();
+        let mut said: Vec<_> = [Some(&*pod.uid), job]
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.0.get(uid))
+            .flatten()
+            .collect();
         said.sort_by_key(|said| said.at);
         said
     }
@@ -71,6 +103,9 @@ impl AllSaid {
     /// When the pod was last written.
     pub(crate) fn wrote(&self, pod: &Pod) -> Option<Timestamp> {
         let said = self.0.get(&*pod.uid)?;
-        said.iter().filter(|said| said.is_write()).map(|said| said.at).max()
+        said.iter()
+            .filter(|said| said.is_write())
+            .map(|said| said.at)
+            .max()
     }
 }

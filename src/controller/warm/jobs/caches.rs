@@ -14,7 +14,8 @@ use crate::frame::writer::{Outcome, is_missing_right};
 
 /// Each is billed: whoever may make jobs must not make any number of caches.
 const MOST: usize = 50;
-/// The wait before one that was not made is asked for again, and after one that was made the first time.
+/// The wait before one that was not made is asked for again, and after one that was made the first
+/// time.
 const AGAIN: Duration = Duration::from_secs(30);
 /// The longest wait: it doubles with each one that was made and is gone, for each is billed.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -109,7 +110,9 @@ impl Caches {
             }
             Event::ListEnd => {
                 self.has_seen_all = true;
-                std::mem::take(&mut self.unlisted).iter().for_each(|name| drop(self.known.remove(name)));
+                std::mem::take(&mut self.unlisted)
+                    .iter()
+                    .for_each(|name| drop(self.known.remove(name)));
             }
             Event::Deleted(cache) => {
                 if let Some(cache) = read("image cache", || ImageCache::read(cache)) {
@@ -123,7 +126,8 @@ impl Caches {
         }
     }
 
-    /// How far this one is. Where they cannot be watched, what was seen last still holds: a cache stays as it was made.
+    /// How far this one is. Where they cannot be watched, what was seen last still holds: a cache
+    /// stays as it was made.
     pub fn state(&self, wanted: &NewImageCache, now: Duration) -> CacheState {
         let found = self.known.get(&wanted.name);
         match self.obstacle(&wanted.name, now).filter(|_| found.is_none()) {
@@ -140,14 +144,25 @@ impl Caches {
         }
         let trouble = self.trouble.clone().or_else(|| attempt?.trouble.clone());
         let is_under_way = attempt.is_some_and(|attempt| attempt.is_under_way(now));
-        trouble.or_else(|| if is_under_way { None } else { self.too_many(now) })
+        trouble.or_else(|| {
+            if is_under_way {
+                None
+            } else {
+                self.too_many(now)
+            }
+        })
     }
 
-    /// Whether this one is to be made now, which then counts as under way. Until all are known none is.
+    /// Whether this one is to be made now, which then counts as under way. Until all are known none
+    /// is.
     pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Duration) -> bool {
         let attempt = self.attempts.get(&wanted.name);
         let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
-        if !self.has_seen_all || self.known.contains_key(&wanted.name) || !is_due || self.too_many(now).is_some() {
+        if !self.has_seen_all
+            || self.known.contains_key(&wanted.name)
+            || !is_due
+            || self.too_many(now).is_some()
+        {
             return false;
         }
         self.attempts.entry(wanted.name.clone()).or_default().again = None;
@@ -155,22 +170,29 @@ impl Caches {
     }
 
     fn too_many(&self, now: Duration) -> Option<String> {
-        let unseen = self.attempts.iter().filter(|(name, _)| !self.known.contains_key(*name));
-        let under_way = unseen.filter(|(_, attempt)| attempt.is_under_way(now)).count();
+        let unseen = self
+            .attempts
+            .iter()
+            .filter(|(name, _)| !self.known.contains_key(*name));
+        let under_way = unseen
+            .filter(|(_, attempt)| attempt.is_under_way(now))
+            .count();
         (self.known.len() + under_way >= MOST)
             .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait for their end"))
     }
 
     pub fn was_written(&mut self, cache: &NewImageCache, outcome: &Outcome, now: Duration) {
         // Those that nobody has asked for again for a long time.
-        self.attempts.retain(|_, attempt| attempt.again.is_none_or(|again| now < again + LONGEST));
+        self.attempts
+            .retain(|_, attempt| attempt.again.is_none_or(|again| now < again + LONGEST));
         let name = &cache.name;
         let attempt = self.attempts.entry(name.clone()).or_default();
         attempt.trouble = trouble(name, outcome);
         attempt.again = Some(now + AGAIN);
         if matches!(outcome, Outcome::Applied(_)) {
             tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is made, which is billed");
-            attempt.again = Some(now + AGAIN.saturating_mul(1 << attempt.made.min(16)).min(LONGEST));
+            attempt.again =
+                Some(now + AGAIN.saturating_mul(1 << attempt.made.min(16)).min(LONGEST));
             attempt.made += 1;
             attempt.made_at = Some(now);
         }
@@ -181,7 +203,9 @@ impl Caches {
 fn trouble(name: &str, outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Applied(_) => None,
-        Outcome::Conflict => Some(format!("there is an ImageCache {name} that has not the label of swaplet")),
+        Outcome::Conflict => Some(format!(
+            "there is an ImageCache {name} that has not the label of swaplet"
+        )),
         Outcome::Gone => Some("ImageCaches are not served any more".to_owned()),
         Outcome::Denied(error) | Outcome::Failed { error, .. } => {
             // A right that is missing is said once, for all of them.

@@ -56,24 +56,28 @@ pub struct WarmSettings {
     pub park_image: Box<str>,
     /// In which shape the pods are made.
     pub shape: ShapeChoice,
-    /// The exit image that every node is to have that keeps images, and with it those that are derived; `None`: jobs alone say what is pulled.
+    /// The exit image that every node is to have that keeps images, and with it those that are
+    /// derived; `None`: jobs alone say what is pulled.
     pub exit_image: Option<Box<str>>,
-    /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
+    /// How long a node with the startup taint is kept from pods until its images are there; `None`:
+    /// the taint is left alone.
     pub startup_taint_timeout: Option<Duration>,
-    /// Nodes with the startup taint wait for jobs of these namespaces, besides the exit images: who may make such jobs can slow down each new
-    /// node.
+    /// Nodes with the startup taint wait for jobs of these namespaces, besides the exit images: who
+    /// may make such jobs can slow down each new node.
     pub startup_taint_namespaces: BTreeSet<Box<str>>,
     /// What one try of an image may take at most, whatever its job says.
     pub longest_try: Duration,
     /// Who does jobs where OpenKruise's CRDs are served.
     pub coexist: Coexist,
-    /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`: none is made.
+    /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`:
+    /// none is made.
     pub image_caches: Option<CacheOptions>,
     /// Which labels and annotations jobs may give to their pods.
     pub sandbox_keys: SandboxKeys,
     /// How it is asked which digest a tag stands for.
     pub resolve: Resolve,
-    /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
+    /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop
+    /// begins.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
 }
 
@@ -94,9 +98,15 @@ impl fmt::Debug for WarmSettings {
     }
 }
 
-/// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
-/// `derived` tells of exit images that are derived meanwhile.
-pub async fn run(discovery: Discovery, common: Common, warm: WarmSettings, derived: DerivedImages, tools: Tools) -> TaskDied {
+/// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is
+/// dropped is taken up by the next life. `derived` tells of exit images that are derived meanwhile.
+pub async fn run(
+    discovery: Discovery,
+    common: Common,
+    warm: WarmSettings,
+    derived: DerivedImages,
+    tools: Tools,
+) -> TaskDied {
     let mut driver = Driver::new(&discovery, &common, warm, derived, tools);
     loop {
         if let Err(died) = driver.look().await {
@@ -134,19 +144,47 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(discovery: &Discovery, common: &Common, warm: WarmSettings, derived: DerivedImages, tools: Tools) -> Self {
-        let Tools { writer, reporter, metrics, health } = tools;
+    fn new(
+        discovery: &Discovery,
+        common: &Common,
+        warm: WarmSettings,
+        derived: DerivedImages,
+        tools: Tools,
+    ) -> Self {
+        let Tools {
+            writer,
+            reporter,
+            metrics,
+            health,
+        } = tools;
         let client = discovery.client();
         let ages = metrics.watch_ages.clone();
         let (coexist, manager) = (warm.coexist, SharedLook::new(discovery));
-        let jobs = |kind| observe(discovery.clone(), (kind, coexist, manager.clone()), common.namespaces.clone(), ages.clone());
-        let pods = common.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
+        let jobs = |kind| {
+            observe(
+                discovery.clone(),
+                (kind, coexist, manager.clone()),
+                common.namespaces.clone(),
+                ages.clone(),
+            )
+        };
+        let pods = common
+            .namespaces
+            .and(&warm.namespace)
+            .apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),
             resolver: Resolver::new(warm.resolve.clone()),
-            caches: warm.image_caches.is_some().then(|| observe_caches(client.clone(), ages.clone())),
+            caches: warm
+                .image_caches
+                .is_some()
+                .then(|| observe_caches(client.clone(), ages.clone())),
             started_at: (warm.time_of_day)(),
-            jobs: PullJobs::new(warm, common.namespaces.clone(), common.rules.node_table.clone()),
+            jobs: PullJobs::new(
+                warm,
+                common.namespaces.clone(),
+                common.rules.node_table.clone(),
+            ),
             writer,
             permits: Arc::new(Semaphore::new(common.concurrency)),
             writes: JoinSet::new(),
@@ -169,7 +207,10 @@ impl Driver {
         for write in self.jobs.step(now) {
             self.start(write);
         }
-        self.jobs.notices().into_iter().for_each(|notice| self.reporter.tell(notice));
+        self.jobs
+            .notices()
+            .into_iter()
+            .for_each(|notice| self.reporter.tell(notice));
         for (asked, images) in self.jobs.questions(now) {
             let namespace = asked.0.1.clone();
             self.resolver.start(&namespace, asked, images);
@@ -177,8 +218,12 @@ impl Driver {
         self.metrics.decisions_failed(self.jobs.take_defects());
         self.selected.follow(self.jobs.queries());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
-        self.metrics.pull_jobs.set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
-        let due = self.clock.instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
+        self.metrics
+            .pull_jobs
+            .set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
+        let due = self
+            .clock
+            .instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
         loop {
             tokio::select! {
                 happened = self.next() => {
@@ -202,7 +247,13 @@ impl Driver {
 
     fn now(&self) -> Now {
         let since_start = self.clock.now();
-        Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) }
+        Now {
+            since_start,
+            today: self
+                .started_at
+                .checked_add(since_start)
+                .unwrap_or(jiff::Timestamp::MAX),
+        }
     }
 
     /// Whether there may be something to do.
@@ -213,7 +264,10 @@ impl Driver {
         note_rights(&self.health, &happened);
         let now = self.now();
         let is_news = self.jobs.take(happened, now);
-        self.jobs.pulls().into_iter().for_each(|took| self.metrics.pulled(took));
+        self.jobs
+            .pulls()
+            .into_iter()
+            .for_each(|took| self.metrics.pulled(took));
         is_news
     }
 
@@ -261,10 +315,18 @@ async fn next_of(caches: &mut Option<mpsc::Receiver<CacheNews>>) -> Option<Cache
 
 async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
     match write {
-        PullWrite::Warm { warmers, node, action, .. } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
-        PullWrite::Report { job, report } => {
-            PullAnswer::Reported(writer.report_pull_job(job, report).await.map(|stored| stored.map(Box::new)))
-        }
+        PullWrite::Warm {
+            warmers,
+            node,
+            action,
+            ..
+        } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
+        PullWrite::Report { job, report } => PullAnswer::Reported(
+            writer
+                .report_pull_job(job, report)
+                .await
+                .map(|stored| stored.map(Box::new)),
+        ),
         PullWrite::Release(job) => PullAnswer::Deleted(writer.release_pull_job(job).await),
         PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
         PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
@@ -283,9 +345,16 @@ fn died(watched: &str) -> TaskDied {
 }
 
 fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery, PodWire> {
-    NamedWatches::new(ages, move |(_, namespace, selector): &PodQuery, listener| {
-        listener.watch_selected(Api::namespaced(client.clone(), namespace), ListParams::default().labels(selector), |pod| pod)
-    })
+    NamedWatches::new(
+        ages,
+        move |(_, namespace, selector): &PodQuery, listener| {
+            listener.watch_selected(
+                Api::namespaced(client.clone(), namespace),
+                ListParams::default().labels(selector),
+                |pod| pod,
+            )
+        },
+    )
 }
 
 fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {

@@ -41,7 +41,8 @@ pub(crate) struct Entry {
     selected: Selected,
     /// When the job as it is now was begun, once that is written down.
     started_at: Option<Timestamp>,
-    /// The generation of which this life has written that it is completed; the watch may still show an older state.
+    /// The generation of which this life has written that it is completed; the watch may still show
+    /// an older state.
     completed: Option<i64>,
     /// What the status says, if this life has written it.
     told: Option<Status>,
@@ -113,7 +114,9 @@ impl Entry {
         }
         self.started_at = self.started_at.or_else(|| begun(&job));
         // What was written to its status comes back, and changes nothing that nodes are chosen by.
-        let is_another = job.generation != self.job.generation || job.spec != self.job.spec || job.pinned != self.job.pinned;
+        let is_another = job.generation != self.job.generation
+            || job.spec != self.job.spec
+            || job.pinned != self.job.pinned;
         self.is_stale |= is_another;
         self.has_news |= is_another;
         self.job = job;
@@ -152,14 +155,20 @@ impl Entry {
 
     /// A job that goes on for ever tries again where a node has come back.
     pub fn node_is_ready_again(&mut self, node: &str, now: Duration) {
-        if let Some(run) = self.run.as_mut().filter(|run| run.spec.completion == Completion::Never) {
+        if let Some(run) = self
+            .run
+            .as_mut()
+            .filter(|run| run.spec.completion == Completion::Never)
+        {
             run.warming.try_again(node, true, now);
         }
     }
 
     /// Whether this job has made the pod, and needs it.
     pub fn owns(&self, pod: &WarmerPod) -> bool {
-        self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.needs(pod))
+        self.run
+            .as_ref()
+            .is_some_and(|run| run.made(pod) && run.warming.needs(pod))
     }
 
     pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
@@ -172,7 +181,9 @@ impl Entry {
     }
 
     pub fn waits_for(&self, node: &str, now: Duration) -> bool {
-        self.run.as_ref().is_some_and(|run| run.warming.waits_for(node, now))
+        self.run
+            .as_ref()
+            .is_some_and(|run| run.warming.waits_for(node, now))
     }
 
     /// Whether it is written down when the job was begun, and known which nodes it wants.
@@ -181,18 +192,36 @@ impl Entry {
     }
 
     /// Brings what is under way in line with the job, the nodes and the time.
-    pub fn prepare(&mut self, settings: &WarmSettings, nodes: &Nodes, pods: &BTreeMap<Box<str>, WarmerPod>, now: Now) {
+    pub fn prepare(
+        &mut self,
+        settings: &WarmSettings,
+        nodes: &Nodes,
+        pods: &BTreeMap<Box<str>, WarmerPod>,
+        now: Now,
+    ) {
         let spec = self.job.spec.as_ref().ok().filter(|_| !self.is_completed());
         let Some(spec) = spec else {
             self.run = None;
             return;
         };
-        let is_late = self.started_at.is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
-        self.pins.settle(spec, &self.job.pinned, is_late, now.since_start);
+        let is_late = self
+            .started_at
+            .is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
+        self.pins
+            .settle(spec, &self.job.pinned, is_late, now.since_start);
         let targets = self.pins.targets(spec, &self.job.pinned);
         let warmers = warmers(&self.job, self.has_object, spec, settings);
-        if self.run.as_ref().is_none_or(|run| run.warmers.run != warmers.run) {
-            self.run = Some(Run::new(spec.clone(), targets.clone(), Arc::new(warmers), settings.longest_try));
+        if self
+            .run
+            .as_ref()
+            .is_none_or(|run| run.warmers.run != warmers.run)
+        {
+            self.run = Some(Run::new(
+                spec.clone(),
+                targets.clone(),
+                Arc::new(warmers),
+                settings.longest_try,
+            ));
             self.is_stale = true;
         }
         let Some(run) = &mut self.run else { return };
@@ -218,7 +247,8 @@ impl Entry {
     /// `leaving` pods of the job are not needed, and still there.
     pub fn bound(&mut self, leaving: usize, longest_try: Duration) {
         if let Some(run) = &mut self.run {
-            run.warming.set_limits(limits(&run.spec, run.nodes.len(), leaving, longest_try));
+            run.warming
+                .set_limits(limits(&run.spec, run.nodes.len(), leaving, longest_try));
         }
     }
 
@@ -226,28 +256,56 @@ impl Entry {
         if !self.may_begin() {
             return Vec::new();
         }
-        let Some(run) = &mut self.run else { return Vec::new() };
+        let Some(run) = &mut self.run else {
+            return Vec::new();
+        };
         let actions = run.warming.step(now.since_start, |node| {
             break_if_asked(node);
             room.elsewhere(key, node)
         });
         let write = |(node, action): (Box<str>, Action)| {
             room.note(key, &node, &action);
-            PullWrite::Warm { key: key.clone(), warmers: run.warmers.clone(), node, action }
+            PullWrite::Warm {
+                key: key.clone(),
+                warmers: run.warmers.clone(),
+                node,
+                action,
+            }
         };
         actions.into_iter().map(write).collect()
     }
 
-    pub fn warmed(&mut self, warmers: &Warmers, node: &str, action: &Action, answer: Answer, now: Duration) {
-        if let Some(run) = self.run.as_mut().filter(|run| run.warmers.run == warmers.run) {
+    pub fn warmed(
+        &mut self,
+        warmers: &Warmers,
+        node: &str,
+        action: &Action,
+        answer: Answer,
+        now: Duration,
+    ) {
+        if let Some(run) = self
+            .run
+            .as_mut()
+            .filter(|run| run.warmers.run == warmers.run)
+        {
             run.warming.written(node, action, answer, now);
         }
     }
 
-    /// What a job that goes on for ever has not proved on a node yet; nothing where it does not want the node, or can do nothing for it.
+    /// What a job that goes on for ever has not proved on a node yet; nothing where it does not
+    /// want the node, or can do nothing for it.
     pub fn owes(&self, node: &str) -> Option<String> {
-        self.job.spec.as_ref().ok().filter(|spec| spec.completion == Completion::Never && !self.is_completed())?;
-        let job = format!("{} {}/{}", self.job.kind.as_str(), self.job.namespace, self.job.name);
+        self.job
+            .spec
+            .as_ref()
+            .ok()
+            .filter(|spec| spec.completion == Completion::Never && !self.is_completed())?;
+        let job = format!(
+            "{} {}/{}",
+            self.job.kind.as_str(),
+            self.job.namespace,
+            self.job.name
+        );
         // One that a defect has broken off has none.
         let Some(run) = self.run.as_ref().filter(|_| self.selected.seen) else {
             return Some(format!("{job}: which nodes it wants is not known"));
@@ -256,31 +314,47 @@ impl Entry {
         if let Some(image) = self.not_pinned() {
             return Some(format!("{job}: {image}"));
         }
-        let cold = images.iter().find(|image| image.end != Some(End::Succeeded))?;
+        let cold = images
+            .iter()
+            .find(|image| image.end != Some(End::Succeeded))?;
         Some(match &cold.end {
             Some(End::Failed(why)) => format!("{job}: {}: {why}", cold.image),
             _ => format!("{job}: {}", cold.image),
         })
     }
 
-    /// A defect has left it half done: it begins anew, with the job and what is known of the pods that it selects.
+    /// A defect has left it half done: it begins anew, with the job and what is known of the pods
+    /// that it selects.
     pub fn break_off(&mut self) {
         let selected = std::mem::replace(&mut self.selected, Selected::of(&self.job));
-        *self = Self { has_object: self.has_object, selected, ..Self::new(self.job.clone()) };
+        *self = Self {
+            has_object: self.has_object,
+            selected,
+            ..Self::new(self.job.clone())
+        };
     }
 
     /// The nodes about which a decision has panicked, with what the panic says.
     pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
-        self.run.as_mut().map(|run| run.warming.take_defects()).unwrap_or_default()
+        self.run
+            .as_mut()
+            .map(|run| run.warming.take_defects())
+            .unwrap_or_default()
     }
 
     /// The nodes on which pods of another shape are used now, and why.
     pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
-        self.run.as_mut().map(|run| run.warming.fallbacks()).unwrap_or_default()
+        self.run
+            .as_mut()
+            .map(|run| run.warming.fallbacks())
+            .unwrap_or_default()
     }
 
     pub fn news(&mut self) -> Vec<Ended> {
-        self.run.as_mut().map(|run| run.warming.news()).unwrap_or_default()
+        self.run
+            .as_mut()
+            .map(|run| run.warming.news())
+            .unwrap_or_default()
     }
 
     /// In which namespace the pods are, while it is under way.
@@ -290,23 +364,31 @@ impl Entry {
 
     /// In which namespace and how the pods pull that prove something.
     pub fn prover(&self) -> Option<(Box<str>, PodWishes)> {
-        self.run.as_ref().map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
+        self.run
+            .as_ref()
+            .map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
     }
 
-    /// Another job has proved that an image is on a node. It counts where a pod of this job would prove the same: with the same
-    /// credentials, and asked of the registry if that is wanted.
+    /// Another job has proved that an image is on a node. It counts where a pod of this job would
+    /// prove the same: with the same credentials, and asked of the registry if that is wanted.
     pub fn found(&mut self, namespace: &str, wishes: &PodWishes, ended: &Ended) {
         let Some(run) = &mut self.run else { return };
         let own = &run.spec.pods;
-        let same_credentials = own.pull_secrets == wishes.pull_secrets && *run.warmers.namespace == *namespace;
+        let same_credentials =
+            own.pull_secrets == wishes.pull_secrets && *run.warmers.namespace == *namespace;
         if same_credentials && (wishes.always_pulls || !own.always_pulls) {
-            run.warming.found(&ended.node, &ended.image, ended.pulled.as_ref());
+            run.warming
+                .found(&ended.node, &ended.image, ended.pulled.as_ref());
         }
     }
 
     /// When to look again although nothing happens.
     pub fn next_due(&self, now: Now) -> Option<Duration> {
-        let left = if self.is_completed() { time_to_live(&self.job, now.today)? } else { FIRST_RETRY };
+        let left = if self.is_completed() {
+            time_to_live(&self.job, now.today)?
+        } else {
+            FIRST_RETRY
+        };
         Some((now.since_start + left).max(self.not_before))
     }
 }

@@ -1,4 +1,5 @@
-//! OpenKruise's finalizer on jobs that are being deleted: nobody takes it away where OpenKruise is gone.
+//! OpenKruise's finalizer on jobs that are being deleted: nobody takes it away where OpenKruise is
+//! gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,9 +27,18 @@ impl Finalizers {
         if !job.deleting || job.other_finalizers.is_none() {
             return self.forget(key);
         }
-        let known = self.jobs.get(key).filter(|held| held.job.uid == job.uid && held.job.version == job.version);
+        let known = self
+            .jobs
+            .get(key)
+            .filter(|held| held.job.uid == job.uid && held.job.version == job.version);
         let not_before = known.map_or(Duration::ZERO, |held| held.not_before);
-        self.jobs.insert(key.clone(), Held { job: job.clone(), not_before });
+        self.jobs.insert(
+            key.clone(),
+            Held {
+                job: job.clone(),
+                not_before,
+            },
+        );
     }
 
     pub fn forget(&mut self, key: &Key) {
@@ -51,7 +61,11 @@ impl Finalizers {
     /// It was taken away; what the watch shows later counts.
     pub fn written(&mut self, job: &PullJob) {
         let key = key_of(job);
-        if self.jobs.get(&key).is_some_and(|held| held.job.uid == job.uid && held.job.version == job.version) {
+        if self
+            .jobs
+            .get(&key)
+            .is_some_and(|held| held.job.uid == job.uid && held.job.version == job.version)
+        {
             self.forget(&key);
         }
     }

@@ -1,5 +1,5 @@
-//! A defect that one job meets is the trouble of this job alone. It is left alone for a while, with the pods that it has; then it begins anew,
-//! as in a new life of the process.
+//! A defect that one job meets is the trouble of this job alone. It is left alone for a while, with
+//! the pods that it has; then it begins anew, as in a new life of the process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,13 +19,23 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     pub fn new(all: BTreeMap<Key, Entry>) -> Self {
-        Self { all, defects: Defects::default() }
+        Self {
+            all,
+            defects: Defects::default(),
+        }
     }
 
     /// Does this with each job that is not left alone.
-    pub fn each<T>(&mut self, now: Duration, mut work: impl FnMut(&Key, &mut Entry) -> T) -> Vec<T> {
+    pub fn each<T>(
+        &mut self,
+        now: Duration,
+        mut work: impl FnMut(&Key, &mut Entry) -> T,
+    ) -> Vec<T> {
         let jobs = self.all.iter_mut();
-        jobs.filter_map(|(key, entry)| isolate(&mut self.defects, key, entry, now, |entry| work(key, entry))).collect()
+        jobs.filter_map(|(key, entry)| {
+            isolate(&mut self.defects, key, entry, now, |entry| work(key, entry))
+        })
+        .collect()
     }
 
     /// Does this with one job, if it is there and not left alone.
@@ -40,7 +50,8 @@ impl Jobs {
         self.defects.is_left_alone(key, now)
     }
 
-    /// How often a decision has panicked since this was asked the last time, about a job or about a node of one.
+    /// How often a decision has panicked since this was asked the last time, about a job or about a
+    /// node of one.
     pub fn take_defects(&mut self) -> u64 {
         let mut count = self.defects.take_count();
         for ((kind, namespace, name), entry) in &mut self.all {
@@ -54,12 +65,19 @@ impl Jobs {
     }
 }
 
-fn isolate<T>(defects: &mut Defects<Key>, key: &Key, entry: &mut Entry, now: Duration, work: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+fn isolate<T>(
+    defects: &mut Defects<Key>,
+    key: &Key,
+    entry: &mut Entry,
+    now: Duration,
+    work: impl FnOnce(&mut Entry) -> T,
+) -> Option<T> {
     if defects.is_left_alone(key, now) {
         return None;
     }
     let (kind, namespace, name) = key;
-    let done = isolated(name, || work(entry)).inspect_err(|defect| log(kind.as_str(), namespace, name, defect));
+    let done = isolated(name, || work(entry))
+        .inspect_err(|defect| log(kind.as_str(), namespace, name, defect));
     if done.is_err() {
         entry.break_off();
         defects.meet(key.clone(), now);

@@ -97,7 +97,10 @@ impl Happened {
     #[must_use]
     pub fn trouble(&self) -> Option<&'static str> {
         const fn of<K>(event: &Event<K>) -> bool {
-            matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_))
+            matches!(
+                event,
+                Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
+            )
         }
         match self {
             Self::Job(kind, event) => of(event).then_some(kind.plural()),

@@ -40,8 +40,21 @@ pub(crate) struct Changes {
 }
 
 impl Nodes {
-    pub const fn new(table: NodeTable, shape: ShapeChoice, startup_taints: Option<StartupTaints>, uses_image_caches: bool) -> Self {
-        Self { all: BTreeMap::new(), seen: false, startup_taints, uses_image_caches, table, shape, unlisted: BTreeSet::new() }
+    pub const fn new(
+        table: NodeTable,
+        shape: ShapeChoice,
+        startup_taints: Option<StartupTaints>,
+        uses_image_caches: bool,
+    ) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            seen: false,
+            startup_taints,
+            uses_image_caches,
+            table,
+            shape,
+            unlisted: BTreeSet::new(),
+        }
     }
 
     /// Takes notice of it; what jobs have to know.
@@ -53,25 +66,39 @@ impl Nodes {
     }
 
     fn has_tainted(&self) -> bool {
-        self.startup_taints.as_ref().is_some_and(|taints| !taints.is_empty())
+        self.startup_taints
+            .as_ref()
+            .is_some_and(|taints| !taints.is_empty())
     }
 
     fn take(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
         match event {
             Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),
             Event::Listed(node) | Event::Applied(node) => {
-                return read("node", || node.read()).map(|node| self.apply(node, now)).unwrap_or_default();
+                return read("node", || node.read())
+                    .map(|node| self.apply(node, now))
+                    .unwrap_or_default();
             }
             Event::ListEnd => {
                 self.seen = true;
                 let gone: Vec<_> = std::mem::take(&mut self.unlisted).into_iter().collect();
                 gone.iter().for_each(|name| self.remove(name));
-                return Changes { nodes: gone, ready_again: None, is_news: true };
+                return Changes {
+                    nodes: gone,
+                    ready_again: None,
+                    is_news: true,
+                };
             }
             Event::Deleted(node) => {
-                let gone: Vec<_> = read("node", || node.read()).map(|node| node.name).into_iter().collect();
+                let gone: Vec<_> = read("node", || node.read())
+                    .map(|node| node.name)
+                    .into_iter()
+                    .collect();
                 gone.iter().for_each(|name| self.remove(name));
-                return Changes { nodes: gone, ..Changes::default() };
+                return Changes {
+                    nodes: gone,
+                    ..Changes::default()
+                };
             }
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
@@ -80,23 +107,50 @@ impl Nodes {
 
     fn remove(&mut self, name: &str) {
         self.all.remove(name);
-        self.startup_taints.iter_mut().for_each(|taints| taints.leave(name));
+        self.startup_taints
+            .iter_mut()
+            .for_each(|taints| taints.leave(name));
     }
 
     fn apply(&mut self, node: Node, now: Duration) -> Changes {
         self.unlisted.remove(&node.name);
-        self.startup_taints.iter_mut().for_each(|taints| taints.see(&node, now));
+        self.startup_taints
+            .iter_mut()
+            .for_each(|taints| taints.see(&node, now));
         let recognised = Recognised::of(&node, &self.table);
-        let (shapes, has_image_caches) = (shapes(&node, &recognised, self.shape), has_image_caches(&recognised));
-        let labels = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let is_control_plane = node.taints.iter().any(|taint| CONTROL_PLANE.contains(&&*taint.key));
-        let target = TargetNode { uid: node.uid, labels, ready: node.ready, shapes, has_image_caches, is_control_plane };
+        let (shapes, has_image_caches) = (
+            shapes(&node, &recognised, self.shape),
+            has_image_caches(&recognised),
+        );
+        let labels = node
+            .labels
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect();
+        let is_control_plane = node
+            .taints
+            .iter()
+            .any(|taint| CONTROL_PLANE.contains(&&*taint.key));
+        let target = TargetNode {
+            uid: node.uid,
+            labels,
+            ready: node.ready,
+            shapes,
+            has_image_caches,
+            is_control_plane,
+        };
         // A heartbeat changes nothing that jobs ask for.
         if self.all.get(&node.name) == Some(&target) {
             return Changes::default();
         }
         let before = self.all.insert(node.name.clone(), target);
-        let ready_again = before.is_some_and(|before| !before.ready && node.ready).then(|| node.name.clone());
-        Changes { nodes: vec![node.name], ready_again, is_news: true }
+        let ready_again = before
+            .is_some_and(|before| !before.ready && node.ready)
+            .then(|| node.name.clone());
+        Changes {
+            nodes: vec![node.name],
+            ready_again,
+            is_news: true,
+        }
     }
 }

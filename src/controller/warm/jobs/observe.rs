@@ -1,8 +1,9 @@
 //! Looks for jobs of one kind, wherever the API server knows them and OpenKruise does not do them.
 //!
-//! OpenKruise's manager takes up each `ImagePullJob` there is, also those of nodes without its daemon, and writes their status. Two that
-//! do so would write over each other, so while it does them they are its own. Its CRDs are known by `NodeImage`s, which swaplet never
-//! installs; they may be there without the manager, or with one that does no such jobs.
+//! OpenKruise's manager takes up each `ImagePullJob` there is, also those of nodes without its
+//! daemon, and writes their status. Two that do so would write over each other, so while it does
+//! them they are its own. Its CRDs are known by `NodeImage`s, which swaplet never installs; they
+//! may be there without the manager, or with one that does no such jobs.
 
 use std::sync::Arc;
 
@@ -24,8 +25,9 @@ const NODE_IMAGES: &str = "nodeimages";
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking, in some namespaces or in all; the ages of the watches are noted. Where there is nothing to be done the list is empty.
-/// The stream ends only when the receiver is dropped, or a watch has died.
+/// Starts looking, in some namespaces or in all; the ages of the watches are noted. Where there is
+/// nothing to be done the list is empty. The stream ends only when the receiver is dropped, or a
+/// watch has died.
 #[must_use]
 pub fn observe(
     discovery: Discovery,
@@ -35,7 +37,15 @@ pub fn observe(
 ) -> mpsc::Receiver<Event<BoundedObject>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
-        let observer = Observer { discovery, kind, coexist, manager, namespaces, ages, events };
+        let observer = Observer {
+            discovery,
+            kind,
+            coexist,
+            manager,
+            namespaces,
+            ages,
+            events,
+        };
         while observer.look().await.is_some() {}
     });
     receiver
@@ -62,7 +72,10 @@ struct Shown {
 
 impl SharedLook {
     pub fn new(discovery: &Discovery) -> Self {
-        Self(Arc::new(Mutex::new(Shown { manager: Manager::new(discovery), last: None })))
+        Self(Arc::new(Mutex::new(Shown {
+            manager: Manager::new(discovery),
+            last: None,
+        })))
     }
 
     /// Nothing where another look has to tell.
@@ -92,18 +105,31 @@ impl Observer {
     async fn look(&self) -> Option<()> {
         match self.ours().await {
             Ok(Ours::Yes) => return self.follow().await,
-            Ok(Ours::NotServed) => tracing::debug!(kind = self.kind.as_str(), "the kind is not served yet"),
+            Ok(Ours::NotServed) => {
+                tracing::debug!(kind = self.kind.as_str(), "the kind is not served yet")
+            }
             Ok(Ours::OpenKruises(why)) => {
-                tracing::warn!(kind = self.kind.as_str(), why, "OpenKruise is installed; these jobs are left to it")
+                tracing::warn!(
+                    kind = self.kind.as_str(),
+                    why,
+                    "OpenKruise is installed; these jobs are left to it"
+                )
             }
             Err(error) => {
-                tracing::warn!(kind = self.kind.as_str(), error, "cannot ask whether jobs are served; trying again");
+                tracing::warn!(
+                    kind = self.kind.as_str(),
+                    error,
+                    "cannot ask whether jobs are served; trying again"
+                );
                 sleep_until(self.discovery.next_round()).await;
                 return Some(());
             }
         }
         self.none().await?;
-        while matches!(self.ours().await, Err(_) | Ok(Ours::NotServed | Ours::OpenKruises(_))) {
+        while matches!(
+            self.ours().await,
+            Err(_) | Ok(Ours::NotServed | Ours::OpenKruises(_))
+        ) {
             tokio::select! {
                 () = sleep_until(self.discovery.next_round()) => {}
                 () = self.events.closed() => return None,
@@ -122,7 +148,11 @@ impl Observer {
             return Ok(Ours::Yes);
         }
         let signals = self.manager.signals(self.discovery.next_round()).await?;
-        let Some(signals) = signals else { return Ok(Ours::OpenKruises("it is being looked whether its manager lives")) };
+        let Some(signals) = signals else {
+            return Ok(Ours::OpenKruises(
+                "it is being looked whether its manager lives",
+            ));
+        };
         Ok(leaves_pull_jobs(self.coexist, &signals).map_or(Ours::Yes, Ours::OpenKruises))
     }
 
@@ -134,7 +164,12 @@ impl Observer {
 
     /// Passes events on until the jobs are not ours any more.
     async fn follow(&self) -> Option<()> {
-        let mut events = watch_all_noted(self.namespaces.dynamic_apis(self.discovery.client(), &self.kind.resource()), "", &self.ages);
+        let mut events = watch_all_noted(
+            self.namespaces
+                .dynamic_apis(self.discovery.client(), &self.kind.resource()),
+            "",
+            &self.ages,
+        );
         let mut ask = self.discovery.next_round();
         loop {
             tokio::select! {

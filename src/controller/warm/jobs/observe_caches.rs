@@ -18,7 +18,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking; the age of the watch is noted. The stream ends only when the receiver is dropped, or the watch has died.
+/// Starts looking; the age of the watch is noted. The stream ends only when the receiver is
+/// dropped, or the watch has died.
 pub(crate) fn observe_caches(client: Client, ages: WatchAges) -> mpsc::Receiver<CacheNews> {
     let (news, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move { while look(&client, &ages, &news).await.is_some() {} });
@@ -30,7 +31,10 @@ async fn look(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>)
     match are_served(client).await {
         Ok(true) => return follow(client, ages, news).await,
         Ok(false) => news.send(CacheNews::Served(false)).await.ok()?,
-        Err(error) => tracing::warn!(error, "cannot ask whether image caches are served; trying again"),
+        Err(error) => tracing::warn!(
+            error,
+            "cannot ask whether image caches are served; trying again"
+        ),
     }
     tokio::select! {
         () = sleep(ASK_AGAIN) => Some(()),

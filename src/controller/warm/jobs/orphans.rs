@@ -15,34 +15,65 @@ impl PullJobs {
     /// Those of the strays that are to go.
     pub(crate) fn orphans(&self, now: Duration) -> impl Iterator<Item = &WarmerPod> {
         let jobs = self.by_uid();
-        self.strays().filter(move |pod| !jobs.get(&*pod.job).is_some_and(|(key, _)| self.jobs.leaves_alone(key, now)))
+        self.strays().filter(move |pod| {
+            !jobs
+                .get(&*pod.job)
+                .is_some_and(|(key, _)| self.jobs.leaves_alone(key, now))
+        })
     }
 
-    /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours to judge.
+    /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours
+    /// to judge.
     pub(crate) fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
         let jobs = self.by_uid();
-        let is_ours = |pod: &&WarmerPod| pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace);
+        let is_ours = |pod: &&WarmerPod| {
+            pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace)
+        };
         let known = self.pods.values().filter(is_ours);
-        known.filter(move |pod| !jobs.get(&*pod.job).is_some_and(|(_, entry)| entry.owns(pod)))
+        known.filter(move |pod| {
+            !jobs
+                .get(&*pod.job)
+                .is_some_and(|(_, entry)| entry.owns(pod))
+        })
     }
 
     fn by_uid(&self) -> BTreeMap<&str, (&Key, &Entry)> {
-        self.jobs.all.iter().map(|(key, entry)| (entry.uid(), (key, entry))).collect()
+        self.jobs
+            .all
+            .iter()
+            .map(|(key, entry)| (entry.uid(), (key, entry)))
+            .collect()
     }
 
-    /// How many pods each job still has that it does not need any more. Those of a node that does not answer stay for ever, and pull
-    /// nothing.
+    /// How many pods each job still has that it does not need any more. Those of a node that does
+    /// not answer stay for ever, and pull nothing.
     pub(crate) fn leaving(&self, now: Duration) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
-        let may_pull = |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
-        self.orphans(now).filter(may_pull).for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
+        let may_pull =
+            |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        self.orphans(now)
+            .filter(may_pull)
+            .for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
         leaving
     }
 
     pub(crate) fn delete_orphans(&mut self, now: Duration) -> Vec<PullWrite> {
-        let is_due = |pod: &&WarmerPod| !pod.deleting && self.deletions.get(&pod.uid).is_none_or(|again| *again <= now);
+        let is_due = |pod: &&WarmerPod| {
+            !pod.deleting
+                && self
+                    .deletions
+                    .get(&pod.uid)
+                    .is_none_or(|again| *again <= now)
+        };
         let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
-        self.deletions.extend(orphans.iter().map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)));
-        orphans.into_iter().map(|pod| PullWrite::DeletePod(Box::new(pod))).collect()
+        self.deletions.extend(
+            orphans
+                .iter()
+                .map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)),
+        );
+        orphans
+            .into_iter()
+            .map(|pod| PullWrite::DeletePod(Box::new(pod)))
+            .collect()
     }
 }

@@ -9,20 +9,28 @@ use crate::frame::serve::Health;
 use crate::frame::writer::Outcome;
 
 /// What the right to see Events is for.
-pub(crate) const SEE_PULLS: &str = "how long pulls took, and how large images are, is not told, because Events cannot be seen";
+pub(crate) const SEE_PULLS: &str =
+    "how long pulls took, and how large images are, is not told, because Events cannot be seen";
 const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
 const SEE_PODS: &str = "no image is pulled for jobs, because warmer pods cannot be watched";
-const SEE_SELECTED: &str = "no image is pulled for jobs with a podSelector, because pods cannot be watched";
-const SEE_CACHES: &str = "no image cache is made for virtual nodes, because ImageCaches cannot be watched";
+const SEE_SELECTED: &str =
+    "no image is pulled for jobs with a podSelector, because pods cannot be watched";
+const SEE_CACHES: &str =
+    "no image cache is made for virtual nodes, because ImageCaches cannot be watched";
 const MAKE_CACHES: &str = "ImageCaches cannot be made for virtual nodes";
 const UNTAINT: &str = "nodes keep the taint swaplet.io/warming";
-const RELEASE: &str = "OpenKruise's finalizer cannot be taken from jobs that are being deleted, which so stay";
+const RELEASE: &str =
+    "OpenKruise's finalizer cannot be taken from jobs that are being deleted, which so stay";
 const DELETE_PODS: &str = "warmer pods cannot be deleted";
 
 const fn see_jobs(kind: JobKind) -> &'static str {
     match kind {
-        JobKind::ImagePullJob => "no image is pulled for ImagePullJobs, because they cannot be watched",
-        JobKind::ImageListPullJob => "no image is pulled for ImageListPullJobs, because they cannot be watched",
+        JobKind::ImagePullJob => {
+            "no image is pulled for ImagePullJobs, because they cannot be watched"
+        }
+        JobKind::ImageListPullJob => {
+            "no image is pulled for ImageListPullJobs, because they cannot be watched"
+        }
     }
 }
 
@@ -54,7 +62,9 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
         Happened::Job(kind, event) => health.note_watch(see_jobs(*kind), "", event),
         Happened::Node(event) => health.note_watch(SEE_NODES, "", event),
         Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
-        Happened::Selected((_, namespace, _), event) => health.note_watch(SEE_SELECTED, namespace, event),
+        Happened::Selected((_, namespace, _), event) => {
+            health.note_watch(SEE_SELECTED, namespace, event)
+        }
         Happened::ImageCaches(CacheNews::Event(event)) => health.note_watch(SEE_CACHES, "", event),
         // Where there are none no right is missing.
         Happened::ImageCaches(CacheNews::Served(served)) => {
@@ -69,7 +79,9 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
 
 fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
     let (what, namespace) = match write {
-        PullWrite::Warm { warmers, action, .. } => (warm(action), &*warmers.namespace),
+        PullWrite::Warm {
+            warmers, action, ..
+        } => (warm(action), &*warmers.namespace),
         PullWrite::Report { job, .. } => (report(job.kind), &*job.namespace),
         PullWrite::Release(job) => (RELEASE, &*job.namespace),
         PullWrite::DeleteJob(job) => (delete(job.kind), &*job.namespace),
@@ -78,7 +90,9 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         PullWrite::CreateCache(_) => (MAKE_CACHES, ""),
     };
     match answer {
-        PullAnswer::Warm(Answer::Pod(_) | Answer::Done) | PullAnswer::Reported(Ok(_)) | PullAnswer::Deleted(Ok(())) => {
+        PullAnswer::Warm(Answer::Pod(_) | Answer::Done)
+        | PullAnswer::Reported(Ok(_))
+        | PullAnswer::Deleted(Ok(())) => {
             health.has_in(what, namespace);
         }
         PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
@@ -88,7 +102,9 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         }
         PullAnswer::Warm(Answer::Denied(words))
         | PullAnswer::Reported(Err(Outcome::Denied(words)))
-        | PullAnswer::Deleted(Err(Outcome::Denied(words))) => health.note_denial(what, namespace, words),
+        | PullAnswer::Deleted(Err(Outcome::Denied(words))) => {
+            health.note_denial(what, namespace, words)
+        }
         PullAnswer::Warm(_) | PullAnswer::Reported(Err(_)) | PullAnswer::Deleted(Err(_)) => {}
     }
 }

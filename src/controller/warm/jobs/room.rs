@@ -1,5 +1,5 @@
-//! Who is on which node: one job at a time has a pod on a node, and others that want it are waited for. They have it in turns, namespace by
-//! namespace.
+//! Who is on which node: one job at a time has a pod on a node, and others that want it are waited
+//! for. They have it in turns, namespace by namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use swaplet_core::warm::warming::{Action, Elsewhere};
 use super::entry::Entry;
 use super::{Key, PullWrite};
 
-/// So many pods of one node may pull for long beside another one; who waits then waits for one of them, which gives way after a while.
+/// So many pods of one node may pull for long beside another one; who waits then waits for one of
+/// them, which gives way after a while.
 const MOST_SLOW: usize = 2;
 
 /// Nodes that are taken, and those that are waited for.
@@ -20,7 +21,11 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub fn of<'a>(jobs: &BTreeMap<Key, Entry>, orphans: impl Iterator<Item = &'a WarmerPod>, now: Duration) -> Self {
+    pub fn of<'a>(
+        jobs: &BTreeMap<Key, Entry>,
+        orphans: impl Iterator<Item = &'a WarmerPod>,
+        now: Duration,
+    ) -> Self {
         let mut taken: BTreeMap<Box<str>, BTreeSet<Option<Key>>> = BTreeMap::new();
         let mut slow: BTreeMap<Box<str>, BTreeSet<Option<Key>>> = BTreeMap::new();
         // A pod that is being deleted may hang there for ever; its kubelet pulls no more.
@@ -30,9 +35,14 @@ impl Room {
         for (key, entry) in jobs {
             for (node, is_slow) in entry.held(now) {
                 if is_slow {
-                    slow.entry(node.into()).or_default().insert(Some(key.clone()));
+                    slow.entry(node.into())
+                        .or_default()
+                        .insert(Some(key.clone()));
                 } else {
-                    taken.entry(node.into()).or_default().insert(Some(key.clone()));
+                    taken
+                        .entry(node.into())
+                        .or_default()
+                        .insert(Some(key.clone()));
                 }
             }
         }
@@ -40,25 +50,45 @@ impl Room {
         for (node, jobs) in slow.into_iter().filter(|(_, jobs)| jobs.len() >= MOST_SLOW) {
             taken.entry(node).or_default().extend(jobs);
         }
-        let waiting: Vec<_> = jobs.iter().filter(|(_, entry)| entry.has_a_slot()).collect();
+        let waiting: Vec<_> = jobs
+            .iter()
+            .filter(|(_, entry)| entry.has_a_slot())
+            .collect();
         // Two tell each job whether there is another one.
-        let waits =
-            |node: &str| waiting.iter().filter(|(_, entry)| entry.waits_for(node, now)).map(|(key, _)| (*key).clone()).take(2).collect();
-        let wanted = taken.keys().map(|node| (node.clone(), waits(node))).collect();
+        let waits = |node: &str| {
+            waiting
+                .iter()
+                .filter(|(_, entry)| entry.waits_for(node, now))
+                .map(|(key, _)| (*key).clone())
+                .take(2)
+                .collect()
+        };
+        let wanted = taken
+            .keys()
+            .map(|node| (node.clone(), waits(node)))
+            .collect();
         Self { taken, wanted }
     }
 
     /// What others than this job do on a node.
     pub fn elsewhere(&self, key: &Key, node: &str) -> Elsewhere {
-        let others = |holders: &BTreeSet<Option<Key>>| holders.iter().any(|holder| holder.as_ref() != Some(key));
+        let others = |holders: &BTreeSet<Option<Key>>| {
+            holders.iter().any(|holder| holder.as_ref() != Some(key))
+        };
         let waiting = |jobs: &BTreeSet<Key>| jobs.iter().any(|job| job != key);
-        Elsewhere { taken: self.taken.get(node).is_some_and(others), wanted: self.wanted.get(node).is_some_and(waiting) }
+        Elsewhere {
+            taken: self.taken.get(node).is_some_and(others),
+            wanted: self.wanted.get(node).is_some_and(waiting),
+        }
     }
 
     /// A job begins on a node.
     pub fn note(&mut self, key: &Key, node: &str, action: &Action) {
         if matches!(action, Action::Create { .. }) {
-            self.taken.entry(node.into()).or_default().insert(Some(key.clone()));
+            self.taken
+                .entry(node.into())
+                .or_default()
+                .insert(Some(key.clone()));
         }
     }
 }
@@ -74,23 +104,34 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// The installation's own images come first: they are few and small, and nodes with the startup taint wait for them. Then come the jobs
-    /// of the namespace, and of these the one, that has waited longest: however many jobs a namespace has, it is one among the namespaces.
+    /// The installation's own images come first: they are few and small, and nodes with the startup
+    /// taint wait for them. Then come the jobs of the namespace, and of these the one, that has
+    /// waited longest: however many jobs a namespace has, it is one among the namespaces.
     pub fn order(&mut self, jobs: &BTreeMap<Key, Entry>) -> Vec<Key> {
         self.jobs.retain(|key, _| jobs.contains_key(key));
         let namespaces: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
-        self.namespaces.retain(|namespace, _| namespaces.contains(&**namespace));
+        self.namespaces
+            .retain(|namespace, _| namespaces.contains(&**namespace));
         let mut order: Vec<&Key> = jobs.keys().collect();
         order.sort_by_key(|key| {
             let has_object = jobs.get(*key).is_some_and(Entry::has_object);
-            (has_object, self.namespaces.get(&key.1).copied(), self.jobs.get(*key).copied())
+            (
+                has_object,
+                self.namespaces.get(&key.1).copied(),
+                self.jobs.get(*key).copied(),
+            )
         });
         order.into_iter().cloned().collect()
     }
 
     /// A job begins on a node.
     pub fn note(&mut self, write: &PullWrite) {
-        if let PullWrite::Warm { key, action: Action::Create { .. }, .. } = write {
+        if let PullWrite::Warm {
+            key,
+            action: Action::Create { .. },
+            ..
+        } = write
+        {
             self.last += 1;
             self.namespaces.insert(key.1.clone(), self.last);
             self.jobs.insert(key.clone(), self.last);

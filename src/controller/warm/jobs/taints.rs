@@ -11,21 +11,44 @@ use super::{PullJobs, PullWrite};
 impl PullJobs {
     /// Nodes whose time to wait is over, or that have nothing to wait for.
     pub(crate) fn untaint(&mut self, now: Duration) -> Vec<PullWrite> {
-        let Some(taints) = &mut self.nodes.startup_taints else { return Vec::new() };
-        let counts = |entry: &&Entry| !entry.has_object() || self.settings.startup_taint_namespaces.contains(entry.namespace());
-        let untaints = taints.step(now, |node| self.jobs.all.values().filter(counts).find_map(|entry| entry.owes(node)));
-        untaints.into_iter().map(|untaint| PullWrite::Untaint(Box::new(untaint))).collect()
+        let Some(taints) = &mut self.nodes.startup_taints else {
+            return Vec::new();
+        };
+        let counts = |entry: &&Entry| {
+            !entry.has_object()
+                || self
+                    .settings
+                    .startup_taint_namespaces
+                    .contains(entry.namespace())
+        };
+        let untaints = taints.step(now, |node| {
+            self.jobs
+                .all
+                .values()
+                .filter(counts)
+                .find_map(|entry| entry.owes(node))
+        });
+        untaints
+            .into_iter()
+            .map(|untaint| PullWrite::Untaint(Box::new(untaint)))
+            .collect()
     }
 
     /// What became of it.
     pub(crate) fn untainted(&mut self, untaint: &Untaint, answer: &Answer, now: Duration) {
         let node = &untaint.node;
         match (answer, &untaint.missing) {
-            (Answer::Done, None) => tracing::info!(%node, "the images are there; the taint {STARTUP_TAINT} is taken away"),
-            (Answer::Done, Some(missing)) => tracing::warn!(%node, missing, "the time is over; the taint {STARTUP_TAINT} is taken away"),
+            (Answer::Done, None) => {
+                tracing::info!(%node, "the images are there; the taint {STARTUP_TAINT} is taken away")
+            }
+            (Answer::Done, Some(missing)) => {
+                tracing::warn!(%node, missing, "the time is over; the taint {STARTUP_TAINT} is taken away")
+            }
             _ => {}
         }
-        let Some(taints) = &mut self.nodes.startup_taints else { return };
+        let Some(taints) = &mut self.nodes.startup_taints else {
+            return;
+        };
         if let Some(why) = taints.written(untaint, answer, now) {
             tracing::warn!(%node, why, "nodes keep the taint {STARTUP_TAINT}: bind the ClusterRole swaplet-warm-startup-taint; trying again each minute");
         }

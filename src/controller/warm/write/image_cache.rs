@@ -9,13 +9,21 @@ use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache, resou
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
 
 impl Writer {
-    /// Makes an image cache. One of this name that is there already is a conflict: so two who want the same make one.
+    /// Makes an image cache. One of this name that is there already is a conflict: so two who want
+    /// the same make one.
     pub async fn create_image_cache(&self, cache: &NewImageCache) -> Outcome {
         let written = self.in_time(IMAGE_CACHES, async {
-            let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
             let body = serde_json::to_vec(&cache.object()).map_err(kube::Error::SerdeError)?;
-            let request = Request::new(BoundedObject::url_path(&resource(), None)).create(&params, body);
-            Ok(self.send(request.map_err(kube::Error::BuildRequest)?).await?.map(|_| Outcome::Applied(Vec::new())))
+            let request =
+                Request::new(BoundedObject::url_path(&resource(), None)).create(&params, body);
+            Ok(self
+                .send(request.map_err(kube::Error::BuildRequest)?)
+                .await?
+                .map(|_| Outcome::Applied(Vec::new())))
         });
         written.await.unwrap_or_else(|failed| failed)
     }

@@ -12,23 +12,49 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
 
 impl Writer {
-    /// Does what was decided for a workload, within the deadline. A job that is there already is a conflict.
+    /// Does what was decided for a workload, within the deadline. A job that is there already is a
+    /// conflict.
     pub async fn predownload(&self, workload: &Workload, action: &Action) -> Outcome {
         let written = self.in_time(JobKind::ImagePullJob.plural(), async {
-            let jobs =
-                Request::new(<BoundedObject as kube::Resource>::url_path(&JobKind::ImagePullJob.resource(), Some(&workload.namespace)));
+            let jobs = Request::new(<BoundedObject as kube::Resource>::url_path(
+                &JobKind::ImagePullJob.resource(),
+                Some(&workload.namespace),
+            ));
             let request = match action {
-                Action::Create { name, image, pods, wish } => {
-                    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+                Action::Create {
+                    name,
+                    image,
+                    pods,
+                    wish,
+                } => {
+                    let params = PostParams {
+                        field_manager: Some(FIELD_MANAGER.to_owned()),
+                        ..PostParams::default()
+                    };
                     let job = job(workload, name, image, pods, wish);
-                    jobs.create(&params, serde_json::to_vec(&job).map_err(kube::Error::SerdeError)?)
+                    jobs.create(
+                        &params,
+                        serde_json::to_vec(&job).map_err(kube::Error::SerdeError)?,
+                    )
                 }
                 Action::Delete(job) => {
-                    let preconditions = Some(Preconditions { uid: Some(job.uid.to_string()), ..Preconditions::default() });
-                    jobs.delete(&job.name, &DeleteParams { preconditions, ..DeleteParams::default() })
+                    let preconditions = Some(Preconditions {
+                        uid: Some(job.uid.to_string()),
+                        ..Preconditions::default()
+                    });
+                    jobs.delete(
+                        &job.name,
+                        &DeleteParams {
+                            preconditions,
+                            ..DeleteParams::default()
+                        },
+                    )
                 }
             };
-            Ok(self.send(request.map_err(kube::Error::BuildRequest)?).await?.map(|_| Outcome::Applied(Vec::new())))
+            Ok(self
+                .send(request.map_err(kube::Error::BuildRequest)?)
+                .await?
+                .map(|_| Outcome::Applied(Vec::new())))
         });
         written.await.unwrap_or_else(|failed| failed)
     }
@@ -36,10 +62,17 @@ impl Writer {
 
 /// The job. It goes when the workload goes, which owns it.
 ///
-/// It has no `ttlSecondsAfterFinished`: one that is gone would be made again as long as there are old pods. And no `sandboxConfig` with the
-/// labels of the template, as OpenKruise's have: the pods that pull would be taken for pods of the workload.
+/// It has no `ttlSecondsAfterFinished`: one that is gone would be made again as long as there are
+/// old pods. And no `sandboxConfig` with the labels of the template, as OpenKruise's have: the pods
+/// that pull would be taken for pods of the workload.
 #[must_use]
-pub fn job(workload: &Workload, name: &str, image: &str, pods: &LabelSelector, wish: &Wish) -> Value {
+pub fn job(
+    workload: &Workload,
+    name: &str,
+    image: &str,
+    pods: &LabelSelector,
+    wish: &Wish,
+) -> Value {
     let resource = JobKind::ImagePullJob.resource();
     json!({
         "apiVersion": resource.api_version, "kind": resource.kind,

@@ -1,4 +1,5 @@
-//! The writes of jobs that pull images: their status and their deletion, each of one version; and the deletion of pods that no job needs.
+//! The writes of jobs that pull images: their status and their deletion, each of one version; and
+//! the deletion of pods that no job needs.
 
 use jiff::Timestamp;
 use kube::Resource as _;
@@ -27,12 +28,25 @@ impl Writer {
     ///
     /// # Errors
     /// [`Outcome`]
-    pub async fn report_pull_job(&self, job: &PullJob, report: &Report) -> Result<Option<PullJob>, Outcome> {
+    pub async fn report_pull_job(
+        &self,
+        job: &PullJob,
+        report: &Report,
+    ) -> Result<Option<PullJob>, Outcome> {
         let body = json!({"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": status_of(job, report)});
         self.in_time(job.kind.plural(), async {
-            let built = requests(job).patch_subresource("status", &job.name, &params(), &Patch::Merge(body));
+            let built = requests(job).patch_subresource(
+                "status",
+                &job.name,
+                &params(),
+                &Patch::Merge(body),
+            );
             let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
-            Ok(stored.map(|body| serde_json::from_slice::<BoundedObject>(&body).ok().and_then(|object| PullJob::read(job.kind, object))))
+            Ok(stored.map(|body| {
+                serde_json::from_slice::<BoundedObject>(&body)
+                    .ok()
+                    .and_then(|object| PullJob::read(job.kind, object))
+            }))
         })
         .await
     }
@@ -42,11 +56,17 @@ impl Writer {
     /// # Errors
     /// [`Outcome`]
     pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
-        let metadata =
-            json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
+        let metadata = json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
         self.in_time(job.kind.plural(), async {
-            let built = requests(job).patch(&job.name, &params(), &Patch::Merge(json!({"metadata": metadata})));
-            Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(drop))
+            let built = requests(job).patch(
+                &job.name,
+                &params(),
+                &Patch::Merge(json!({"metadata": metadata})),
+            );
+            Ok(self
+                .send(built.map_err(kube::Error::BuildRequest)?)
+                .await?
+                .map(drop))
         })
         .await
     }
@@ -56,10 +76,18 @@ impl Writer {
     /// # Errors
     /// [`Outcome`]
     pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
-        let preconditions = Preconditions { uid: Some(job.uid.to_string()), resource_version: Some(job.version.to_string()) };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let preconditions = Preconditions {
+            uid: Some(job.uid.to_string()),
+            resource_version: Some(job.version.to_string()),
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
         self.in_time(job.kind.plural(), async {
-            let built = requests(job).delete(&job.name, &params).map_err(kube::Error::BuildRequest)?;
+            let built = requests(job)
+                .delete(&job.name, &params)
+                .map_err(kube::Error::BuildRequest)?;
             Ok(self.send(built).await?.map(drop))
         })
         .await
@@ -67,7 +95,10 @@ impl Writer {
 }
 
 fn requests(job: &PullJob) -> Request {
-    Request::new(BoundedObject::url_path(&job.kind.resource(), Some(&job.namespace)))
+    Request::new(BoundedObject::url_path(
+        &job.kind.resource(),
+        Some(&job.namespace),
+    ))
 }
 
 /// A job that begins anew has no completion time any more: null takes it away.

@@ -17,22 +17,36 @@ impl Writer {
     pub async fn untaint(&self, untaint: &Untaint) -> Answer {
         let patch = Patch::Json::<()>(untaint_patch(untaint));
         let written = self.in_time("nodes", async {
-            let built = Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
-            Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(|_| Answer::Done))
+            let built =
+                Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
+            Ok(self
+                .send(built.map_err(kube::Error::BuildRequest)?)
+                .await?
+                .map(|_| Answer::Done))
         });
-        written.await.unwrap_or_else(|outcome| answer(&untaint.node, outcome))
+        written
+            .await
+            .unwrap_or_else(|outcome| answer(&untaint.node, outcome))
     }
 }
 
-/// For this node, and for taints that are still where they were seen. The last one goes first, so that the others keep their places.
+/// For this node, and for taints that are still where they were seen. The last one goes first, so
+/// that the others keep their places.
 #[must_use]
 pub fn untaint_patch(untaint: &Untaint) -> JsonPatch {
     let taint = |index: &usize| ["spec".to_owned(), "taints".to_owned(), index.to_string()];
     let remove = |index: &usize| {
         let path = PointerBuf::from_tokens(taint(index));
         let [spec, taints, index] = taint(index);
-        [test(&[&spec, &taints, &index, "key"], STARTUP_TAINT), PatchOperation::Remove(RemoveOperation { path })]
+        [
+            test(&[&spec, &taints, &index, "key"], STARTUP_TAINT),
+            PatchOperation::Remove(RemoveOperation { path }),
+        ]
     };
     let operations = untaint.indexes.iter().rev().flat_map(remove);
-    JsonPatch(std::iter::once(test(&["metadata", "uid"], &untaint.uid)).chain(operations).collect())
+    JsonPatch(
+        std::iter::once(test(&["metadata", "uid"], &untaint.uid))
+            .chain(operations)
+            .collect(),
+    )
 }

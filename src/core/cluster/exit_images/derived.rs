@@ -1,5 +1,6 @@
-//! Exit images that are derived while they are needed: which paths they have, which are there, which are asked for. Which image has which
-//! paths is derived from the paths alone, so nothing is lost with this.
+//! Exit images that are derived while they are needed: which paths they have, which are there,
+//! which are asked for. Which image has which paths is derived from the paths alone, so nothing is
+//! lost with this.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -7,10 +8,12 @@ use std::time::Duration;
 use crate::image::reference::ImageReference;
 use crate::report::decision::Paths;
 
-/// How many images the pods of one namespace may ask for. The 105 sidecars in `tests/command/sidecars.yaml` need 7 between
-/// them; who writes a new path into each pod must not fill the registry.
+/// How many images the pods of one namespace may ask for. The 105 sidecars in
+/// `tests/command/sidecars.yaml` need 7 between them; who writes a new path into each pod must not
+/// fill the registry.
 const PER_NAMESPACE: usize = 20;
-/// The wait after the first failed try; it doubles with each further one. A registry that was away for a moment is back by then.
+/// The wait after the first failed try; it doubles with each further one. A registry that was away
+/// for a moment is back by then.
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// The longest wait after failed tries: somebody has to give rights, or to repair a registry.
 const LAST_RETRY: Duration = Duration::from_secs(600);
@@ -43,7 +46,8 @@ pub enum Derived<'a> {
     Ready(&'a str),
     /// It will be, or it will be said why not.
     Awaited,
-    /// It could not be pushed, in these words; at this time it is tried again, or it is being tried.
+    /// It could not be pushed, in these words; at this time it is tried again, or it is being
+    /// tried.
     Failed(&'a str, Option<Duration>),
     /// The namespace has asked for too many.
     TooMany,
@@ -62,7 +66,11 @@ impl DerivedImages {
     /// No image is known yet. Of `repository`, neither tag nor digest counts.
     #[must_use]
     pub fn new(repository: ImageReference) -> Self {
-        Self { repository, images: BTreeMap::new(), asked: HashMap::new() }
+        Self {
+            repository,
+            images: BTreeMap::new(),
+            asked: HashMap::new(),
+        }
     }
 
     /// Where the images are.
@@ -71,7 +79,8 @@ impl DerivedImages {
         &self.repository
     }
 
-    /// Whether an image is one of these, whoever pushed it: nothing but exit images is in the repository.
+    /// Whether an image is one of these, whoever pushed it: nothing but exit images is in the
+    /// repository.
     #[must_use]
     pub fn contains(&self, image: &ImageReference) -> bool {
         self.repository.same_repository(image)
@@ -81,10 +90,24 @@ impl DerivedImages {
     #[must_use]
     pub fn look(&self, namespace: &str, paths: &[String]) -> Derived<'_> {
         match self.images.get(paths) {
-            Some(Image { reference: Some(reference), .. }) => Derived::Ready(reference),
-            Some(Image { trouble: Some(words), not_before, under_way, .. }) => Derived::Failed(words, (!under_way).then_some(*not_before)),
+            Some(Image {
+                reference: Some(reference),
+                ..
+            }) => Derived::Ready(reference),
+            Some(Image {
+                trouble: Some(words),
+                not_before,
+                under_way,
+                ..
+            }) => Derived::Failed(words, (!under_way).then_some(*not_before)),
             Some(_) => Derived::Awaited,
-            None if self.asked.get(namespace).is_some_and(|asked| *asked >= PER_NAMESPACE) => Derived::TooMany,
+            None if self
+                .asked
+                .get(namespace)
+                .is_some_and(|asked| *asked >= PER_NAMESPACE) =>
+            {
+                Derived::TooMany
+            }
             None => Derived::Awaited,
         }
     }
@@ -109,11 +132,19 @@ impl DerivedImages {
         let image = self.images.entry(paths.to_vec()).or_default();
         image.under_way = false;
         match result {
-            Ok(reference) => *image = Image { reference: Some(reference), ..Image::default() },
+            Ok(reference) => {
+                *image = Image {
+                    reference: Some(reference),
+                    ..Image::default()
+                }
+            }
             Err(Trouble { words, retry_after }) => {
-                let wait = FIRST_RETRY.saturating_mul(1 << image.failures.min(16)).min(LAST_RETRY);
+                let wait = FIRST_RETRY
+                    .saturating_mul(1 << image.failures.min(16))
+                    .min(LAST_RETRY);
                 image.failures = image.failures.saturating_add(1);
-                image.not_before = now.saturating_add(wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED)));
+                image.not_before = now
+                    .saturating_add(wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED)));
                 image.trouble = Some(words);
             }
         }
@@ -135,7 +166,10 @@ mod tests {
     }
 
     fn trouble(retry_after: Option<u64>) -> Trouble {
-        Trouble { words: "403".to_owned(), retry_after: retry_after.map(Duration::from_secs) }
+        Trouble {
+            words: "403".to_owned(),
+            retry_after: retry_after.map(Duration::from_secs),
+        }
     }
 
     #[test]
@@ -145,7 +179,10 @@ mod tests {
         assert!(images.ask("a", &paths("/x"), NOW));
         assert!(!images.ask("a", &paths("/x"), NOW) && !images.ask("b", &paths("/x"), NOW));
         images.came(&paths("/x"), Ok("r.example/derived@sha256:1".into()), NOW);
-        assert_eq!(images.look("b", &paths("/x")), Derived::Ready("r.example/derived@sha256:1"));
+        assert_eq!(
+            images.look("b", &paths("/x")),
+            Derived::Ready("r.example/derived@sha256:1")
+        );
         assert!(!images.ask("b", &paths("/x"), NOW + LAST_RETRY));
     }
 
@@ -157,12 +194,19 @@ mod tests {
             assert!(images.ask("a", &paths("/x"), now));
             images.came(&paths("/x"), Err(trouble(None)), now);
             let again = now + Duration::from_secs(wait);
-            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(again)));
+            assert_eq!(
+                images.look("a", &paths("/x")),
+                Derived::Failed("403", Some(again))
+            );
             assert!(!images.ask("a", &paths("/x"), again - Duration::from_secs(1)));
             now = again;
         }
         assert!(images.ask("a", &paths("/x"), now));
-        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", None), "also while it is tried again");
+        assert_eq!(
+            images.look("a", &paths("/x")),
+            Derived::Failed("403", None),
+            "also while it is tried again"
+        );
         images.came(&paths("/x"), Ok("r".into()), now);
         assert_eq!(images.look("a", &paths("/x")), Derived::Ready("r"));
     }
@@ -172,7 +216,10 @@ mod tests {
         let mut images = images();
         assert!(images.ask("a", &paths("/x"), NOW));
         images.came(&paths("/x"), Err(trouble(Some(3600))), NOW);
-        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + Duration::from_secs(3600))));
+        assert_eq!(
+            images.look("a", &paths("/x")),
+            Derived::Failed("403", Some(NOW + Duration::from_secs(3600)))
+        );
     }
 
     #[test]
@@ -181,7 +228,10 @@ mod tests {
             let mut images = images();
             assert!(images.ask("a", &paths("/x"), NOW));
             images.came(&paths("/x"), Err(trouble(Some(seconds))), NOW);
-            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + LONGEST_ASKED)));
+            assert_eq!(
+                images.look("a", &paths("/x")),
+                Derived::Failed("403", Some(NOW + LONGEST_ASKED))
+            );
         }
     }
 
@@ -194,13 +244,20 @@ mod tests {
         assert_eq!(images.look("a", &paths("/x")), Derived::TooMany);
         assert!(!images.ask("a", &paths("/x"), NOW));
         assert!(images.ask("b", &paths("/x"), NOW), "another namespace does");
-        assert_eq!(images.look("a", &paths("/x")), Derived::Awaited, "and what is there is for all");
+        assert_eq!(
+            images.look("a", &paths("/x")),
+            Derived::Awaited,
+            "and what is there is for all"
+        );
     }
 
     #[test]
     fn whatever_is_in_the_repository_is_an_exit_image() {
         let contains = |written: &str| images().contains(&ImageReference::parse(written).unwrap());
-        assert!(contains("r.example/derived:d1") && contains(&format!("r.example/derived@sha256:{}", "a".repeat(64))));
+        assert!(
+            contains("r.example/derived:d1")
+                && contains(&format!("r.example/derived@sha256:{}", "a".repeat(64)))
+        );
         assert!(!contains("r.example/other") && !contains("r.example/derived/more"));
     }
 }

@@ -1,7 +1,8 @@
 //! The account of one Job: the restarts of its pods, and who waits for room.
 //!
-//! Swaps do not use all the room that a Job has: half of it is left to main containers that still run, and one restart to the sidecars of
-//! pods that wait. A container that fails at the wrong moment must not fail the Job either.
+//! Swaps do not use all the room that a Job has: half of it is left to main containers that still
+//! run, and one restart to the sidecars of pods that wait. A container that fails at the wrong
+//! moment must not fail the Job either.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,8 @@ use super::{Headroom, Need, Shortage};
 use crate::objects::pod::{Pod, roles};
 use crate::report::reason::Reason;
 
-/// The place of a pod in line: by the time at which the last of its main containers ended, then by name.
+/// The place of a pod in line: by the time at which the last of its main containers ended, then by
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Turn {
     mains_ended: Option<jiff::Timestamp>,
@@ -28,7 +30,8 @@ pub(crate) struct Seen {
     pub(crate) coming: i64,
     /// Whether its main containers are not done.
     pub(crate) mains_run: bool,
-    /// Whether it is being deleted. It may stay so for ever (its node is dead), and nothing that was swapped in it need end.
+    /// Whether it is being deleted. It may stay so for ever (its node is dead), and nothing that
+    /// was swapped in it need end.
     pub(crate) deleting: bool,
 }
 
@@ -61,7 +64,8 @@ pub(crate) struct Account {
     totals: Totals,
     /// The first in line, where nothing that is under way will make room for it.
     blocked: Option<Box<str>>,
-    /// Whether containers restarted by themselves after swaps were granted, so that not even these fit.
+    /// Whether containers restarted by themselves after swaps were granted, so that not even these
+    /// fit.
     overdrawn: bool,
     /// What was told of the Job under this limit.
     said: BTreeSet<Reason>,
@@ -78,13 +82,18 @@ struct Totals {
     leaving: i64,
     /// Pods whose main containers are not done.
     mains_run: i64,
-    /// Pods in which no swap is granted or made; those whose main containers are not done among them.
+    /// Pods in which no swap is granted or made; those whose main containers are not done among
+    /// them.
     idle: i64,
 }
 
 impl Turn {
     pub(crate) fn of(pod: &Pod) -> Self {
-        Self { mains_ended: roles::mains_ended_at(pod), name: pod.name.clone(), uid: pod.uid.clone() }
+        Self {
+            mains_ended: roles::mains_ended_at(pod),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }
     }
 }
 
@@ -101,7 +110,11 @@ impl Totals {
     fn of(entry: &Entry) -> Self {
         let Entry { seen, claim, .. } = entry;
         // A pod that stands in line does not end by itself, whatever was swapped in it.
-        let under_way = if matches!(claim, Claim::Waiting(..)) || seen.deleting { 0 } else { seen.swapped + claim.granted() };
+        let under_way = if matches!(claim, Claim::Waiting(..)) || seen.deleting {
+            0
+        } else {
+            seen.swapped + claim.granted()
+        };
         let restarts = seen.restarts + seen.coming + claim.granted();
         Self {
             restarts,
@@ -121,24 +134,37 @@ impl Totals {
     }
 
     fn subtract(&mut self, other: Self) {
-        let Self { restarts, under_way, leaving, mains_run, idle } = other;
-        self.add(Self { restarts: -restarts, under_way: -under_way, leaving: -leaving, mains_run: -mains_run, idle: -idle });
+        let Self {
+            restarts,
+            under_way,
+            leaving,
+            mains_run,
+            idle,
+        } = other;
+        self.add(Self {
+            restarts: -restarts,
+            under_way: -under_way,
+            leaving: -leaving,
+            mains_run: -mains_run,
+            idle: -idle,
+        });
     }
 
     fn room(&self, limit: u32) -> i64 {
         allowed(limit) - self.restarts
     }
 
-    /// Whether so many swaps of a pod that is idle may be granted. The first swap may take what there is; those beside it leave a
-    /// rest.
+    /// Whether so many swaps of a pod that is idle may be granted. The first swap may take what
+    /// there is; those beside it leave a rest.
     fn admits(&self, swaps: i64, limit: u32) -> bool {
         let room = self.room(limit);
         let all = room + self.under_way;
         swaps <= room && (self.under_way == 0 || self.under_way + swaps <= all - self.rest(all))
     }
 
-    /// Containers may fail at any moment and be restarted, and together with swaps at that moment this must not fail the Job
-    /// either. So half of the room is left to main containers as long as any runs, and one restart to the sidecars of pods that wait.
+    /// Containers may fail at any moment and be restarted, and together with swaps at that moment
+    /// this must not fail the Job either. So half of the room is left to main containers as long as
+    /// any runs, and one restart to the sidecars of pods that wait.
     const fn rest(&self, all: i64) -> i64 {
         match (self.mains_run, self.idle) {
             (1.., _) => all / 2,
@@ -168,11 +194,18 @@ impl Account {
 
     /// The pods whose main containers are done.
     pub(crate) fn done_pods(&self) -> impl Iterator<Item = Box<str>> {
-        self.pods.iter().filter(|(_, entry)| !entry.seen.mains_run).map(|(uid, _)| uid.clone())
+        self.pods
+            .iter()
+            .filter(|(_, entry)| !entry.seen.mains_run)
+            .map(|(uid, _)| uid.clone())
     }
 
     pub(crate) fn observe(&mut self, uid: &str, seen: Seen, list: u64) {
-        if self.pods.get(uid).is_some_and(|entry| entry.seen == seen && entry.list == list) {
+        if self
+            .pods
+            .get(uid)
+            .is_some_and(|entry| entry.seen == seen && entry.list == list)
+        {
             return;
         }
         let claim = self.take(uid).map(|entry| entry.claim).unwrap_or_default();
@@ -185,12 +218,20 @@ impl Account {
 
     /// The pods that may have written.
     pub(crate) fn held_pods(&self) -> impl Iterator<Item = Box<str>> {
-        self.pods.iter().filter(|(_, entry)| matches!(entry.claim, Claim::Held(_))).map(|(uid, _)| uid.clone())
+        self.pods
+            .iter()
+            .filter(|(_, entry)| matches!(entry.claim, Claim::Held(_)))
+            .map(|(uid, _)| uid.clone())
     }
 
     /// Forgets pods that the list did not name.
     pub(crate) fn sweep(&mut self, list: u64) {
-        let gone: Vec<_> = self.pods.iter().filter(|(_, entry)| entry.list != list).map(|(uid, _)| uid.clone()).collect();
+        let gone: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|(_, entry)| entry.list != list)
+            .map(|(uid, _)| uid.clone())
+            .collect();
         gone.iter().for_each(|uid| self.forget(uid));
     }
 
@@ -213,7 +254,10 @@ impl Account {
 
     /// Takes back what was granted and not begun: those pods stand in line again.
     fn revoke(&mut self) {
-        let granted = self.pods.iter().filter(|(_, entry)| matches!(entry.claim, Claim::Granted(..)));
+        let granted = self
+            .pods
+            .iter()
+            .filter(|(_, entry)| matches!(entry.claim, Claim::Granted(..)));
         let granted: Vec<_> = granted.map(|(uid, _)| uid.clone()).collect();
         for uid in granted {
             self.change(&uid, |claim| match claim {
@@ -225,7 +269,9 @@ impl Account {
 
     /// Takes notice of what a pod needs. What can never fit does not stand in line.
     pub(crate) fn need(&mut self, turn: Turn, need: Need, limit: Option<u32>) {
-        let Some(entry) = self.pods.get(&turn.uid) else { return };
+        let Some(entry) = self.pods.get(&turn.uid) else {
+            return;
+        };
         let own = entry.seen.restarts + entry.seen.coming;
         let fits_ever = |swaps: i64| limit.is_some_and(|limit| own + swaps <= allowed(limit));
         let uid = turn.uid.clone();
@@ -234,10 +280,14 @@ impl Account {
             (Need::Held, Claim::Granted(_, swaps)) => Claim::Held(swaps),
             (Need::Held, claim) => claim,
             (Need::Asked(restarts), _) => Claim::Held(restarts.into()),
-            (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted)) if i64::from(swaps) <= granted => {
+            (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted))
+                if i64::from(swaps) <= granted =>
+            {
                 Claim::Granted(turn, swaps.into())
             }
-            (Need::Swaps(swaps), _) if fits_ever(swaps.into()) => Claim::Waiting(turn, swaps.into()),
+            (Need::Swaps(swaps), _) if fits_ever(swaps.into()) => {
+                Claim::Waiting(turn, swaps.into())
+            }
             (Need::Swaps(_), _) => Claim::None,
         });
     }
@@ -258,15 +308,20 @@ impl Account {
             });
             wakes.push(turn.uid);
         }
-        let blocked = self.line.first().filter(|_| self.totals.under_way == 0).map(|turn| turn.uid.clone());
+        let blocked = self
+            .line
+            .first()
+            .filter(|_| self.totals.under_way == 0)
+            .map(|turn| turn.uid.clone());
         if blocked != self.blocked {
             wakes.extend(blocked.clone());
             self.blocked = blocked;
         }
     }
 
-    /// The next pod to be granted something. A later one passes the first only where nothing is under way that the first one
-    /// could wait for: so whoever needs much room gets it when the others have ended.
+    /// The next pod to be granted something. A later one passes the first only where nothing is
+    /// under way that the first one could wait for: so whoever needs much room gets it when the
+    /// others have ended.
     fn next(&self, limit: u32) -> Option<Turn> {
         if self.totals.room(limit) < 1 {
             return None;
@@ -275,29 +330,56 @@ impl Account {
             Some(Claim::Waiting(_, swaps)) => self.totals.admits(*swaps, limit),
             _ => false,
         };
-        let reach = if self.totals.under_way == 0 { self.line.len() } else { 1 };
+        let reach = if self.totals.under_way == 0 {
+            self.line.len()
+        } else {
+            1
+        };
         self.line.iter().take(reach).find(fits).cloned()
     }
 
     pub(crate) fn answer(&self, turn: &Turn, swaps: i64, limit: u32, pods_known: bool) -> Headroom {
-        let Some(entry) = self.pods.get(&turn.uid) else { return Headroom::TooEarly };
+        let Some(entry) = self.pods.get(&turn.uid) else {
+            return Headroom::TooEarly;
+        };
         let own = entry.seen.restarts + entry.seen.coming;
         if own + swaps > allowed(limit) {
-            return Headroom::NeverFits(Shortage { limit, restarts: own, under_way: 0, swaps });
+            return Headroom::NeverFits(Shortage {
+                limit,
+                restarts: own,
+                under_way: 0,
+                swaps,
+            });
         }
         match &entry.claim {
             _ if !pods_known => Headroom::TooEarly,
-            Claim::Granted(_, granted) | Claim::Held(granted) if swaps <= *granted && self.totals.room(limit) >= 0 => Headroom::Fits,
+            Claim::Granted(_, granted) | Claim::Held(granted)
+                if swaps <= *granted && self.totals.room(limit) >= 0 =>
+            {
+                Headroom::Fits
+            }
             _ => self.answer_in_line(turn, entry, swaps, limit),
         }
     }
 
-    /// Whether so many restarts may be added: what swaps that are under way take is room again when their pods have ended.
+    /// Whether so many restarts may be added: what swaps that are under way take is room again when
+    /// their pods have ended.
     pub(crate) fn answer_restarts(&self, uid: &str, restarts: i64, limit: u32) -> Headroom {
-        let Some(entry) = self.pods.get(uid) else { return Headroom::TooEarly };
+        let Some(entry) = self.pods.get(uid) else {
+            return Headroom::TooEarly;
+        };
         let room = self.totals.room(limit) + entry.claim.granted();
-        let Totals { restarts: counted, under_way, .. } = self.totals;
-        let shortage = Shortage { limit, restarts: counted, under_way, swaps: restarts };
+        let Totals {
+            restarts: counted,
+            under_way,
+            ..
+        } = self.totals;
+        let shortage = Shortage {
+            limit,
+            restarts: counted,
+            under_way,
+            swaps: restarts,
+        };
         match room {
             room if restarts <= room => Headroom::Fits,
             _ if under_way > entry.claim.granted() => Headroom::Wait(shortage),
@@ -309,10 +391,18 @@ impl Account {
     fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
         let mut totals = self.totals;
         totals.subtract(Totals::of(entry));
-        totals.add(Totals::of(&Entry { claim: Claim::Waiting(turn.clone(), swaps), ..*entry }));
+        totals.add(Totals::of(&Entry {
+            claim: Claim::Waiting(turn.clone(), swaps),
+            ..*entry
+        }));
         let is_first = self.line.first().is_none_or(|first| turn <= first);
         let alone = totals.under_way == 0;
-        let shortage = Shortage { limit, restarts: totals.restarts, under_way: totals.under_way, swaps };
+        let shortage = Shortage {
+            limit,
+            restarts: totals.restarts,
+            under_way: totals.under_way,
+            swaps,
+        };
         match totals.admits(swaps, limit) {
             true if is_first || alone => Headroom::Fits,
             false if is_first && alone && totals.leaving == 0 => Headroom::NeverFits(shortage),
@@ -322,7 +412,13 @@ impl Account {
 
     fn change(&mut self, uid: &str, change: impl FnOnce(Claim) -> Claim) {
         if let Some(entry) = self.take(uid) {
-            self.put(uid.into(), Entry { claim: change(entry.claim), ..entry });
+            self.put(
+                uid.into(),
+                Entry {
+                    claim: change(entry.claim),
+                    ..entry
+                },
+            );
         }
     }
 

@@ -9,9 +9,11 @@ use super::Headroom;
 pub struct Shortage {
     /// `spec.backoffLimit` of the Job.
     pub limit: u32,
-    /// Restarts that count or will count: of all pods of the Job, or of this pod alone where these are too many.
+    /// Restarts that count or will count: of all pods of the Job, or of this pod alone where these
+    /// are too many.
     pub restarts: i64,
-    /// Those of other pods among them that come from swaps which are granted, written, or done in a pod that has not ended.
+    /// Those of other pods among them that come from swaps which are granted, written, or done in a
+    /// pod that has not ended.
     pub under_way: i64,
     /// The swaps that were asked for; each adds one restart.
     pub swaps: i64,
@@ -27,11 +29,23 @@ impl Shortage {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, restarts, under_way, swaps } = self;
-        let of_swaps = if *under_way > 0 { format!(" ({under_way} by swaps under way)") } else { String::new() };
+        let Self {
+            limit,
+            restarts,
+            under_way,
+            swaps,
+        } = self;
+        let of_swaps = if *under_way > 0 {
+            format!(" ({under_way} by swaps under way)")
+        } else {
+            String::new()
+        };
         // With the limit 0 the first restart fails the Job, as with the limit 1.
         let fails_at = (*limit).max(1);
-        write!(formatter, "{restarts} restarts count{of_swaps}, {swaps} more would come, and at {fails_at} it fails (backoffLimit {limit})")
+        write!(
+            formatter,
+            "{restarts} restarts count{of_swaps}, {swaps} more would come, and at {fails_at} it fails (backoffLimit {limit})"
+        )
     }
 }
 
@@ -40,9 +54,16 @@ impl fmt::Display for Headroom {
         match self {
             Self::Free => formatter.write_str("no Job counts restarts of this pod"),
             Self::Fits => formatter.write_str("the swaps fit into what the Job allows"),
-            Self::Wait(shortage) => write!(formatter, "other pods of the Job have to end first: {shortage}"),
-            Self::NeverFits(shortage) => write!(formatter, "the swaps would fail the Job: {shortage}"),
-            Self::JobUnknown { trouble: Some(trouble) } => write!(formatter, "the Job cannot be seen: {trouble}"),
+            Self::Wait(shortage) => write!(
+                formatter,
+                "other pods of the Job have to end first: {shortage}"
+            ),
+            Self::NeverFits(shortage) => {
+                write!(formatter, "the swaps would fail the Job: {shortage}")
+            }
+            Self::JobUnknown {
+                trouble: Some(trouble),
+            } => write!(formatter, "the Job cannot be seen: {trouble}"),
             Self::JobUnknown { trouble: None } => formatter.write_str("the Job has not been seen"),
             Self::TooEarly => formatter.write_str("pods or Jobs are being listed"),
         }

@@ -1,8 +1,10 @@
-//! `$(NAME)` in a command and in the environment, as the kubelet expands it (`third_party/forked/golang/expansion` of Kubernetes, and
-//! `makeEnvironmentVariables` of the kubelet).
+//! `$(NAME)` in a command and in the environment, as the kubelet expands it
+//! (`third_party/forked/golang/expansion` of Kubernetes, and `makeEnvironmentVariables` of the
+//! kubelet).
 //!
-//! A value that refers twice to the one before it is twice as long, and the next one four times: thirty such lines are a gigabyte. So only
-//! what is asked for is put together, and no more than Linux would take.
+//! A value that refers twice to the one before it is twice as long, and the next one four times:
+//! thirty such lines are a gigabyte. So only what is asked for is put together, and no more than
+//! Linux would take.
 
 mod parts;
 #[cfg(test)]
@@ -32,7 +34,8 @@ pub enum Variable<T> {
 
 /// The environment of a container, as far as its spec shows it.
 ///
-/// A value sees the variables before it, as they are there; of two entries with one name the later one counts for what comes behind.
+/// A value sees the variables before it, as they are there; of two entries with one name the later
+/// one counts for what comes behind.
 pub struct Environment<'a> {
     entries: &'a [EnvVar],
     /// Each name with the positions of its entries, sorted.
@@ -50,25 +53,37 @@ impl<'a> Environment<'a> {
     /// Of `env`, in the order of the spec.
     #[must_use]
     pub fn of(container: &'a ContainerSpec) -> Self {
-        let mut positions: Vec<_> = container.env.iter().enumerate().map(|(position, entry)| (&*entry.name, position)).collect();
+        let mut positions: Vec<_> = container
+            .env
+            .iter()
+            .enumerate()
+            .map(|(position, entry)| (&*entry.name, position))
+            .collect();
         positions.sort_unstable();
-        Self { entries: &container.env, positions, open: container.has_env_from, left: Cell::new(MOST_WORK) }
+        Self {
+            entries: &container.env,
+            positions,
+            open: container.has_env_from,
+            left: Cell::new(MOST_WORK),
+        }
     }
 
-    /// The text with its references replaced; `None` if one of them is not known, or if the text becomes too long.
+    /// The text with its references replaced; `None` if one of them is not known, or if the text
+    /// becomes too long.
     #[must_use]
     pub fn expand(&self, text: &str) -> Option<String> {
         self.expand_at(text, self.entries.len())
     }
 
-    /// The PATH that the container sets itself. That `envFrom` brings one is not assumed: it would replace the image's in every container
-    /// that uses it.
+    /// The PATH that the container sets itself. That `envFrom` brings one is not assumed: it would
+    /// replace the image's in every container that uses it.
     #[must_use]
     pub fn search_path(&self) -> Variable<String> {
         match self.last("PATH", self.entries.len()) {
-            Some(position) => {
-                self.literal(position).and_then(|text| self.expand_at(text, position)).map_or(Variable::Unknown, Variable::Known)
-            }
+            Some(position) => self
+                .literal(position)
+                .and_then(|text| self.expand_at(text, position))
+                .map_or(Variable::Unknown, Variable::Known),
             None => Variable::Unset,
         }
     }
@@ -77,20 +92,30 @@ impl<'a> Environment<'a> {
     fn expand_at(&self, text: &str, position: usize) -> Option<String> {
         let mut values = Values::new();
         for needed in self.needed(text, position) {
-            let value = self.literal(needed).and_then(|text| self.replace(text, needed, &values));
+            let value = self
+                .literal(needed)
+                .and_then(|text| self.replace(text, needed, &values));
             values.insert(needed, value);
         }
         self.replace(text, position, &values)
     }
 
-    /// The entries that a text refers to, those that they refer to, and so on: each only to such before itself.
+    /// The entries that a text refers to, those that they refer to, and so on: each only to such
+    /// before itself.
     fn needed(&self, text: &str, position: usize) -> BTreeSet<usize> {
         let mut needed = BTreeSet::new();
         let mut open = vec![(text, position)];
         while let Some((text, position)) = open.pop() {
             for part in parts(text) {
-                let Part::Reference(name) = part else { continue };
-                let Some(found) = self.last(name, position).filter(|found| needed.insert(*found)) else { continue };
+                let Part::Reference(name) = part else {
+                    continue;
+                };
+                let Some(found) = self
+                    .last(name, position)
+                    .filter(|found| needed.insert(*found))
+                else {
+                    continue;
+                };
                 open.extend(self.literal(found).map(|text| (text, found)));
             }
         }
@@ -104,7 +129,9 @@ impl<'a> Environment<'a> {
                 Part::Text(text) => self.push(&mut made, text)?,
                 Part::Reference(name) => match self.look(name, position, values) {
                     Variable::Known(value) => self.push(&mut made, value)?,
-                    Variable::Unset => ["$(", name, ")"].into_iter().try_for_each(|text| self.push(&mut made, text))?,
+                    Variable::Unset => ["$(", name, ")"]
+                        .into_iter()
+                        .try_for_each(|text| self.push(&mut made, text))?,
                     Variable::Unknown => return None,
                 },
             }
@@ -125,7 +152,10 @@ impl<'a> Environment<'a> {
     /// One that is not in `env` may still come by `envFrom`, or from a Service.
     fn look<'v>(&self, name: &str, position: usize, values: &'v Values) -> Variable<&'v str> {
         match self.last(name, position) {
-            Some(found) => values.get(&found).and_then(Option::as_deref).map_or(Variable::Unknown, Variable::Known),
+            Some(found) => values
+                .get(&found)
+                .and_then(Option::as_deref)
+                .map_or(Variable::Unknown, Variable::Known),
             None if self.open || is_of_a_service(name) => Variable::Unknown,
             None => Variable::Unset,
         }
@@ -133,8 +163,13 @@ impl<'a> Environment<'a> {
 
     /// The entry with this name that counts for what stands at this position.
     fn last(&self, name: &str, position: usize) -> Option<usize> {
-        let end = self.positions.partition_point(|entry| *entry < (name, position));
-        self.positions[..end].last().filter(|(found, _)| *found == name).map(|(_, position)| *position)
+        let end = self
+            .positions
+            .partition_point(|entry| *entry < (name, position));
+        self.positions[..end]
+            .last()
+            .filter(|(found, _)| *found == name)
+            .map(|(_, position)| *position)
     }
 
     fn literal(&self, position: usize) -> Option<&'a str> {
@@ -147,6 +182,10 @@ impl<'a> Environment<'a> {
 
 /// The variables that the kubelet sets for each Service (`pkg/kubelet/envvars`).
 fn is_of_a_service(name: &str) -> bool {
-    ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end))
-        || ["_SERVICE_PORT_", "_TCP", "_UDP", "_SCTP"].iter().any(|part| name.contains(part))
+    ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"]
+        .iter()
+        .any(|end| name.ends_with(end))
+        || ["_SERVICE_PORT_", "_TCP", "_UDP", "_SCTP"]
+            .iter()
+            .any(|part| name.contains(part))
 }

@@ -1,5 +1,5 @@
-//! What of a container's spec decides which program a new image would be started with. It is taken from the spec once; a controller
-//! keeps only this.
+//! What of a container's spec decides which program a new image would be started with. It is taken
+//! from the spec once; a controller keeps only this.
 
 use std::fmt;
 
@@ -15,14 +15,16 @@ const IMAGE_WORKING_DIR: &str = "/";
 /// The longest path that Linux takes, and the longest name in it: nothing longer is executed.
 const MOST_PATH: usize = 4095;
 const MOST_NAME: usize = 255;
-/// The longest PATH that is looked at, and the directories in it: each of them is looked for among the mounts.
+/// The longest PATH that is looked at, and the directories in it: each of them is looked for among
+/// the mounts.
 const MOST_SEARCH_PATH: usize = 32 << 10;
 const MOST_DIRECTORIES: usize = 100;
 
 /// The architectures that the exit image is built for.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
-/// What decides whether a container can be swapped, whatever the exit image: a few hundred bytes at most, for sidecars only.
+/// What decides whether a container can be swapped, whatever the exit image: a few hundred bytes at
+/// most, for sidecars only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFacts {
     pub(crate) program: Result<Program, Obstacle>,
@@ -84,7 +86,11 @@ impl ContainerFacts {
             Some(obstacle) => Err(obstacle),
             None => program(container),
         };
-        Self { program, mounts: mounts(container), notes: notes(container) }
+        Self {
+            program,
+            mounts: mounts(container),
+            notes: notes(container),
+        }
     }
 
     /// What else is to be known about the container.
@@ -98,10 +104,16 @@ impl ContainerFacts {
     pub fn weight(&self) -> usize {
         let program = match &self.program {
             Ok(Program::At(path)) => path.len(),
-            Ok(Program::Named { name, search_path }) => name.len() + search_path.as_ref().map_or(0, |path| path.len()),
+            Ok(Program::Named { name, search_path }) => {
+                name.len() + search_path.as_ref().map_or(0, |path| path.len())
+            }
             Ok(Program::Entrypoint) | Err(_) => 0,
         };
-        let mounts: usize = self.mounts.iter().map(|mount| size_of::<Mount>() + mount.path.len()).sum();
+        let mounts: usize = self
+            .mounts
+            .iter()
+            .map(|mount| size_of::<Mount>() + mount.path.len())
+            .sum();
         size_of::<Self>() + program + mounts
     }
 }
@@ -110,19 +122,45 @@ impl ContainerFacts {
 fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
     let foreign = |architecture: &str| !ARCHITECTURES.contains(&architecture);
     let checks = [
-        (pod.malformed.is_some() || container.malformed.is_some(), Obstacle::Malformed),
-        (pod.os.as_deref().is_some_and(|os| os.eq_ignore_ascii_case("windows")), Obstacle::Windows),
-        (pod.architecture.as_deref().is_some_and(foreign), Obstacle::Architecture),
-        (container.restart_rules.contains(&Rule::OnSuccess), Obstacle::RestartRuleOnSuccess),
-        (container.pull_policy.as_deref() == Some("Never"), Obstacle::PullPolicyNever),
+        (
+            pod.malformed.is_some() || container.malformed.is_some(),
+            Obstacle::Malformed,
+        ),
+        (
+            pod.os
+                .as_deref()
+                .is_some_and(|os| os.eq_ignore_ascii_case("windows")),
+            Obstacle::Windows,
+        ),
+        (
+            pod.architecture.as_deref().is_some_and(foreign),
+            Obstacle::Architecture,
+        ),
+        (
+            container.restart_rules.contains(&Rule::OnSuccess),
+            Obstacle::RestartRuleOnSuccess,
+        ),
+        (
+            container.pull_policy.as_deref() == Some("Never"),
+            Obstacle::PullPolicyNever,
+        ),
         (container.has_too_many_mounts, Obstacle::TooManyMounts),
     ];
-    policy_obstacle(pod, container).or_else(|| checks.into_iter().find(|(applies, _)| *applies).map(|(_, obstacle)| obstacle))
+    policy_obstacle(pod, container).or_else(|| {
+        checks
+            .into_iter()
+            .find(|(applies, _)| *applies)
+            .map(|(_, obstacle)| obstacle)
+    })
 }
 
 /// A pod that says nothing is one of the kinds whose controllers set the policy later.
 fn policy_obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
-    match container.restart_policy.as_ref().or(pod.restart_policy.as_ref())? {
+    match container
+        .restart_policy
+        .as_ref()
+        .or(pod.restart_policy.as_ref())?
+    {
         RestartPolicy::Always => Some(Obstacle::RestartsAlways),
         RestartPolicy::Unknown(_) => Some(Obstacle::RestartPolicyUnknown),
         RestartPolicy::Never | RestartPolicy::OnFailure => None,
@@ -134,9 +172,15 @@ fn program(container: &ContainerSpec) -> Result<Program, Obstacle> {
         return Ok(Program::Entrypoint);
     };
     let environment = Environment::of(container);
-    let written = environment.expand(written).ok_or(Obstacle::CommandUnknown)?;
+    let written = environment
+        .expand(written)
+        .ok_or(Obstacle::CommandUnknown)?;
     if written.contains('/') {
-        let working_dir = container.working_dir.as_deref().filter(|dir| !dir.is_empty()).unwrap_or(IMAGE_WORKING_DIR);
+        let working_dir = container
+            .working_dir
+            .as_deref()
+            .filter(|dir| !dir.is_empty())
+            .unwrap_or(IMAGE_WORKING_DIR);
         let path = path::locate(&written, working_dir).filter(|path| path.len() <= MOST_PATH);
         return Ok(Program::At(path.ok_or(Obstacle::CommandInvalid)?.into()));
     }
@@ -147,14 +191,21 @@ fn named(name: &str, environment: &Environment<'_>) -> Result<Program, Obstacle>
     if matches!(name, "" | "." | "..") || name.contains('\0') || name.len() > MOST_NAME {
         return Err(Obstacle::CommandInvalid);
     }
-    let is_long = |path: &str| path.len() > MOST_SEARCH_PATH || path.split(':').nth(MOST_DIRECTORIES).is_some();
+    let is_long = |path: &str| {
+        path.len() > MOST_SEARCH_PATH || path.split(':').nth(MOST_DIRECTORIES).is_some()
+    };
     let search_path = match environment.search_path() {
-        Variable::Known(search_path) if is_long(&search_path) => return Err(Obstacle::CommandUnknown),
+        Variable::Known(search_path) if is_long(&search_path) => {
+            return Err(Obstacle::CommandUnknown);
+        }
         Variable::Known(search_path) => Some(search_path.into()),
         Variable::Unset => None,
         Variable::Unknown => return Err(Obstacle::CommandUnknown),
     };
-    Ok(Program::Named { name: name.into(), search_path })
+    Ok(Program::Named {
+        name: name.into(),
+        search_path,
+    })
 }
 
 fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
@@ -167,7 +218,11 @@ fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
             (true, Backing::Configuration) => Shape::File,
             (true, _) => Shape::Either,
         };
-        Some(Mount { path, backing: mount.backing, shape })
+        Some(Mount {
+            path,
+            backing: mount.backing,
+            shape,
+        })
     };
     let mut mounts: Vec<_> = container.mounts.iter().filter_map(mount).collect();
     // Of two at one path the later one stays the later one.
@@ -179,11 +234,23 @@ fn notes(container: &ContainerSpec) -> Notes {
     Notes::of([
         (Note::RegistryNeeded, container.pulls_always()),
         (Note::EnvByReference, container.needs_env_references()),
-        (Note::SubPath, container.mounts.iter().any(|mount| mount.has_sub_path)),
-        (Note::PostStartFails, container.post_start == Some(Hook::Acts)),
-        (Note::PostStartSleeps, container.post_start == Some(Hook::Sleeps)),
+        (
+            Note::SubPath,
+            container.mounts.iter().any(|mount| mount.has_sub_path),
+        ),
+        (
+            Note::PostStartFails,
+            container.post_start == Some(Hook::Acts),
+        ),
+        (
+            Note::PostStartSleeps,
+            container.post_start == Some(Hook::Sleeps),
+        ),
         (Note::ProbesFail, container.has_probes),
         (Note::RestartRules, !container.restart_rules.is_empty()),
-        (Note::SecurityProfile, container.has_own_profile || container.pod_has_own_profile),
+        (
+            Note::SecurityProfile,
+            container.has_own_profile || container.pod_has_own_profile,
+        ),
     ])
 }

@@ -12,7 +12,8 @@ use crate::image::exit_paths::standard_paths;
 use crate::image::path_set::PathSet;
 use crate::objects::pod::container_spec::Backing;
 
-/// The name of the file that makes a directory of its parent in a derived image, so that a volume can be mounted there.
+/// The name of the file that makes a directory of its parent in a derived image, so that a volume
+/// can be mounted there.
 const PLACE_HOLDER: &str = ".swaplet";
 /// The most paths that one derived image has; honest ones have a few.
 pub(crate) const MOST_PATHS: usize = 64;
@@ -51,7 +52,9 @@ pub struct StandardPaths;
 
 impl ExitPaths for StandardPaths {
     fn has(&self, path: &str) -> bool {
-        standard_paths().binary_search_by(|entry| entry.path.cmp(path)).is_ok()
+        standard_paths()
+            .binary_search_by(|entry| entry.path.cmp(path))
+            .is_ok()
     }
 }
 
@@ -84,23 +87,32 @@ impl View<'_> {
     /// The mount that hides what the image has at this path: the innermost one counts.
     pub(crate) fn covering(&self, path: &str) -> Option<&Mount> {
         let covers = |mount: &&Mount| *mount.path == *path || is_below(path, &mount.path);
-        self.mounts.iter().filter(covers).max_by_key(|mount| mount.path.len())
+        self.mounts
+            .iter()
+            .filter(covers)
+            .max_by_key(|mount| mount.path.len())
     }
 
     /// A mount below a program would need it to be a directory.
     pub(crate) fn check_below(&self, program: &str) -> Result<(), Refusal> {
-        match self.mounts.iter().find(|mount| is_below(&mount.path, program)) {
+        match self
+            .mounts
+            .iter()
+            .find(|mount| is_below(&mount.path, program))
+        {
             Some(mount) => Err(Refusal::at(Obstacle::MountOverProgram, &mount.path)),
             None => Ok(()),
         }
     }
 
-    /// A runtime mounts no directory over a file, and none below a file: where the exit image has a program in the way of a mount, another
-    /// image has to have a directory there.
+    /// A runtime mounts no directory over a file, and none below a file: where the exit image has a
+    /// program in the way of a mount, another image has to have a directory there.
     pub(crate) fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
         let mut paths = BTreeSet::new();
         for mount in self.mounts {
-            let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else { continue };
+            let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else {
+                continue;
+            };
             paths.extend(self.mount_point(mount, program)?);
             if paths.len() > MOST_PATHS {
                 return Err(Refusal::of(Obstacle::TooManyMounts));
@@ -112,17 +124,28 @@ impl View<'_> {
     fn mount_point(&self, mount: &Mount, program: &str) -> Result<Option<String>, Refusal> {
         let directory = match mount.shape {
             Shape::File if program == &*mount.path => return Ok(None),
-            Shape::Either if program == &*mount.path => return Err(Refusal::at(Obstacle::MountOverProgram, &mount.path)),
+            Shape::Either if program == &*mount.path => {
+                return Err(Refusal::at(Obstacle::MountOverProgram, &mount.path));
+            }
             Shape::Directory => &*mount.path,
-            Shape::File | Shape::Either => mount.path.rsplit_once('/').map_or("", |(parent, _)| parent),
+            Shape::File | Shape::Either => {
+                mount.path.rsplit_once('/').map_or("", |(parent, _)| parent)
+            }
         };
         Ok((!self.is_hidden(program)).then(|| format!("{directory}/{PLACE_HOLDER}")))
     }
 
     /// A program below a mount is not in the way of others: nobody sees it.
     fn is_hidden(&self, program: &str) -> bool {
-        let is_mounted = |path: &str| self.mounts.binary_search_by(|mount| (*mount.path).cmp(path)).is_ok();
-        is_mounted("/") || ancestors(program).filter(|path| *path != program).any(is_mounted)
+        let is_mounted = |path: &str| {
+            self.mounts
+                .binary_search_by(|mount| (*mount.path).cmp(path))
+                .is_ok()
+        };
+        is_mounted("/")
+            || ancestors(program)
+                .filter(|path| *path != program)
+                .any(is_mounted)
     }
 
     fn has(&self, path: &str) -> bool {
@@ -135,6 +158,13 @@ impl View<'_> {
             Executes::Program(path) => Some(path.as_str()),
             Executes::Script(_) => None,
         };
-        PathSet::new(paths.iter().map(String::as_str).chain(executed).chain([self.image.entrypoint()])).is_ok()
+        PathSet::new(
+            paths
+                .iter()
+                .map(String::as_str)
+                .chain(executed)
+                .chain([self.image.entrypoint()]),
+        )
+        .is_ok()
     }
 }

@@ -1,13 +1,19 @@
-//! Paths as the kernel of a container reads them. The exit image has no symbolic links, so most of it is done on the text alone.
+//! Paths as the kernel of a container reads them. The exit image has no symbolic links, so most of
+//! it is done on the text alone.
 
-/// The absolute, normalised path of a program that is written with a slash. `None` where it depends on directories that nobody has seen
-/// (`x/../y` needs the directory `x`), names a directory, or cannot be a path.
+/// The absolute, normalised path of a program that is written with a slash. `None` where it depends
+/// on directories that nobody has seen (`x/../y` needs the directory `x`), names a directory, or
+/// cannot be a path.
 #[must_use]
 pub fn locate(written: &str, working_dir: &str) -> Option<String> {
     if written.ends_with(['/', '\0']) || written.contains('\0') || written.ends_with("/.") {
         return None;
     }
-    let mut parts = if written.starts_with('/') { Vec::new() } else { directory(working_dir)? };
+    let mut parts = if written.starts_with('/') {
+        Vec::new()
+    } else {
+        directory(working_dir)?
+    };
     let mut descended = false;
     for part in written.split('/') {
         match part {
@@ -33,12 +39,17 @@ pub fn normal(written: &str) -> Option<String> {
 /// Whether `path` lies below `directory`; both are normalised.
 #[must_use]
 pub fn is_below(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory.trim_end_matches('/')).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+    path.strip_prefix(directory.trim_end_matches('/'))
+        .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
 }
 
 /// `/a/b` has the ancestors `/a` and, as the last, itself.
 pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    let ends = path.match_indices('/').skip(1).map(|(end, _)| end).chain([path.len()]);
+    let ends = path
+        .match_indices('/')
+        .skip(1)
+        .map(|(end, _)| end)
+        .chain([path.len()]);
     ends.map(|end| &path[..end])
 }
 
@@ -80,7 +91,11 @@ mod tests {
             ("./x", "app", None),
             ("/a\0b", "/", None),
         ] {
-            assert_eq!(locate(written, working_dir).as_deref(), expected, "{written} in {working_dir}");
+            assert_eq!(
+                locate(written, working_dir).as_deref(),
+                expected,
+                "{written} in {working_dir}"
+            );
         }
     }
 
@@ -92,6 +107,9 @@ mod tests {
 
     #[test]
     fn ancestors_end_with_the_path() {
-        assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
+        assert_eq!(
+            ancestors("/a/b/c").collect::<Vec<_>>(),
+            ["/a", "/a/b", "/a/b/c"]
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why no exit image could end a container. Closed: a new obstacle is a new variant and the places that the compiler points at.
+/// Why no exit image could end a container. Closed: a new obstacle is a new variant and the places
+/// that the compiler points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Obstacle {
     /// The program lies on a volume: the real one would run again in the exit image.
@@ -27,7 +28,8 @@ pub enum Obstacle {
     Architecture,
     /// More volumes are mounted than are looked at.
     TooManyMounts,
-    /// A field has a type that Kubernetes does not allow for it, or is longer than anything can be that it is for.
+    /// A field has a type that Kubernetes does not allow for it, or is longer than anything can be
+    /// that it is for.
     Malformed,
 }
 
@@ -48,10 +50,14 @@ impl Obstacle {
         Self::Malformed,
     ];
 
-    /// Whether it stands in the way of our exit image only: another one may be built for another system, or have its program elsewhere.
+    /// Whether it stands in the way of our exit image only: another one may be built for another
+    /// system, or have its program elsewhere.
     #[must_use]
     pub const fn is_about_our_image(self) -> bool {
-        matches!(self, Self::MountOverProgram | Self::CommandUnknown | Self::Windows | Self::Architecture)
+        matches!(
+            self,
+            Self::MountOverProgram | Self::CommandUnknown | Self::Windows | Self::Architecture
+        )
     }
 
     /// What is the matter, as the end of a sentence about the container.
@@ -60,10 +66,16 @@ impl Obstacle {
         match self {
             Self::ProgramOnVolume => "its program lies on a volume and would run again",
             Self::MountOverProgram => "a volume is mounted where the exit image has its program",
-            Self::CommandUnknown => "its command or PATH depends on a variable whose value is not in the spec, or is too long",
+            Self::CommandUnknown => {
+                "its command or PATH depends on a variable whose value is not in the spec, or is too long"
+            }
             Self::CommandInvalid => "its command names nothing that could be executed",
-            Self::PullPolicyNever => "its imagePullPolicy is Never, so nodes would not pull the exit image",
-            Self::RestartsAlways => "its restartPolicy is Always, so the exit image would be started for ever",
+            Self::PullPolicyNever => {
+                "its imagePullPolicy is Never, so nodes would not pull the exit image"
+            }
+            Self::RestartsAlways => {
+                "its restartPolicy is Always, so the exit image would be started for ever"
+            }
             Self::RestartRuleOnSuccess => "its restartPolicyRules restart it after exit code 0",
             Self::RestartPolicyUnknown => "its restartPolicy is not known",
             Self::Windows => "it runs on Windows, and the exit image is for Linux",
@@ -85,9 +97,13 @@ impl Obstacle {
             Self::MountOverProgram => "mount the volume at another path",
             Self::TooManyMounts => "mount fewer volumes, or a directory that holds them",
             Self::CommandUnknown => "write the path of the program into the command",
-            Self::CommandInvalid => "write the path of the program as the first item of the command",
+            Self::CommandInvalid => {
+                "write the path of the program as the first item of the command"
+            }
             Self::PullPolicyNever => "set imagePullPolicy: IfNotPresent",
-            Self::RestartsAlways => "set the container's restartPolicy to Never or OnFailure, or make it a native sidecar",
+            Self::RestartsAlways => {
+                "set the container's restartPolicy to Never or OnFailure, or make it a native sidecar"
+            }
             Self::RestartRuleOnSuccess => "take exit code 0 out of restartPolicyRules",
             Self::RestartPolicyUnknown => "set restartPolicy to Never or OnFailure",
             Self::Windows | Self::Architecture => "use a native sidecar (Kubernetes 1.29 or later)",
@@ -119,7 +135,8 @@ pub enum Note {
     ProbesFail,
     /// Rules may start the container again after some exit codes other than 0.
     RestartRules,
-    /// A seccomp, AppArmor or SELinux profile of the cluster's own may not let the exit program start.
+    /// A seccomp, AppArmor or SELinux profile of the cluster's own may not let the exit program
+    /// start.
     SecurityProfile,
 }
 
@@ -140,16 +157,26 @@ impl Note {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::RegistryNeeded => "imagePullPolicy Always: the registry has to be reachable at each swap",
+            Self::RegistryNeeded => {
+                "imagePullPolicy Always: the registry has to be reachable at each swap"
+            }
             Self::EnvByReference => {
                 "env from ConfigMaps or Secrets is read again at the swap: the container cannot end if they are gone by then"
             }
-            Self::SubPath => "subPath mounts are prepared again at the swap: what they name has to be there still",
+            Self::SubPath => {
+                "subPath mounts are prepared again at the swap: what they name has to be there still"
+            }
             Self::PostStartFails => "the postStart hook fails in the exit image; harmless",
-            Self::PostStartSleeps => "the postStart hook sleeps in the exit image too: the pod ends that much later",
+            Self::PostStartSleeps => {
+                "the postStart hook sleeps in the exit image too: the pod ends that much later"
+            }
             Self::ProbesFail => "probes fail in the exit image; harmless",
-            Self::RestartRules => "restartPolicyRules may start the container again if the exit image cannot run",
-            Self::SecurityProfile => "the container's own seccomp, AppArmor or SELinux profile has to allow any program to start and exit",
+            Self::RestartRules => {
+                "restartPolicyRules may start the container again if the exit image cannot run"
+            }
+            Self::SecurityProfile => {
+                "the container's own seccomp, AppArmor or SELinux profile has to allow any program to start and exit"
+            }
         }
     }
 }
@@ -162,7 +189,10 @@ impl Notes {
     /// The set of those notes that apply.
     #[must_use]
     pub fn of(applying: impl IntoIterator<Item = (Note, bool)>) -> Self {
-        let bits = applying.into_iter().filter(|(_, applies)| *applies).fold(0, |bits, (note, _)| bits | note.bit());
+        let bits = applying
+            .into_iter()
+            .filter(|(_, applies)| *applies)
+            .fold(0, |bits, (note, _)| bits | note.bit());
         Self(bits)
     }
 

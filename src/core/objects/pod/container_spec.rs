@@ -1,4 +1,5 @@
-//! The parts of a pod's spec that decide what a container executes. Large beside [`super::Pod`]: it is read, used and dropped.
+//! The parts of a pod's spec that decide what a container executes. Large beside [`super::Pod`]: it
+//! is read, used and dropped.
 
 use std::fmt;
 
@@ -79,7 +80,8 @@ pub enum EnvValue {
     Literal(Box<str>),
     /// `valueFrom`
     Reference {
-        /// Whether the container cannot start without what it names (a ConfigMap or Secret that is not optional).
+        /// Whether the container cannot start without what it names (a ConfigMap or Secret that is
+        /// not optional).
         required: bool,
     },
 }
@@ -108,7 +110,8 @@ pub struct MountSpec {
 /// What is behind a volume mount, as far as it matters to a program on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// A ConfigMap, Secret, projected or downward API volume: small files, so its programs are taken for scripts.
+    /// A ConfigMap, Secret, projected or downward API volume: small files, so its programs are
+    /// taken for scripts.
     Configuration,
     /// A `hostPath` that is one file.
     HostFile,
@@ -135,20 +138,28 @@ pub enum Hook {
 }
 
 impl ContainerSpec {
-    /// Whether each start of the container asks the registry: the policy says so, or it is absent and the API server sets it because of
-    /// the tag.
+    /// Whether each start of the container asks the registry: the policy says so, or it is absent
+    /// and the API server sets it because of the tag.
     #[must_use]
     pub fn pulls_always(&self) -> bool {
         match self.pull_policy.as_deref() {
             Some(policy) => policy == "Always",
-            None => !self.image.contains('@') && self.tag().is_none_or(|tag| tag == "latest") && !self.image.is_empty(),
+            None => {
+                !self.image.contains('@')
+                    && self.tag().is_none_or(|tag| tag == "latest")
+                    && !self.image.is_empty()
+            }
         }
     }
 
     /// Whether ConfigMaps or Secrets that are not optional are read for the environment.
     #[must_use]
     pub fn needs_env_references(&self) -> bool {
-        self.requires_env_from || self.env.iter().any(|entry| entry.value == EnvValue::Reference { required: true })
+        self.requires_env_from
+            || self
+                .env
+                .iter()
+                .any(|entry| entry.value == EnvValue::Reference { required: true })
     }
 
     fn tag(&self) -> Option<&str> {
@@ -171,14 +182,20 @@ mod tests {
             ("host:5000/nginx:1", false),
             ("nginx@sha256:1", false),
         ] {
-            let container = ContainerSpec { image: image.into(), ..ContainerSpec::default() };
+            let container = ContainerSpec {
+                image: image.into(),
+                ..ContainerSpec::default()
+            };
             assert_eq!(container.pulls_always(), always, "{image}");
         }
     }
 
     #[test]
     fn values_are_not_printed() {
-        let entry = EnvVar { name: "TOKEN".into(), value: EnvValue::Literal("hunter2".into()) };
+        let entry = EnvVar {
+            name: "TOKEN".into(),
+            value: EnvValue::Literal("hunter2".into()),
+        };
         assert!(!format!("{entry:?}").contains("hunter2"));
     }
 }

@@ -16,13 +16,18 @@ use crate::objects::values::env::{Entry, Hidden, Mark};
 use crate::objects::values::lenient::{Filled, Lenient, Object, Present};
 
 pub(crate) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
-pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> = Lenient<Vec<Lenient<Object<T>>>, MOST>;
+pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> =
+    Lenient<Vec<Lenient<Object<T>>>, MOST>;
 type Flag = Lenient<Option<bool>>;
 type Member<T> = Lenient<Option<Box<T>>>;
 
 /// `spec` of a pod, with as much of each container as `C` keeps.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, bound = "C: Default + for<'a> Deserialize<'a>")]
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound = "C: Default + for<'a> Deserialize<'a>"
+)]
 pub(crate) struct PodSpecWire<C> {
     pub node_name: Text,
     pub restart_policy: Text,
@@ -163,19 +168,35 @@ impl<C> PodSpecWire<C> {
         let selector = self.node_selector.value.as_deref();
         let os = self.os.value.as_ref().and_then(|os| os.name.value.clone());
         let of_selector = |read: fn(&NodeSelectorWire) -> [&Text; 2]| {
-            selector.and_then(|selector| read(selector).into_iter().find_map(|text| text.value.clone()))
+            selector.and_then(|selector| {
+                read(selector)
+                    .into_iter()
+                    .find_map(|text| text.value.clone())
+            })
         };
         Surroundings {
             pod: PodSpec {
                 restart_policy: policy(&self.restart_policy),
                 os: os.or_else(|| of_selector(|selector| [&selector.os, &selector.old_os])),
-                architecture: of_selector(|selector| [&selector.architecture, &selector.old_architecture]),
+                architecture: of_selector(|selector| {
+                    [&selector.architecture, &selector.old_architecture]
+                }),
                 malformed: self.malformed(),
                 ..PodSpec::default()
             },
             // Of several with one name the first counts.
-            volumes: self.volumes.value.iter().rev().filter_map(|volume| volume.value.0.named()).collect(),
-            has_own_profile: self.security_context.value.as_ref().is_some_and(|context| context.names_own_profile()),
+            volumes: self
+                .volumes
+                .value
+                .iter()
+                .rev()
+                .filter_map(|volume| volume.value.0.named())
+                .collect(),
+            has_own_profile: self
+                .security_context
+                .value
+                .as_ref()
+                .is_some_and(|context| context.names_own_profile()),
         }
     }
 
@@ -183,7 +204,10 @@ impl<C> PodSpecWire<C> {
         let fields = [
             (self.restart_policy.malformed, "restartPolicy"),
             (self.containers.malformed, "containers"),
-            (self.volumes.malformed || self.volumes.value.iter().any(|volume| volume.malformed), "volumes"),
+            (
+                self.volumes.malformed || self.volumes.value.iter().any(|volume| volume.malformed),
+                "volumes",
+            ),
             (self.node_selector.malformed, "nodeSelector"),
             (self.os.malformed, "os"),
         ];
@@ -206,27 +230,45 @@ impl Surroundings<'_> {
     /// The container in this pod.
     pub(crate) fn container(&self, wire: Lenient<Object<ContainerSpecWire>>) -> ContainerSpec {
         let malformed = wire.malformed;
-        ContainerSpec { pod_has_own_profile: self.has_own_profile, ..wire.value.0.read(malformed, &self.volumes) }
+        ContainerSpec {
+            pod_has_own_profile: self.has_own_profile,
+            ..wire.value.0.read(malformed, &self.volumes)
+        }
     }
 
     /// The whole spec.
-    pub(crate) fn with(&self, containers: Vec<Lenient<Object<ContainerSpecWire>>>, init_containers: InitContainersWire) -> PodSpec {
-        let read = |wires: Vec<Lenient<Object<ContainerSpecWire>>>| wires.into_iter().map(|wire| self.container(wire));
-        let native = |container: &ContainerSpec| container.restart_policy == Some(RestartPolicy::Always);
+    pub(crate) fn with(
+        &self,
+        containers: Vec<Lenient<Object<ContainerSpecWire>>>,
+        init_containers: InitContainersWire,
+    ) -> PodSpec {
+        let read = |wires: Vec<Lenient<Object<ContainerSpecWire>>>| {
+            wires.into_iter().map(|wire| self.container(wire))
+        };
+        let native =
+            |container: &ContainerSpec| container.restart_policy == Some(RestartPolicy::Always);
         PodSpec {
             containers: read(containers).collect(),
-            native_sidecars: read(init_containers.init_containers.value).filter(native).collect(),
+            native_sidecars: read(init_containers.init_containers.value)
+                .filter(native)
+                .collect(),
             ..self.pod.clone()
         }
     }
 }
 
 pub(crate) fn policy(written: &Text) -> Option<RestartPolicy> {
-    written.value.as_deref().map(|policy| RestartPolicy::read(Some(policy)))
+    written
+        .value
+        .as_deref()
+        .map(|policy| RestartPolicy::read(Some(policy)))
 }
 
 fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
-    fields.iter().find(|(malformed, _)| *malformed).map(|(_, field)| *field)
+    fields
+        .iter()
+        .find(|(malformed, _)| *malformed)
+        .map(|(_, field)| *field)
 }
 
 impl ContainerSpecWire {
@@ -241,25 +283,61 @@ impl ContainerSpecWire {
     }
 
     fn read(self, malformed: bool, volumes: &Volumes<'_>) -> ContainerSpec {
-        let malformed = if malformed { Some("containers[*]") } else { self.malformed() };
+        let malformed = if malformed {
+            Some("containers[*]")
+        } else {
+            self.malformed()
+        };
         let env_from = &self.env_from.value;
         ContainerSpec {
             mark: self.mark(),
             has_env_from: !env_from.is_empty(),
             requires_env_from: env_from.iter().any(|from| from.value.0.is_required()),
-            has_probes: [&self.liveness_probe, &self.readiness_probe, &self.startup_probe].iter().any(|probe| probe.value.0),
-            has_own_profile: self.security_context.value.is_some_and(|context| context.names_own_profile()),
-            post_start: self.lifecycle.value.and_then(|lifecycle| lifecycle.post_start.value).map(|hook| hook.read()),
+            has_probes: [
+                &self.liveness_probe,
+                &self.readiness_probe,
+                &self.startup_probe,
+            ]
+            .iter()
+            .any(|probe| probe.value.0),
+            has_own_profile: self
+                .security_context
+                .value
+                .is_some_and(|context| context.names_own_profile()),
+            post_start: self
+                .lifecycle
+                .value
+                .and_then(|lifecycle| lifecycle.post_start.value)
+                .map(|hook| hook.read()),
             name: self.name.value.unwrap_or_default(),
             image: self.image.value.unwrap_or_default(),
             command: self.command.value.first,
-            env: self.env.value.into_iter().map(|entry| entry.value.0.read()).collect(),
+            env: self
+                .env
+                .value
+                .into_iter()
+                .map(|entry| entry.value.0.read())
+                .collect(),
             working_dir: self.working_dir.value,
             has_too_many_mounts: self.volume_mounts.value.too_many,
-            mounts: self.volume_mounts.value.list.into_iter().map(|mount| mount.value.0.read(volumes)).collect(),
-            pull_policy: self.image_pull_policy.value.filter(|policy| !policy.is_empty()),
+            mounts: self
+                .volume_mounts
+                .value
+                .list
+                .into_iter()
+                .map(|mount| mount.value.0.read(volumes))
+                .collect(),
+            pull_policy: self
+                .image_pull_policy
+                .value
+                .filter(|policy| !policy.is_empty()),
             restart_policy: policy(&self.restart_policy),
-            restart_rules: self.restart_policy_rules.value.iter().map(|rule| rule.value.0.read()).collect(),
+            restart_rules: self
+                .restart_policy_rules
+                .value
+                .iter()
+                .map(|rule| rule.value.0.read())
+                .collect(),
             pod_has_own_profile: false,
             malformed,
         }
@@ -267,13 +345,24 @@ impl ContainerSpecWire {
 
     fn malformed(&self) -> Option<&'static str> {
         let mounts = &self.volume_mounts;
-        let strange_mount = |mount: &Lenient<Object<MountWire>>| mount.malformed || mount.value.0.mount_path.value.is_none();
+        let strange_mount = |mount: &Lenient<Object<MountWire>>| {
+            mount.malformed || mount.value.0.mount_path.value.is_none()
+        };
         first(&[
-            (self.command.malformed || self.command.value.malformed, "command"),
-            (self.env.malformed || self.env.value.iter().any(VariableWire::malformed), "env"),
+            (
+                self.command.malformed || self.command.value.malformed,
+                "command",
+            ),
+            (
+                self.env.malformed || self.env.value.iter().any(VariableWire::malformed),
+                "env",
+            ),
             (self.env_from.malformed, "envFrom"),
             (self.working_dir.malformed, "workingDir"),
-            (mounts.malformed || mounts.value.list.iter().any(strange_mount), "volumeMounts"),
+            (
+                mounts.malformed || mounts.value.list.iter().any(strange_mount),
+                "volumeMounts",
+            ),
             (self.image_pull_policy.malformed, "imagePullPolicy"),
             (self.restart_policy.malformed, "restartPolicy"),
             (self.restart_policy_rules.malformed, "restartPolicyRules"),
@@ -284,14 +373,27 @@ impl ContainerSpecWire {
 impl VariableWire {
     fn malformed(entry: &Lenient<Object<Self>>) -> bool {
         let fields = &entry.value.0;
-        let is_long = fields.value.value.as_ref().is_some_and(|value| value.is_too_long);
-        entry.malformed || fields.name.value.is_none() || fields.value.malformed || is_long || fields.value_from.malformed
+        let is_long = fields
+            .value
+            .value
+            .as_ref()
+            .is_some_and(|value| value.is_too_long);
+        entry.malformed
+            || fields.name.value.is_none()
+            || fields.value.malformed
+            || is_long
+            || fields.value_from.malformed
     }
 
     fn entry(&self) -> Entry<'_> {
         Entry {
             name: self.name.value.as_deref().unwrap_or_default(),
-            value: self.value.value.as_ref().map(Hidden::look).unwrap_or_default(),
+            value: self
+                .value
+                .value
+                .as_ref()
+                .map(Hidden::look)
+                .unwrap_or_default(),
             is_malformed: self.value.malformed,
             is_reference: self.value_from.value.is_some() || self.value_from.malformed,
         }
@@ -300,8 +402,16 @@ impl VariableWire {
     /// As in the kubelet, a value that is not empty comes first, then the reference.
     fn read(self) -> EnvVar {
         let name = self.name.value.unwrap_or_default();
-        let value = match (self.value.value.map(Hidden::open).filter(|value| !value.is_empty()), self.value_from.value) {
-            (None, Some(source)) => EnvValue::Reference { required: source.is_required() },
+        let value = match (
+            self.value
+                .value
+                .map(Hidden::open)
+                .filter(|value| !value.is_empty()),
+            self.value_from.value,
+        ) {
+            (None, Some(source)) => EnvValue::Reference {
+                required: source.is_required(),
+            },
             (value, _) => EnvValue::Literal(value.unwrap_or_default()),
         };
         EnvVar { name, value }
@@ -309,7 +419,10 @@ impl VariableWire {
 }
 
 fn is_required(references: [&Member<ReferenceWire>; 2]) -> bool {
-    references.iter().filter_map(|member| member.value.as_ref()).any(|reference| reference.optional.value != Some(true))
+    references
+        .iter()
+        .filter_map(|member| member.value.as_ref())
+        .any(|reference| reference.optional.value != Some(true))
 }
 
 impl SourceWire {
@@ -328,7 +441,13 @@ impl MountWire {
     fn read(self, volumes: &Volumes<'_>) -> MountSpec {
         MountSpec {
             has_sub_path: self.sub_path.value.0 || self.sub_path_expr.value.0,
-            backing: self.name.value.as_deref().and_then(|name| volumes.get(name)).copied().unwrap_or(Backing::Data),
+            backing: self
+                .name
+                .value
+                .as_deref()
+                .and_then(|name| volumes.get(name))
+                .copied()
+                .unwrap_or(Backing::Data),
             path: self.mount_path.value.unwrap_or_default(),
         }
     }
@@ -340,10 +459,21 @@ impl VolumeWire {
     }
 
     fn backing(&self) -> Backing {
-        let configuration = [&self.config_map, &self.secret, &self.projected, &self.downward_api];
-        let host_path = self.host_path.value.as_ref().and_then(|host| host.kind.value.as_deref());
+        let configuration = [
+            &self.config_map,
+            &self.secret,
+            &self.projected,
+            &self.downward_api,
+        ];
+        let host_path = self
+            .host_path
+            .value
+            .as_ref()
+            .and_then(|host| host.kind.value.as_deref());
         match host_path {
-            Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => Backing::HostFile,
+            Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => {
+                Backing::HostFile
+            }
             _ if configuration.iter().any(|source| source.value.0) => Backing::Configuration,
             _ => Backing::Data,
         }
@@ -352,15 +482,26 @@ impl VolumeWire {
 
 impl HookWire {
     fn read(&self) -> Hook {
-        if self.sleep.value.0 { Hook::Sleeps } else { Hook::Acts }
+        if self.sleep.value.0 {
+            Hook::Sleeps
+        } else {
+            Hook::Acts
+        }
     }
 }
 
 impl SecurityWire {
     /// A profile that came with the runtime lets any program start and exit.
     fn names_own_profile(&self) -> bool {
-        let kind = |profile: &Member<ProfileWire>| profile.value.as_ref().and_then(|profile| profile.kind.value.clone());
+        let kind = |profile: &Member<ProfileWire>| {
+            profile
+                .value
+                .as_ref()
+                .and_then(|profile| profile.kind.value.clone())
+        };
         let local = |profile| kind(profile).as_deref() == Some("Localhost");
-        local(&self.seccomp_profile) || local(&self.app_armor_profile) || kind(&self.se_linux_options).is_some()
+        local(&self.seccomp_profile)
+            || local(&self.app_armor_profile)
+            || kind(&self.se_linux_options).is_some()
     }
 }

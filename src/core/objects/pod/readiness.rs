@@ -1,5 +1,6 @@
-//! The readiness gate by which OpenKruise, and whoever does as it does, keeps a pod not ready: a condition of the pod that has several
-//! users at once, whose entries are a JSON list in its message (OpenKruise: `pkg/util/podreadiness`).
+//! The readiness gate by which OpenKruise, and whoever does as it does, keeps a pod not ready: a
+//! condition of the pod that has several users at once, whose entries are a JSON list in its
+//! message (OpenKruise: `pkg/util/podreadiness`).
 
 use std::collections::BTreeMap;
 
@@ -46,33 +47,53 @@ impl Entry {
 }
 
 impl PodReadiness {
-    /// The condition with an entry of this request (namespace/name). `None` where it is there, and where the message of a condition that is
-    /// not `True` is no list: then somebody else keeps the pod not ready, and would be forgotten.
+    /// The condition with an entry of this request (namespace/name). `None` where it is there, and
+    /// where the message of a condition that is not `True` is no list: then somebody else keeps the
+    /// pod not ready, and would be forgotten.
     #[must_use]
     pub fn kept_by(&self, request: &str) -> Option<GateCondition> {
         let GateCondition { is_true, message } = self.gate.clone().unwrap_or_default();
         let mut entries = entries(&message).or_else(|| is_true.then(Vec::new))?;
         if !entries.iter().any(|entry| entry.is_of(request)) {
-            entries.push(Entry { user_agent: USER_AGENT.to_owned(), key: request.to_owned(), more: BTreeMap::new() });
+            entries.push(Entry {
+                user_agent: USER_AGENT.to_owned(),
+                key: request.to_owned(),
+                more: BTreeMap::new(),
+            });
         } else if !is_true {
             return None;
         }
-        Some(GateCondition { is_true: false, message: text(entries) })
+        Some(GateCondition {
+            is_true: false,
+            message: text(entries),
+        })
     }
 
-    /// The condition without the entry of this request: `True` where it was the last one. `None` where it has none.
+    /// The condition without the entry of this request: `True` where it was the last one. `None`
+    /// where it has none.
     #[must_use]
     pub fn left_by(&self, request: &str) -> Option<GateCondition> {
         let gate = self.gate.as_ref()?;
         let before = entries(&gate.message)?;
-        let entries: Vec<_> = before.iter().filter(|entry| !entry.is_of(request)).cloned().collect();
+        let entries: Vec<_> = before
+            .iter()
+            .filter(|entry| !entry.is_of(request))
+            .cloned()
+            .collect();
         let is_left = entries.len() < before.len();
-        is_left.then(|| GateCondition { is_true: gate.is_true || entries.is_empty(), message: text(entries) })
+        is_left.then(|| GateCondition {
+            is_true: gate.is_true || entries.is_empty(),
+            message: text(entries),
+        })
     }
 }
 
 fn entries(message: &str) -> Option<Vec<Entry>> {
-    if message.is_empty() { Some(Vec::new()) } else { serde_json::from_str(message).ok() }
+    if message.is_empty() {
+        Some(Vec::new())
+    } else {
+        serde_json::from_str(message).ok()
+    }
 }
 
 /// Sorted by user and key, as OpenKruise writes it.
@@ -88,11 +109,20 @@ mod tests {
     const OURS: &str = r#"{"userAgent":"ContainerRecreateRequest","key":"ns/r"}"#;
 
     fn readiness(is_true: bool, message: &str) -> PodReadiness {
-        PodReadiness { gate: Some(GateCondition { is_true, message: message.into() }), is_ready: is_true }
+        PodReadiness {
+            gate: Some(GateCondition {
+                is_true,
+                message: message.into(),
+            }),
+            is_ready: is_true,
+        }
     }
 
     fn condition(is_true: bool, entries: &[&str]) -> Option<GateCondition> {
-        Some(GateCondition { is_true, message: format!("[{}]", entries.join(",")).into() })
+        Some(GateCondition {
+            is_true,
+            message: format!("[{}]", entries.join(",")).into(),
+        })
     }
 
     #[test]
@@ -101,8 +131,15 @@ mod tests {
         let first = r#"{"userAgent":"Alpha","key":"z","since":1}"#;
         let others = readiness(false, &format!("[{before},{first}]"));
         let kept = others.kept_by("ns/r");
-        assert_eq!(kept, condition(false, &[first, OURS, before]), "sorted by user");
-        let kept = PodReadiness { gate: kept, is_ready: false };
+        assert_eq!(
+            kept,
+            condition(false, &[first, OURS, before]),
+            "sorted by user"
+        );
+        let kept = PodReadiness {
+            gate: kept,
+            is_ready: false,
+        };
         assert_eq!(kept.kept_by("ns/r"), None, "it is there");
         assert_eq!(kept.left_by("ns/r"), condition(false, &[first, before]));
         assert_eq!(kept.left_by("ns/other"), None);
@@ -114,19 +151,41 @@ mod tests {
         for message in ["", "[]"] {
             let kept = readiness(true, message).kept_by("ns/r");
             assert_eq!(kept, condition(false, &[OURS]));
-            assert_eq!(PodReadiness { gate: kept, is_ready: false }.left_by("ns/r"), condition(true, &[]));
+            assert_eq!(
+                PodReadiness {
+                    gate: kept,
+                    is_ready: false
+                }
+                .left_by("ns/r"),
+                condition(true, &[])
+            );
         }
-        assert_eq!(PodReadiness::default().kept_by("ns/r"), condition(false, &[OURS]), "nobody has set it");
+        assert_eq!(
+            PodReadiness::default().kept_by("ns/r"),
+            condition(false, &[OURS]),
+            "nobody has set it"
+        );
         assert_eq!(PodReadiness::default().left_by("ns/r"), None);
-        assert_eq!(readiness(true, &format!("[{OURS}]")).kept_by("ns/r"), condition(false, &[OURS]), "it did not count");
+        assert_eq!(
+            readiness(true, &format!("[{OURS}]")).kept_by("ns/r"),
+            condition(false, &[OURS]),
+            "it did not count"
+        );
     }
 
     #[test]
     fn what_is_no_list_of_entries_is_left_as_it_is() {
         for strange in ["drained by hand", "{}", "[1]", "[{\"key\":1}]"] {
-            assert_eq!(readiness(true, strange).kept_by("ns/r"), condition(false, &[OURS]), "it keeps nobody");
+            assert_eq!(
+                readiness(true, strange).kept_by("ns/r"),
+                condition(false, &[OURS]),
+                "it keeps nobody"
+            );
             let strange = readiness(false, strange);
-            assert_eq!((strange.kept_by("ns/r"), strange.left_by("ns/r")), (None, None));
+            assert_eq!(
+                (strange.kept_by("ns/r"), strange.left_by("ns/r")),
+                (None, None)
+            );
         }
     }
 }

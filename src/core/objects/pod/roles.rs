@@ -1,8 +1,10 @@
-//! Which containers are sidecars, which are main containers, and whether the main containers are done.
+//! Which containers are sidecars, which are main containers, and whether the main containers are
+//! done.
 //!
-//! The rules are those of OpenKruise's SidecarTerminator, with these differences: statuses are matched by name; a missing
-//! status matters only for a main container; a container's own `restartPolicy` outranks the pod's; and what the platform under a
-//! node ends by itself is neither.
+//! The rules are those of OpenKruise's SidecarTerminator, with these differences: statuses are
+//! matched by name; a missing status matters only for a main container; a container's own
+//! `restartPolicy` outranks the pod's; and what the platform under a node ends by itself is
+//! neither.
 
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::Mark;
@@ -19,13 +21,15 @@ pub enum Mains<'a> {
 }
 
 impl Mark {
-    /// Whether the container is a sidecar: either mark is enough (OpenKruise: `isSidecarContainer`).
+    /// Whether the container is a sidecar: either mark is enough (OpenKruise:
+    /// `isSidecarContainer`).
     #[must_use]
     pub const fn is_sidecar(&self) -> bool {
         self.when_job_exit || self.with_image.is_some()
     }
 
-    /// Whether the container's exit code is not to count for the pod: only beside the plain mark (OpenKruise: `isSidecarContainer`).
+    /// Whether the container's exit code is not to count for the pod: only beside the plain mark
+    /// (OpenKruise: `isSidecarContainer`).
     #[must_use]
     pub const fn ignores_exit_code(&self) -> bool {
         self.when_job_exit && self.ignore_exit_code
@@ -34,7 +38,9 @@ impl Mark {
 
 /// The containers that are marked as sidecars, in the order of the spec.
 pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.containers.iter().filter(|container| is_sidecar(pod, container))
+    pod.containers
+        .iter()
+        .filter(|container| is_sidecar(pod, container))
 }
 
 /// Whether the container is a sidecar that is ours to end.
@@ -43,7 +49,8 @@ pub const fn is_sidecar(pod: &Pod, container: &Container) -> bool {
     container.mark.is_sidecar() && !is_left_to_platform(pod, container)
 }
 
-/// Whether the platform ends the container when the others are done: neither a sidecar of ours, nor a main that anybody waits for.
+/// Whether the platform ends the container when the others are done: neither a sidecar of ours, nor
+/// a main that anybody waits for.
 #[must_use]
 pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
     pod.platform_ends_eci_sidecars && container.mark.eci_sidecar
@@ -51,10 +58,13 @@ pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
 
 /// The containers that are not.
 pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.containers.iter().filter(|container| !container.mark.is_sidecar() && !is_left_to_platform(pod, container))
+    pod.containers
+        .iter()
+        .filter(|container| !container.mark.is_sidecar() && !is_left_to_platform(pod, container))
 }
 
-/// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure` ended with 0.
+/// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure`
+/// ended with 0.
 #[must_use]
 pub fn mains_state(pod: &Pod) -> Mains<'_> {
     for main in mains(pod) {
@@ -72,7 +82,10 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
 #[must_use]
 pub fn waits_for_sidecars(pod: &Pod) -> bool {
     let is_over = pod.deleting || pod.phase.is_terminal();
-    !is_over && mains(pod).next().is_some() && mains_state(pod) == Mains::Done && sidecars(pod).any(|sidecar| sidecar.end().is_none())
+    !is_over
+        && mains(pod).next().is_some()
+        && mains_state(pod) == Mains::Done
+        && sidecars(pod).any(|sidecar| sidecar.end().is_none())
 }
 
 /// When the last of the main containers ended, as far as the node says.
@@ -87,7 +100,9 @@ pub fn mains_succeeded(pod: &Pod) -> bool {
     mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
 }
 
-/// Ended, and the node does not start it again; under `OnFailure` an end without an exit code is none.
+/// Ended, and the node does not start it again; under `OnFailure` an end without an exit code is
+/// none.
 fn is_done(pod: &Pod, main: &Container) -> bool {
-    main.end().is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
+    main.end()
+        .is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
 }

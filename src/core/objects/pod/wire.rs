@@ -6,7 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surroundings, Text, policy};
-use super::{Container, ContainerState, ContainerStatus, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule, Terminated};
+use super::{
+    Container, ContainerState, ContainerStatus, PHASE_WRITTEN, Phase, Pod, RestartPolicy,
+    RestartRule, Terminated,
+};
 use crate::isolated::isolated;
 use crate::objects::command::ContainerFacts;
 use crate::objects::job::OwnerWire;
@@ -17,8 +20,9 @@ use crate::objects::values::lenient::{Lenient, Object, Present, Said};
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 
-/// A pod of a list or watch, read at once, so that a page of a list holds what is kept and no more. Decoding fails only on JSON that is
-/// no object of Kubernetes at all: not an object, or with a key of ours twice.
+/// A pod of a list or watch, read at once, so that a page of a list holds what is kept and no more.
+/// Decoding fails only on JSON that is no object of Kubernetes at all: not an object, or with a key
+/// of ours twice.
 #[derive(Clone, Debug)]
 pub struct PodWire {
     metadata: ObjectMeta,
@@ -36,7 +40,8 @@ struct TopWire {
     status: Lenient<Object<StatusWire>>,
 }
 
-/// `managedFields`, labels and annotations are the expensive part of metadata; none of them is needed.
+/// `managedFields`, labels and annotations are the expensive part of metadata; none of them is
+/// needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MetaWire {
@@ -50,7 +55,8 @@ struct MetaWire {
 
 type SpecWire = PodSpecWire<ContainerWire>;
 
-/// A container of a listed pod: of a sidecar everything, of any other no more than what says whether it is done.
+/// A container of a listed pod: of a sidecar everything, of any other no more than what says
+/// whether it is done.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "ContainerSpecWire")]
 struct ContainerWire {
@@ -172,18 +178,28 @@ impl<'de> Deserialize<'de> for PodWire {
 }
 
 impl PodWire {
-    /// The pod in the form that is kept. `None` where name, namespace or uid are missing: such an object cannot be addressed, so nothing
-    /// can be decided about it. A defect that was met while it was read is met again here, where one object pays for it.
+    /// The pod in the form that is kept. `None` where name, namespace or uid are missing: such an
+    /// object cannot be addressed, so nothing can be decided about it. A defect that was met while
+    /// it was read is met again here, where one object pays for it.
     #[must_use]
     pub fn read(self) -> Option<Pod> {
-        self.pod.unwrap_or_else(|defect| resume_unwind(Box::new(defect)))
+        self.pod
+            .unwrap_or_else(|defect| resume_unwind(Box::new(defect)))
     }
 
     /// What its end is told with: who it is, and whose.
     #[must_use]
     pub fn without_containers(&self) -> Self {
-        let pod = self.pod.clone().map(|pod| pod.map(|pod| Pod { containers: Vec::new(), ..pod }));
-        Self { metadata: self.metadata.clone(), pod }
+        let pod = self.pod.clone().map(|pod| {
+            pod.map(|pod| Pod {
+                containers: Vec::new(),
+                ..pod
+            })
+        });
+        Self {
+            metadata: self.metadata.clone(),
+            pod,
+        }
     }
 }
 
@@ -198,40 +214,58 @@ struct Read<'a> {
 
 impl Read<'_> {
     fn read(self) -> Option<Pod> {
-        let boxed = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Box::from);
+        let boxed = |text: &Option<String>| {
+            text.as_deref()
+                .filter(|text| !text.is_empty())
+                .map(Box::from)
+        };
         let malformed = self.malformed();
         let mut spec = self.spec.value.0;
         let status = self.status.value.0;
-        let init = status.init_container_statuses.value.iter().map(|init| init.value.0.restart_count.value.unwrap_or_default());
+        let init = status
+            .init_container_statuses
+            .value
+            .iter()
+            .map(|init| init.value.0.restart_count.value.unwrap_or_default());
         let mut statuses = StatusList::read(status.container_statuses.value);
         let containers = std::mem::take(&mut spec.containers.value);
         let node = spec.node_name.value.take().unwrap_or_default();
         let around = spec.read();
-        let containers = containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect();
-        let pod = Pod {
-            namespace: boxed(&self.metadata.namespace)?,
-            name: boxed(&self.metadata.name)?,
-            uid: boxed(&self.metadata.uid)?,
-            version: boxed(&self.metadata.resource_version).unwrap_or_default(),
-            deleting: self.deleting,
-            job: OwnerWire::job(&self.owners.value),
-            owner: OwnerWire::other(&self.owners.value),
-            restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
-            grace_seconds: spec.termination_grace_period_seconds.value.filter(|seconds| *seconds >= 0).map(bounds::seconds),
-            node,
-            phase: Phase::read(status.phase.value.as_deref()),
-            phase_was_written: status
-                .conditions
-                .value
-                .iter()
-                .any(|condition| condition.value.0.kind.value.as_deref() == Some(PHASE_WRITTEN)),
-            reason: status.reason.value.unwrap_or_default(),
-            platform_ends_eci_sidecars: false,
-            containers,
-            other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
-            malformed,
-        };
-        Some(if pod.weight() > bounds::POD { without_containers(pod) } else { pod })
+        let containers = containers
+            .into_iter()
+            .map(|c| c.value.0.read(&around, &mut statuses))
+            .collect();
+        let pod =
+            Pod {
+                namespace: boxed(&self.metadata.namespace)?,
+                name: boxed(&self.metadata.name)?,
+                uid: boxed(&self.metadata.uid)?,
+                version: boxed(&self.metadata.resource_version).unwrap_or_default(),
+                deleting: self.deleting,
+                job: OwnerWire::job(&self.owners.value),
+                owner: OwnerWire::other(&self.owners.value),
+                restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
+                grace_seconds: spec
+                    .termination_grace_period_seconds
+                    .value
+                    .filter(|seconds| *seconds >= 0)
+                    .map(bounds::seconds),
+                node,
+                phase: Phase::read(status.phase.value.as_deref()),
+                phase_was_written: status.conditions.value.iter().any(|condition| {
+                    condition.value.0.kind.value.as_deref() == Some(PHASE_WRITTEN)
+                }),
+                reason: status.reason.value.unwrap_or_default(),
+                platform_ends_eci_sidecars: false,
+                containers,
+                other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
+                malformed,
+            };
+        Some(if pod.weight() > bounds::POD {
+            without_containers(pod)
+        } else {
+            pod
+        })
     }
 
     fn malformed(&self) -> Option<&'static str> {
@@ -240,25 +274,54 @@ impl Read<'_> {
         let containers = &spec.containers;
         let init = &status.init_container_statuses;
         let fields = [
-            (self.owners.malformed || self.owners.value.iter().any(|owner| owner.malformed), "metadata.ownerReferences"),
+            (
+                self.owners.malformed || self.owners.value.iter().any(|owner| owner.malformed),
+                "metadata.ownerReferences",
+            ),
             (self.spec.malformed, "spec"),
             (self.status.malformed, "status"),
             (spec.restart_policy.malformed, "spec.restartPolicy"),
             (containers.malformed, "spec.containers"),
-            (containers.value.iter().any(ContainerWire::malformed), "spec.containers[*]"),
+            (
+                containers.value.iter().any(ContainerWire::malformed),
+                "spec.containers[*]",
+            ),
             (status.phase.malformed, "status.phase"),
-            (status.container_statuses.malformed, "status.containerStatuses"),
-            (status.container_statuses.value.iter().any(ContainerStatusWire::malformed), "status.containerStatuses[*]"),
+            (
+                status.container_statuses.malformed,
+                "status.containerStatuses",
+            ),
+            (
+                status
+                    .container_statuses
+                    .value
+                    .iter()
+                    .any(ContainerStatusWire::malformed),
+                "status.containerStatuses[*]",
+            ),
             (init.malformed, "status.initContainerStatuses"),
-            (init.value.iter().any(|s| s.malformed || s.value.0.restart_count.malformed), "status.initContainerStatuses[*]"),
+            (
+                init.value
+                    .iter()
+                    .any(|s| s.malformed || s.value.0.restart_count.malformed),
+                "status.initContainerStatuses[*]",
+            ),
         ];
-        fields.iter().find(|(malformed, _)| *malformed).map(|(_, field)| *field)
+        fields
+            .iter()
+            .find(|(malformed, _)| *malformed)
+            .map(|(_, field)| *field)
     }
 }
 
 /// What is too large to be kept is left alone, and told; its restarts count.
 fn without_containers(pod: Pod) -> Pod {
-    Pod { other_restarts: pod.restarts(), containers: Vec::new(), malformed: Some("spec.containers"), ..pod }
+    Pod {
+        other_restarts: pod.restarts(),
+        containers: Vec::new(),
+        malformed: Some("spec.containers"),
+        ..pod
+    }
 }
 
 impl ContainerWire {
@@ -269,7 +332,10 @@ impl ContainerWire {
     fn read(self, around: &Surroundings<'_>, statuses: &mut StatusList) -> Container {
         let name = self.name.value.unwrap_or_default();
         let facts = |all: Box<ContainerSpecWire>| {
-            let all = around.container(Lenient { value: Object(*all), malformed: false });
+            let all = around.container(Lenient {
+                value: Object(*all),
+                malformed: false,
+            });
             Box::new(ContainerFacts::of(&around.pod, &all))
         };
         Container {
@@ -284,7 +350,8 @@ impl ContainerWire {
     }
 }
 
-/// The statuses of a pod, taken by name: providers leave some out, order them differently or add those of init containers.
+/// The statuses of a pod, taken by name: providers leave some out, order them differently or add
+/// those of init containers.
 struct StatusList(Vec<ContainerStatusWire>);
 
 impl StatusList {
@@ -292,15 +359,21 @@ impl StatusList {
         Self(statuses.into_iter().map(|s| s.value.0).collect())
     }
 
-    /// The first of that name; the others keep their order, so that it stays the first for every container.
+    /// The first of that name; the others keep their order, so that it stays the first for every
+    /// container.
     fn take(&mut self, name: &str) -> Option<ContainerStatus> {
-        let at = self.0.iter().position(|s| s.name.value.as_deref() == Some(name))?;
+        let at = self
+            .0
+            .iter()
+            .position(|s| s.name.value.as_deref() == Some(name))?;
         Some(self.0.remove(at).read())
     }
 
     /// The restarts of those that no container took.
     fn restarts(&self) -> impl Iterator<Item = i64> {
-        self.0.iter().map(|status| status.restart_count.value.unwrap_or_default())
+        self.0
+            .iter()
+            .map(|status| status.restart_count.value.unwrap_or_default())
     }
 }
 
@@ -321,16 +394,21 @@ impl ContainerStatusWire {
 }
 
 impl StateWire {
-    /// A provider may set two members at once (the polling wrapper of the virtual-kubelet library adds `terminated` without
-    /// clearing `running`): the end outranks the rest, as in OpenKruise.
+    /// A provider may set two members at once (the polling wrapper of the virtual-kubelet library
+    /// adds `terminated` without clearing `running`): the end outranks the rest, as in OpenKruise.
     pub(crate) fn read(self) -> ContainerState {
         if let Some(terminated) = self.terminated.value {
             ContainerState::Terminated(terminated.read())
         } else if let Some(running) = self.running.value {
-            ContainerState::Running { started_at: running.started_at.value }
+            ContainerState::Running {
+                started_at: running.started_at.value,
+            }
         } else if let Some(waiting) = self.waiting.value {
             let WaitingWire { reason, message } = *waiting;
-            ContainerState::Waiting { reason: reason.value.unwrap_or_default(), message: message.value.0 }
+            ContainerState::Waiting {
+                reason: reason.value.unwrap_or_default(),
+                message: message.value.0,
+            }
         } else {
             ContainerState::Unreported
         }

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::bounded_value::BoundedValue;
 
-/// As `kube`'s `DynamicObject`, which takes 250 bytes of memory for a byte of some objects. One that would take too much, or whose metadata
-/// are none, has no name; what is no object has no fields.
+/// As `kube`'s `DynamicObject`, which takes 250 bytes of memory for a byte of some objects. One
+/// that would take too much, or whose metadata are none, has no name; what is no object has no
+/// fields.
 #[derive(Clone, Debug, Default)]
 pub struct BoundedObject {
     /// The metadata.
@@ -21,9 +22,14 @@ pub struct BoundedObject {
 
 impl From<Value> for BoundedObject {
     fn from(value: Value) -> Self {
-        let Value::Object(mut members) = value else { return Self::default() };
+        let Value::Object(mut members) = value else {
+            return Self::default();
+        };
         let metadata = members.remove("metadata").unwrap_or_default();
-        Self { metadata: ObjectMeta::deserialize(metadata).unwrap_or_default(), data: Value::Object(members) }
+        Self {
+            metadata: ObjectMeta::deserialize(metadata).unwrap_or_default(),
+            data: Value::Object(members),
+        }
     }
 }
 
@@ -83,13 +89,37 @@ mod tests {
         let object = json!({"kind": "K", "metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {"images": ["a"]}});
         let read: BoundedObject = serde_json::from_value(object).unwrap();
         assert_eq!(
-            (read.metadata.name.as_deref(), &read.data["spec"], &read.data["metadata"]),
+            (
+                read.metadata.name.as_deref(),
+                &read.data["spec"],
+                &read.data["metadata"]
+            ),
             (Some("n"), &json!({"images": ["a"]}), &Value::Null)
         );
-        for strange in [json!({"metadata": {"name": 5}}), json!({"metadata": [], "spec": 1}), json!({}), json!([])] {
-            assert_eq!(serde_json::from_value::<BoundedObject>(strange).unwrap().metadata.name, None);
+        for strange in [
+            json!({"metadata": {"name": 5}}),
+            json!({"metadata": [], "spec": 1}),
+            json!({}),
+            json!([]),
+        ] {
+            assert_eq!(
+                serde_json::from_value::<BoundedObject>(strange)
+                    .unwrap()
+                    .metadata
+                    .name,
+                None
+            );
         }
-        let large = format!(r#"{{"metadata": {{"name": "n"}}, "spec": [{}]}}"#, vec![r#"{"":0}"#; 100_000].join(","));
-        assert_eq!(serde_json::from_str::<BoundedObject>(&large).unwrap().metadata.name, None);
+        let large = format!(
+            r#"{{"metadata": {{"name": "n"}}, "spec": [{}]}}"#,
+            vec![r#"{"":0}"#; 100_000].join(",")
+        );
+        assert_eq!(
+            serde_json::from_str::<BoundedObject>(&large)
+                .unwrap()
+                .metadata
+                .name,
+            None
+        );
     }
 }

@@ -1,10 +1,12 @@
-//! Objects that are read as any JSON first. A map costs a hundred times its two bytes in memory, so what may become of an object is
-//! bounded while it is read.
+//! Objects that are read as any JSON first. A map costs a hundred times its two bytes in memory, so
+//! what may become of an object is bounded while it is read.
 
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
 
 use super::lenient::{drain_array, drain_map};
@@ -17,7 +19,8 @@ const VALUE: usize = 64;
 const MAP: usize = 700;
 /// Values that are read lie less deep; the reader of JSON itself gives up at 128.
 const DEEPEST: u8 = 64;
-/// Of the fields in `managedFields`, which are the longest part of most objects, those that are read: no other key begins with `f:`.
+/// Of the fields in `managedFields`, which are the longest part of most objects, those that are
+/// read: no other key begins with `f:`.
 const FIELDS: [&str; 3] = ["f:metadata", "f:annotations", "f:swaplet.io/parked"];
 
 /// A JSON object; an empty one where it would be too large.
@@ -27,8 +30,16 @@ pub(crate) struct BoundedValue(pub Value);
 impl<'de> Deserialize<'de> for BoundedValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let left = Cell::new(MOST);
-        let value = Node { left: &left, depth: 0 }.deserialize(deserializer)?;
-        Ok(Self(if left.get() == 0 { Value::Object(Map::new()) } else { value }))
+        let value = Node {
+            left: &left,
+            depth: 0,
+        }
+        .deserialize(deserializer)?;
+        Ok(Self(if left.get() == 0 {
+            Value::Object(Map::new())
+        } else {
+            value
+        }))
     }
 }
 
@@ -47,11 +58,18 @@ impl Node<'_> {
     }
 
     fn inside(self) -> Self {
-        Self { depth: self.depth + 1, ..self }
+        Self {
+            depth: self.depth + 1,
+            ..self
+        }
     }
 
     fn leaf<E>(self, value: impl Into<Value>) -> Result<Value, E> {
-        Ok(if self.takes(VALUE) { value.into() } else { Value::Null })
+        Ok(if self.takes(VALUE) {
+            value.into()
+        } else {
+            Value::Null
+        })
     }
 }
 
@@ -88,7 +106,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.leaf(number)
     }
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        if self.takes(text.len()) { self.leaf(text) } else { Ok(Value::Null) }
+        if self.takes(text.len()) {
+            self.leaf(text)
+        } else {
+            Ok(Value::Null)
+        }
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
@@ -104,7 +126,9 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut members = Map::new();
         while self.takes(if members.is_empty() { MAP } else { 2 * VALUE }) {
             match map.next_key::<String>()? {
-                Some(key) if key.starts_with("f:") && !FIELDS.contains(&&*key) => map.next_value::<IgnoredAny>().map(drop)?,
+                Some(key) if key.starts_with("f:") && !FIELDS.contains(&&*key) => {
+                    map.next_value::<IgnoredAny>().map(drop)?
+                }
                 Some(key) => {
                     self.takes(key.len());
                     let value = map.next_value_seed(self.inside())?;
@@ -131,22 +155,39 @@ mod tests {
     fn what_is_read_is_what_was_written_without_the_managed_fields_of_others() {
         let object = json!({"a": [1, -1, 0.5, true, null, "x", {"b": []}], "c": {"d": u64::MAX}});
         assert_eq!(read(&object.to_string()), object);
-        let managed =
-            r#"{"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {"k:x": {}}, "f:metadata": {"f:labels": {}}}}], "name": "n"}}"#;
-        assert_eq!(read(managed), json!({"metadata": {"managedFields": [{"fieldsV1": {"f:metadata": {}}}], "name": "n"}}));
+        let managed = r#"{"metadata": {"managedFields": [{"fieldsV1": {"f:spec": {"k:x": {}}, "f:metadata": {"f:labels": {}}}}], "name": "n"}}"#;
+        assert_eq!(
+            read(managed),
+            json!({"metadata": {"managedFields": [{"fieldsV1": {"f:metadata": {}}}], "name": "n"}})
+        );
     }
 
     #[test]
     fn a8_what_would_take_too_much_is_an_empty_object() {
-        for (part, count) in
-            [("{\"\":0}", 20_000), ("{}", 20_000), ("[]", 200_000), ("1", 200_000), ("\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"", 150_000)]
-        {
-            let text = format!("{{\"metadata\": {{}}, \"list\": [{}]}}", vec![part; count].join(","));
+        for (part, count) in [
+            ("{\"\":0}", 20_000),
+            ("{}", 20_000),
+            ("[]", 200_000),
+            ("1", 200_000),
+            ("\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"", 150_000),
+        ] {
+            let text = format!(
+                "{{\"metadata\": {{}}, \"list\": [{}]}}",
+                vec![part; count].join(",")
+            );
             assert_eq!(read(&text), json!({}), "{part}");
         }
-        let deep = format!("{{\"deep\": {}{}, \"name\": \"n\"}}", "[".repeat(5_000), "]".repeat(5_000));
+        let deep = format!(
+            "{{\"deep\": {}{}, \"name\": \"n\"}}",
+            "[".repeat(5_000),
+            "]".repeat(5_000)
+        );
         assert_eq!(read(&deep)["name"], "n");
         let long = json!({"list": vec!["a".repeat(100_000); 15]});
-        assert_eq!(read(&long.to_string()), long, "an object of 1.5 MB with few values");
+        assert_eq!(
+            read(&long.to_string()),
+            long,
+            "an object of 1.5 MB with few values"
+        );
     }
 }

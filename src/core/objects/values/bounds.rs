@@ -1,9 +1,11 @@
-//! How long what is read of an object may be, by what it is for. The API server bounds the object alone, at 1.5 MB and more.
+//! How long what is read of an object may be, by what it is for. The API server bounds the object
+//! alone, at 1.5 MB and more.
 //!
-//! What is longer is read as absent and remembered, as what has a wrong type; messages, which are only shown, are cut.
+//! What is longer is read as absent and remembered, as what has a wrong type; messages, which are
+//! only shown, are cut.
 
-/// A text without a bound of its own. Names have 253 bytes at most, references to images that can be pulled 1024 (see
-/// [`crate::image::ImageReference`]).
+/// A text without a bound of its own. Names have 253 bytes at most, references to images that can
+/// be pulled 1024 (see [`crate::image::ImageReference`]).
 pub(crate) const TEXT: usize = 1024;
 /// A path: Linux opens none that is longer.
 pub(crate) const PATH: usize = 4096;
@@ -11,7 +13,8 @@ pub(crate) const PATH: usize = 4096;
 pub(crate) const ARGUMENT: usize = 128 << 10;
 /// What a node or a person says. Events have room for as much.
 pub const MESSAGE: usize = 1024;
-/// An annotation in which swaplet itself has written something down, about every container of a pod.
+/// An annotation in which swaplet itself has written something down, about every container of a
+/// pod.
 pub(crate) const RECORD: usize = 128 << 10;
 /// Items of a list without a bound of its own, and members of a map.
 pub(crate) const ITEMS: usize = 1024;
@@ -50,6 +53,9 @@ mod tests {
     fn texts_are_cut_between_characters() {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdefg", 6), "abc...");
-        assert_eq!(cut(&"\u{e9}".repeat(10), 10), format!("{}...", "\u{e9}".repeat(3)));
+        assert_eq!(
+            cut(&"\u{e9}".repeat(10), 10),
+            format!("{}...", "\u{e9}".repeat(3))
+        );
     }
 }

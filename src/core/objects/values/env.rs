@@ -1,7 +1,8 @@
 //! The three environment variables by which OpenKruise marks a sidecar, and the one of Alibaba ECI.
 //!
-//! The rules are OpenKruise's (`pkg/controller/sidecarterminator/utils.go`): only a literal `value` counts, `true` in any
-//! case turns a flag on, any non-empty image marks, and one matching entry of several is enough.
+//! The rules are OpenKruise's (`pkg/controller/sidecarterminator/utils.go`): only a literal `value`
+//! counts, `true` in any case turns a flag on, any non-empty image marks, and one matching entry of
+//! several is enough.
 
 use std::fmt;
 
@@ -15,12 +16,14 @@ pub const WITH_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 /// Asks that the exit code of a marked sidecar does not count for the pod.
 pub const IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 
-/// Says [`ECI_SIDECAR`] of a container that Alibaba ECI is to end by itself when the others are done (ECI, "Declare container types").
+/// Says [`ECI_SIDECAR`] of a container that Alibaba ECI is to end by itself when the others are
+/// done (ECI, "Declare container types").
 pub const ECI_CONTAINER_TYPE: &str = "ECI_CONTAINER_TYPE";
 /// The value of [`ECI_CONTAINER_TYPE`] that counts.
 pub const ECI_SIDECAR: &str = "sidecar";
 
-/// So much of a text is too long for a reference to an image, also when it is cut before a character of four bytes.
+/// So much of a text is too long for a reference to an image, also when it is cut before a
+/// character of four bytes.
 const LONG_IMAGE: usize = bounds::TEXT + 4;
 
 /// What the environment of a container says about its role.
@@ -32,7 +35,8 @@ pub struct Mark {
     pub with_image: Option<Box<str>>,
     /// [`IGNORE_EXIT_CODE`] is on (it has a meaning only beside [`WHEN_JOB_EXIT`]).
     pub ignore_exit_code: bool,
-    /// [`ECI_CONTAINER_TYPE`] is [`ECI_SIDECAR`]: on ECI, and nowhere else, the platform ends the container.
+    /// [`ECI_CONTAINER_TYPE`] is [`ECI_SIDECAR`]: on ECI, and nowhere else, the platform ends the
+    /// container.
     pub eci_sidecar: bool,
     /// What is wrong with one of the variables, if anything.
     pub problem: Option<MarkProblem>,
@@ -55,8 +59,8 @@ pub enum MarkProblem {
     EmptyImage,
 }
 
-/// The value of a variable while it is decoded: it may be a secret, and is never printed. Of one that is too long only the start is kept,
-/// which is too long for a reference to an image as well.
+/// The value of a variable while it is decoded: it may be a secret, and is never printed. Of one
+/// that is too long only the start is kept, which is too long for a reference to an image as well.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Hidden {
     text: Box<str>,
@@ -82,8 +86,15 @@ impl fmt::Debug for Hidden {
 impl Shape for Option<Hidden> {
     fn from_text(text: &str, most: usize) -> Option<Self> {
         let is_too_long = text.len() > most;
-        let kept = if is_too_long { &text[..text.floor_char_boundary(LONG_IMAGE)] } else { text };
-        Some(Some(Hidden { text: kept.into(), is_too_long }))
+        let kept = if is_too_long {
+            &text[..text.floor_char_boundary(LONG_IMAGE)]
+        } else {
+            text
+        };
+        Some(Some(Hidden {
+            text: kept.into(),
+            is_too_long,
+        }))
     }
 }
 
@@ -117,7 +128,14 @@ impl EnvName {
     }
 
     fn read(text: &str) -> Option<Self> {
-        [Self::WhenJobExit, Self::WithImage, Self::IgnoreExitCode, Self::EciContainerType].into_iter().find(|name| name.text() == text)
+        [
+            Self::WhenJobExit,
+            Self::WithImage,
+            Self::IgnoreExitCode,
+            Self::EciContainerType,
+        ]
+        .into_iter()
+        .find(|name| name.text() == text)
     }
 }
 
@@ -129,10 +147,14 @@ impl Mark {
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
-        let Some(name) = EnvName::read(entry.name) else { return };
+        let Some(name) = EnvName::read(entry.name) else {
+            return;
+        };
         // What ECI does not read as a sidecar is no mistake that we could name.
         if entry.is_reference && entry.value.is_empty() && name != EnvName::EciContainerType {
-            self.problem.get_or_insert(MarkProblem::FromReference { variable: name.text() });
+            self.problem.get_or_insert(MarkProblem::FromReference {
+                variable: name.text(),
+            });
             return;
         }
         match name {
@@ -147,7 +169,9 @@ impl Mark {
         let text = entry.value;
         let on = text.eq_ignore_ascii_case("true");
         if entry.is_malformed || !(on || text.is_empty() || text.eq_ignore_ascii_case("false")) {
-            self.problem.get_or_insert(MarkProblem::NotAFlag { variable: name.text() });
+            self.problem.get_or_insert(MarkProblem::NotAFlag {
+                variable: name.text(),
+            });
         }
         on
     }
@@ -157,7 +181,8 @@ impl Mark {
             self.problem.get_or_insert(MarkProblem::EmptyImage);
         } else {
             // What is too long for a reference stays too long, and is refused as one.
-            self.with_image.get_or_insert_with(|| value[..value.floor_char_boundary(LONG_IMAGE)].into());
+            self.with_image
+                .get_or_insert_with(|| value[..value.floor_char_boundary(LONG_IMAGE)].into());
         }
     }
 }
@@ -168,19 +193,26 @@ mod tests {
     use crate::objects::pod::container_wire::ContainerSpecWire;
 
     fn mark(env: serde_json::Value) -> Mark {
-        serde_json::from_value::<ContainerSpecWire>(serde_json::json!({"env": env})).unwrap().mark()
+        serde_json::from_value::<ContainerSpecWire>(serde_json::json!({"env": env}))
+            .unwrap()
+            .mark()
     }
 
     #[test]
     fn values_are_not_printed() {
-        let container: ContainerSpecWire = serde_json::from_value(serde_json::json!({"env": [{"name": "A", "value": "hunter2"}]})).unwrap();
+        let container: ContainerSpecWire =
+            serde_json::from_value(serde_json::json!({"env": [{"name": "A", "value": "hunter2"}]}))
+                .unwrap();
         assert!(!format!("{container:?}").contains("hunter2"));
     }
 
     #[test]
     fn true_counts_in_any_case() {
         for value in ["true", "True", "TRUE", "tRuE"] {
-            assert!(mark(serde_json::json!([{"name": WHEN_JOB_EXIT, "value": value}])).when_job_exit, "{value}");
+            assert!(
+                mark(serde_json::json!([{"name": WHEN_JOB_EXIT, "value": value}])).when_job_exit,
+                "{value}"
+            );
         }
     }
 
@@ -189,10 +221,20 @@ mod tests {
         for value in ["yes", "1", " true", "on"] {
             let mark = mark(serde_json::json!([{"name": WHEN_JOB_EXIT, "value": value}]));
             assert!(!mark.when_job_exit, "{value}");
-            assert_eq!(mark.problem, Some(MarkProblem::NotAFlag { variable: WHEN_JOB_EXIT }), "{value}");
+            assert_eq!(
+                mark.problem,
+                Some(MarkProblem::NotAFlag {
+                    variable: WHEN_JOB_EXIT
+                }),
+                "{value}"
+            );
         }
         for value in ["", "false", "False"] {
-            assert_eq!(mark(serde_json::json!([{"name": WHEN_JOB_EXIT, "value": value}])), Mark::default(), "{value}");
+            assert_eq!(
+                mark(serde_json::json!([{"name": WHEN_JOB_EXIT, "value": value}])),
+                Mark::default(),
+                "{value}"
+            );
         }
     }
 
@@ -206,19 +248,41 @@ mod tests {
     #[test]
     fn the_mark_of_eci_is_read_and_is_none_of_ours() {
         for (entry, read) in [
-            (serde_json::json!({"name": ECI_CONTAINER_TYPE, "value": "sidecar"}), true),
-            (serde_json::json!({"name": ECI_CONTAINER_TYPE, "value": "main"}), false),
-            (serde_json::json!({"name": ECI_CONTAINER_TYPE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}), false),
+            (
+                serde_json::json!({"name": ECI_CONTAINER_TYPE, "value": "sidecar"}),
+                true,
+            ),
+            (
+                serde_json::json!({"name": ECI_CONTAINER_TYPE, "value": "main"}),
+                false,
+            ),
+            (
+                serde_json::json!({"name": ECI_CONTAINER_TYPE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}),
+                false,
+            ),
         ] {
-            assert_eq!(mark(serde_json::json!([entry])), Mark { eci_sidecar: read, ..Mark::default() });
+            assert_eq!(
+                mark(serde_json::json!([entry])),
+                Mark {
+                    eci_sidecar: read,
+                    ..Mark::default()
+                }
+            );
         }
     }
 
     #[test]
     fn a_reference_does_not_mark() {
-        let mark = mark(serde_json::json!([{"name": WITH_IMAGE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]));
+        let mark = mark(
+            serde_json::json!([{"name": WITH_IMAGE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+        );
         assert_eq!(mark.with_image, None);
-        assert_eq!(mark.problem, Some(MarkProblem::FromReference { variable: WITH_IMAGE }));
+        assert_eq!(
+            mark.problem,
+            Some(MarkProblem::FromReference {
+                variable: WITH_IMAGE
+            })
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A duration as Go's `time.ParseDuration` reads it, without a sign and without units below a microsecond; one of more than a year is one of
-/// a year.
+/// A duration as Go's `time.ParseDuration` reads it, without a sign and without units below a
+/// microsecond; one of more than a year is one of a year.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
@@ -16,11 +16,19 @@ pub fn duration(text: &str) -> Option<Duration> {
         let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let value: f64 = rest[..number].parse().ok()?;
         rest = &rest[number..];
-        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
         total += value * seconds_of(&rest[..unit])?;
         rest = &rest[unit..];
     }
-    if text.is_empty() { None } else { Duration::try_from_secs_f64(total).ok().map(|time| time.min(LONGEST)) }
+    if text.is_empty() {
+        None
+    } else {
+        Duration::try_from_secs_f64(total)
+            .ok()
+            .map(|time| time.min(LONGEST))
+    }
 }
 
 fn seconds_of(unit: &str) -> Option<f64> {
@@ -40,9 +48,27 @@ mod tests {
 
     #[test]
     fn durations_are_those_of_go() {
-        let all = [("1m30s", 90_000), ("200ms", 200), ("0", 0), ("1.5s", 1500), ("2h", 7_200_000), ("1500\u{b5}s", 1)];
-        assert!(all.iter().all(|(text, millis)| duration(text).map(|time| time.as_millis()) == Some(*millis)));
-        assert_eq!(duration("9999999999999h"), Some(LONGEST), "a10: whoever can write Events can write this");
-        assert!(["", "5", "s", "1x", "-1s", "1s2"].iter().all(|text| duration(text).is_none()));
+        let all = [
+            ("1m30s", 90_000),
+            ("200ms", 200),
+            ("0", 0),
+            ("1.5s", 1500),
+            ("2h", 7_200_000),
+            ("1500\u{b5}s", 1),
+        ];
+        assert!(
+            all.iter()
+                .all(|(text, millis)| duration(text).map(|time| time.as_millis()) == Some(*millis))
+        );
+        assert_eq!(
+            duration("9999999999999h"),
+            Some(LONGEST),
+            "a10: whoever can write Events can write this"
+        );
+        assert!(
+            ["", "5", "s", "1x", "-1s", "1s2"]
+                .iter()
+                .all(|text| duration(text).is_none())
+        );
     }
 }

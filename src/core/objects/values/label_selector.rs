@@ -19,12 +19,17 @@ fn split_terms(text: &str) -> Vec<&str> {
         depth += i32::from(sign == '(') - i32::from(sign == ')');
         sign == ',' && depth == 0
     });
-    terms.map(str::trim).filter(|term| !term.is_empty()).collect()
+    terms
+        .map(str::trim)
+        .filter(|term| !term.is_empty())
+        .collect()
 }
 
 fn expression(term: &str) -> Result<Expression, String> {
     if let Some(sign) = term.chars().next().filter(|sign| "=<>()".contains(*sign)) {
-        return Err(format!("found '{sign}', expected: !, identifier, or 'end of string'"));
+        return Err(format!(
+            "found '{sign}', expected: !, identifier, or 'end of string'"
+        ));
     }
     if let Some((key, value)) = term.split_once("!=") {
         return Ok(Expression::NotEqual(name(key)?, value.trim().to_owned()));
@@ -43,11 +48,17 @@ fn expression(term: &str) -> Result<Expression, String> {
 
 fn one_of(key: String, set: &str) -> Result<Expression, String> {
     let (operator, values) = set.split_once('(').unwrap_or((set, ""));
-    let values: BTreeSet<String> = values.trim_end_matches(')').split(',').map(|value| value.trim().to_owned()).collect();
+    let values: BTreeSet<String> = values
+        .trim_end_matches(')')
+        .split(',')
+        .map(|value| value.trim().to_owned())
+        .collect();
     match operator.trim() {
         "in" => Ok(Expression::In(key, values)),
         "notin" => Ok(Expression::NotIn(key, values)),
-        other => Err(unparsable(&format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"))),
+        other => Err(unparsable(&format!(
+            "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+        ))),
     }
 }
 
@@ -69,13 +80,19 @@ const NAME: usize = 63;
 /// The longest domain before the name of a label.
 const DOMAIN: usize = 253;
 
-/// Whether the API server takes this as the key of a label: a name, perhaps after a lower-case domain and a slash.
+/// Whether the API server takes this as the key of a label: a name, perhaps after a lower-case
+/// domain and a slash.
 #[must_use]
 pub fn is_label_key(key: &str) -> bool {
-    let (domain, name) = key.split_once('/').map_or((None, key), |(domain, name)| (Some(domain), name));
+    let (domain, name) = key
+        .split_once('/')
+        .map_or((None, key), |(domain, name)| (Some(domain), name));
     let is_part = |part: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
+        !part.is_empty()
+            && part.bytes().all(inner)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
     };
     let is_domain = |domain: &str| domain.len() <= DOMAIN && domain.split('.').all(is_part);
     domain.is_none_or(is_domain) && !name.is_empty() && is_label_value(name)
@@ -86,7 +103,10 @@ pub fn is_label_key(key: &str) -> bool {
 pub fn is_label_value(value: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
-    value.len() <= NAME && value.bytes().all(is_inner) && is_end(value.bytes().next()) && is_end(value.bytes().last())
+    value.len() <= NAME
+        && value.bytes().all(is_inner)
+        && is_end(value.bytes().next())
+        && is_end(value.bytes().last())
 }
 
 #[cfg(test)]
@@ -98,16 +118,35 @@ mod tests {
     use super::*;
 
     fn selects(selector: &str) -> bool {
-        let labels: BTreeMap<_, _> = [("app", "x"), ("tier", "a")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let labels: BTreeMap<_, _> = [("app", "x"), ("tier", "a")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
         parse(selector).unwrap().matches(&labels)
     }
 
     #[test]
     fn labels_by_equality_and_by_sets() {
-        for yes in ["app=x", "app==x", "app!=y", "no!=y", "app in (x, y),tier", "no notin (z)", "!no", ""] {
+        for yes in [
+            "app=x",
+            "app==x",
+            "app!=y",
+            "no!=y",
+            "app in (x, y),tier",
+            "no notin (z)",
+            "!no",
+            "",
+        ] {
             assert!(selects(yes), "{yes}");
         }
-        for no in ["app=y", "app!=x", "!app", "app notin (x,y)", "no", "no in (x)", "app=x,tier=b"] {
+        for no in [
+            "app=y",
+            "app!=x",
+            "!app",
+            "app notin (x,y)",
+            "no",
+            "no in (x)",
+            "app=x,tier=b",
+        ] {
             assert!(!selects(no), "{no}");
         }
     }
@@ -115,20 +154,56 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_in_the_words_of_the_real_server() {
         let error = |text| parse(text).unwrap_err();
-        assert_eq!(error("a b"), "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt");
-        assert_eq!(error("=a"), "found '=', expected: !, identifier, or 'end of string'");
-        assert_eq!(error("a$"), "unable to parse requirement: found 'a$', expected: identifier");
+        assert_eq!(
+            error("a b"),
+            "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"
+        );
+        assert_eq!(
+            error("=a"),
+            "found '=', expected: !, identifier, or 'end of string'"
+        );
+        assert_eq!(
+            error("a$"),
+            "unable to parse requirement: found 'a$', expected: identifier"
+        );
     }
 
     #[test]
     fn d3_keys_and_values_of_labels_are_known_as_the_api_server_knows_them() {
-        for yes in ["app", "a.b_c-D", "example.com/app", "x-1.io/A", &"a".repeat(63)] {
+        for yes in [
+            "app",
+            "a.b_c-D",
+            "example.com/app",
+            "x-1.io/A",
+            &"a".repeat(63),
+        ] {
             assert!(is_label_key(yes), "{yes}");
         }
-        for no in ["", "a b!!", "-a", "a-", "a/", "/a", "A.com/a", "a/b/c", "a..b/c", "-a/b", "a=b", "a,b", "\u{e4}", &"a".repeat(64)] {
+        for no in [
+            "",
+            "a b!!",
+            "-a",
+            "a-",
+            "a/",
+            "/a",
+            "A.com/a",
+            "a/b/c",
+            "a..b/c",
+            "-a/b",
+            "a=b",
+            "a,b",
+            "\u{e4}",
+            &"a".repeat(64),
+        ] {
             assert!(!is_label_key(no), "{no}");
         }
-        for (value, is_one) in [("", true), ("v1.2_x-Y", true), ("a,b) ", false), ("-", false), ("a b", false)] {
+        for (value, is_one) in [
+            ("", true),
+            ("v1.2_x-Y", true),
+            ("a,b) ", false),
+            ("-", false),
+            ("a b", false),
+        ] {
             assert_eq!(is_label_value(value), is_one, "{value}");
         }
     }

@@ -1,4 +1,5 @@
-//! Decoders for the leaves of an object that accept any JSON value: what has the wrong type, or is longer than its bound, is read as absent.
+//! Decoders for the leaves of an object that accept any JSON value: what has the wrong type, or is
+//! longer than its bound, is read as absent.
 //!
 //! They stream: nothing is buffered, and what is not asked for is skipped without being stored.
 
@@ -11,26 +12,36 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 use super::bounds::{self, cut};
 
-/// A value that may have been of the wrong type, or too long: `MOST` bounds the bytes of a text, and the items of a list.
+/// A value that may have been of the wrong type, or too long: `MOST` bounds the bytes of a text,
+/// and the items of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lenient<T, const MOST: usize = { bounds::ITEMS }> {
-    /// The decoded value; the default where the field was absent, null, of the wrong type or too long.
+    /// The decoded value; the default where the field was absent, null, of the wrong type or too
+    /// long.
     pub value: T,
-    /// Whether the field was there with a type that Kubernetes does not allow for it, or longer than its bound.
+    /// Whether the field was there with a type that Kubernetes does not allow for it, or longer
+    /// than its bound.
     pub malformed: bool,
 }
 
 impl<T: Default, const MOST: usize> Lenient<T, MOST> {
     fn malformed() -> Self {
-        Self { value: T::default(), malformed: true }
+        Self {
+            value: T::default(),
+            malformed: true,
+        }
     }
 
     fn of(value: T) -> Self {
-        Self { value, malformed: false }
+        Self {
+            value,
+            malformed: false,
+        }
     }
 }
 
-/// Which JSON shape a type is read from; every other shape leaves the default, and so does what is longer than `most`.
+/// Which JSON shape a type is read from; every other shape leaves the default, and so does what is
+/// longer than `most`.
 pub trait Shape: Sized + Default {
     /// From a JSON string.
     fn from_text(_text: &str, _most: usize) -> Option<Self> {
@@ -55,7 +66,10 @@ pub trait Shape: Sized + Default {
     ///
     /// # Errors
     /// Only what the JSON reader itself reports (a syntax error).
-    fn from_array<'de, A: SeqAccess<'de>>(array: A, _most: usize) -> Result<Option<Self>, A::Error> {
+    fn from_array<'de, A: SeqAccess<'de>>(
+        array: A,
+        _most: usize,
+    ) -> Result<Option<Self>, A::Error> {
         drain_array(array).map(|()| None)
     }
 }
@@ -66,7 +80,8 @@ impl Shape for Option<Box<str>> {
     }
 }
 
-/// What a node or a person has said, at most [`bounds::MESSAGE`] where nothing else is asked for: it is only shown, so it is cut.
+/// What a node or a person has said, at most [`bounds::MESSAGE`] where nothing else is asked for:
+/// it is only shown, so it is cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said(pub Box<str>);
 
@@ -95,7 +110,10 @@ impl Shape for Option<jiff::Timestamp> {
 }
 
 impl<T: for<'a> Deserialize<'a>> Shape for Vec<T> {
-    fn from_array<'de, A: SeqAccess<'de>>(mut array: A, most: usize) -> Result<Option<Self>, A::Error> {
+    fn from_array<'de, A: SeqAccess<'de>>(
+        mut array: A,
+        most: usize,
+    ) -> Result<Option<Self>, A::Error> {
         let mut items = Self::new();
         while let Some(item) = array.next_element()? {
             if items.len() >= most {
@@ -114,8 +132,13 @@ pub struct Texts(pub BTreeMap<Box<str>, Box<str>>);
 impl Shape for Texts {
     fn from_object<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
         let mut texts = BTreeMap::new();
-        while let Some((key, text)) = map.next_entry::<Lenient<Option<Box<str>>>, Lenient<Option<Box<str>>, { bounds::RECORD }>>()? {
-            let (Some(key), Some(text)) = (key.value, text.value) else { continue };
+        while let Some((key, text)) = map
+            .next_entry::<Lenient<Option<Box<str>>>, Lenient<Option<Box<str>>, { bounds::RECORD }>>(
+            )?
+        {
+            let (Some(key), Some(text)) = (key.value, text.value) else {
+                continue;
+            };
             if texts.len() >= bounds::ITEMS {
                 return drain_map(map).map(|()| None);
             }
@@ -254,7 +277,13 @@ mod tests {
 
     #[test]
     fn the_wrong_type_is_absent_and_malformed() {
-        for json in ["true", "1.5", "{\"a\":[1]}", "[[],{}]", "18446744073709551615"] {
+        for json in [
+            "true",
+            "1.5",
+            "{\"a\":[1]}",
+            "[[],{}]",
+            "18446744073709551615",
+        ] {
             let text: Lenient<Option<Box<str>>> = serde_json::from_str(json).unwrap();
             assert_eq!(text, Lenient::malformed(), "{json}");
         }
@@ -262,21 +291,50 @@ mod tests {
 
     #[test]
     fn a8_what_is_longer_than_its_bound_is_absent_and_malformed() {
-        let read = |length: usize| serde_json::from_str::<Lenient<Option<Box<str>>>>(&format!("\"{}\"", "a".repeat(length))).unwrap();
-        assert!(read(bounds::TEXT).value.is_some_and(|text| text.len() == bounds::TEXT));
+        let read = |length: usize| {
+            serde_json::from_str::<Lenient<Option<Box<str>>>>(&format!(
+                "\"{}\"",
+                "a".repeat(length)
+            ))
+            .unwrap()
+        };
+        assert!(
+            read(bounds::TEXT)
+                .value
+                .is_some_and(|text| text.len() == bounds::TEXT)
+        );
         assert_eq!(read(bounds::TEXT + 1), Lenient::malformed());
-        let list =
-            |length: usize| serde_json::from_str::<Lenient<Vec<Lenient<Option<i64>>>, 3>>(&format!("[{}]", vec!["1"; length].join(",")));
-        assert_eq!((list(3).unwrap().value.len(), list(4).unwrap()), (3, Lenient::malformed()));
-        let members: Vec<_> = (0..=bounds::ITEMS).map(|nth| format!("\"k{nth}\":\"v\"")).collect();
-        let map = |members: &[String]| serde_json::from_str::<Lenient<Texts>>(&format!("{{{}}}", members.join(","))).unwrap();
-        assert_eq!((map(&members[1..]).value.0.len(), map(&members)), (bounds::ITEMS, Lenient::malformed()));
+        let list = |length: usize| {
+            serde_json::from_str::<Lenient<Vec<Lenient<Option<i64>>>, 3>>(&format!(
+                "[{}]",
+                vec!["1"; length].join(",")
+            ))
+        };
+        assert_eq!(
+            (list(3).unwrap().value.len(), list(4).unwrap()),
+            (3, Lenient::malformed())
+        );
+        let members: Vec<_> = (0..=bounds::ITEMS)
+            .map(|nth| format!("\"k{nth}\":\"v\""))
+            .collect();
+        let map = |members: &[String]| {
+            serde_json::from_str::<Lenient<Texts>>(&format!("{{{}}}", members.join(","))).unwrap()
+        };
+        assert_eq!(
+            (map(&members[1..]).value.0.len(), map(&members)),
+            (bounds::ITEMS, Lenient::malformed())
+        );
     }
 
     #[test]
     fn a8_a_message_is_cut() {
-        let said: Lenient<Said> = serde_json::from_str(&format!("\"{}\"", "\u{e9}".repeat(5_000))).unwrap();
-        assert!(!said.malformed && said.value.0.len() <= bounds::MESSAGE && said.value.0.ends_with("\u{e9}..."));
+        let said: Lenient<Said> =
+            serde_json::from_str(&format!("\"{}\"", "\u{e9}".repeat(5_000))).unwrap();
+        assert!(
+            !said.malformed
+                && said.value.0.len() <= bounds::MESSAGE
+                && said.value.0.ends_with("\u{e9}...")
+        );
     }
 
     #[test]

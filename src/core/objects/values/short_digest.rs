@@ -11,14 +11,19 @@ pub fn short_digest(text: impl AsRef<[u8]>, bytes: usize) -> String {
 /// The first bytes of a digest, in hexadecimal.
 #[must_use]
 pub fn short_hex(digest: &[u8], bytes: usize) -> String {
-    digest.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .take(bytes)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the digests are must stay: they are in the names of objects that an earlier version has made.
+    /// What the digests are must stay: they are in the names of objects that an earlier version has
+    /// made.
     #[test]
     fn it_is_the_beginning_of_the_sha_256() {
         assert_eq!(short_digest("", 4), "e3b0c442");

@@ -1,4 +1,5 @@
-//! The annotation by which a pod asks that a container be restarted when an object changes that it was configured with:
+//! The annotation by which a pod asks that a container be restarted when an object changes that it
+//! was configured with:
 //!
 //! ```text
 //! swaplet.io/restart-on: app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings
@@ -12,7 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::objects::values::short_digest::short_hex;
 
-/// The annotation of a pod; and of a request that was made because of it, where it says what the containers are restarted for.
+/// The annotation of a pod; and of a request that was made because of it, where it says what the
+/// containers are restarted for.
 pub const RESTART_ON: &str = "swaplet.io/restart-on";
 /// Objects that one pod may name: each is a watch.
 pub const MOST_REFERENCES: usize = 16;
@@ -62,10 +64,14 @@ pub enum Problem {
     #[error("\"{0}\" is not of the form CONTAINER=configmap/NAME")]
     Form(Box<str>),
     /// A container is named twice.
-    #[error("container {0} is named twice; write all of its objects behind one \"=\", with commas between them")]
+    #[error(
+        "container {0} is named twice; write all of its objects behind one \"=\", with commas between them"
+    )]
     Twice(Box<str>),
     /// An object of another kind, or of none.
-    #[error("\"{0}\" is neither configmap/NAME nor secret-metadata/NAME (of a Secret only the metadata is read, never its values)")]
+    #[error(
+        "\"{0}\" is neither configmap/NAME nor secret-metadata/NAME (of a Secret only the metadata is read, never its values)"
+    )]
     Kind(Box<str>),
     /// No object can have this name.
     #[error("\"{0}\" is not the name of an object: lower-case letters, digits, \"-\" and \".\"")]
@@ -74,7 +80,9 @@ pub enum Problem {
     #[error("the pod has no container {0} in spec.containers (init containers are not restarted)")]
     NoContainer(Box<str>),
     /// More than can be watched.
-    #[error("at most {MOST_REFERENCES} objects in {MOST_BYTES} characters can be named; leave some out")]
+    #[error(
+        "at most {MOST_REFERENCES} objects in {MOST_BYTES} characters can be named; leave some out"
+    )]
     TooMany,
     /// Nothing is named.
     #[error("nothing is named; write CONTAINER=configmap/NAME, or remove the annotation")]
@@ -114,12 +122,17 @@ impl Reference {
     /// [`Problem::Kind`] and [`Problem::Name`]
     pub fn read(text: &str) -> Result<Self, Problem> {
         let kinds = [ReferenceKind::ConfigMap, ReferenceKind::SecretMetadata];
-        let found = text.split_once('/').and_then(|(word, name)| Some((kinds.into_iter().find(|kind| kind.as_str() == word)?, name)));
+        let found = text.split_once('/').and_then(|(word, name)| {
+            Some((kinds.into_iter().find(|kind| kind.as_str() == word)?, name))
+        });
         let (kind, name) = found.ok_or_else(|| Problem::Kind(text.into()))?;
         if !is_name(name) {
             return Err(Problem::Name(name.into()));
         }
-        Ok(Self { kind, name: name.into() })
+        Ok(Self {
+            kind,
+            name: name.into(),
+        })
     }
 }
 
@@ -175,8 +188,14 @@ pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> 
         return Err(Problem::TooMany);
     }
     let mut wish = RestartOn::new();
-    for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
-        let (container, objects) = part.split_once('=').ok_or_else(|| Problem::Form(part.into()))?;
+    for part in text
+        .split(';')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        let (container, objects) = part
+            .split_once('=')
+            .ok_or_else(|| Problem::Form(part.into()))?;
         let (container, objects) = (container.trim(), objects.trim());
         if container.is_empty() || objects.is_empty() {
             return Err(Problem::Form(part.into()));
@@ -184,7 +203,10 @@ pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> 
         if !containers.iter().any(|known| **known == *container) {
             return Err(Problem::NoContainer(container.into()));
         }
-        let references = objects.split(',').map(|object| Reference::read(object.trim())).collect::<Result<_, _>>()?;
+        let references = objects
+            .split(',')
+            .map(|object| Reference::read(object.trim()))
+            .collect::<Result<_, _>>()?;
         if wish.insert(container.into(), references).is_some() {
             return Err(Problem::Twice(container.into()));
         }
@@ -199,7 +221,8 @@ pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> 
     }
 }
 
-/// A DNS-1123 subdomain, which names of `ConfigMap`s and `Secret`s are (`apimachinery/pkg/util/validation`).
+/// A DNS-1123 subdomain, which names of `ConfigMap`s and `Secret`s are
+/// (`apimachinery/pkg/util/validation`).
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
@@ -224,25 +247,47 @@ mod tests {
 
     #[test]
     fn containers_and_their_objects_are_read() {
-        let wish = read(" app = configmap/settings, secret-metadata/app.tls ;log=configmap/settings; ").unwrap();
-        let objects = |container: &str| wish[container].iter().map(ToString::to_string).collect::<Vec<_>>();
+        let wish =
+            read(" app = configmap/settings, secret-metadata/app.tls ;log=configmap/settings; ")
+                .unwrap();
+        let objects = |container: &str| {
+            wish[container]
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             (objects("app"), objects("log")),
-            (vec!["configmap/settings".into(), "secret-metadata/app.tls".into()], vec!["configmap/settings".to_owned()])
+            (
+                vec![
+                    "configmap/settings".into(),
+                    "secret-metadata/app.tls".into()
+                ],
+                vec!["configmap/settings".to_owned()]
+            )
         );
     }
 
     #[test]
     fn each_mistake_is_told_with_what_to_write_instead() {
         for (text, words) in [
-            ("configmap/settings", "\"configmap/settings\" is not of the form CONTAINER=configmap/NAME"),
+            (
+                "configmap/settings",
+                "\"configmap/settings\" is not of the form CONTAINER=configmap/NAME",
+            ),
             ("app=", "CONTAINER=configmap/NAME"),
             ("=configmap/a", "CONTAINER=configmap/NAME"),
             ("", "remove the annotation"),
             (" ; ", "remove the annotation"),
-            ("app=configmap/a;app=configmap/b", "container app is named twice"),
+            (
+                "app=configmap/a;app=configmap/b",
+                "container app is named twice",
+            ),
             ("web=configmap/a", "no container web"),
-            ("app=secret/a", "\"secret/a\" is neither configmap/NAME nor secret-metadata/NAME"),
+            (
+                "app=secret/a",
+                "\"secret/a\" is neither configmap/NAME nor secret-metadata/NAME",
+            ),
             ("app=configmap/a,,", "\"\" is neither"),
             ("app=configmap", "\"configmap\" is neither"),
             ("app=configmap/", "\"\" is not the name"),
@@ -253,27 +298,57 @@ mod tests {
             let problem = read(text).expect_err(text).to_string();
             assert!(problem.contains(words), "{text}: {problem}");
         }
-        let many: Vec<_> = (0..=MOST_REFERENCES).map(|nth| format!("configmap/a{nth}")).collect();
-        assert_eq!(read(&format!("app={}", many.join(","))), Err(Problem::TooMany));
-        assert_eq!(read(&format!("app=configmap/{}", "a".repeat(MOST_BYTES))), Err(Problem::TooMany));
+        let many: Vec<_> = (0..=MOST_REFERENCES)
+            .map(|nth| format!("configmap/a{nth}"))
+            .collect();
+        assert_eq!(
+            read(&format!("app={}", many.join(","))),
+            Err(Problem::TooMany)
+        );
+        assert_eq!(
+            read(&format!("app=configmap/{}", "a".repeat(MOST_BYTES))),
+            Err(Problem::TooMany)
+        );
     }
 
     #[test]
     fn the_content_of_a_config_map_is_its_data() {
         let map = |data: &[(&str, &str)], binary: &[(&str, &str)]| ConfigMap {
-            data: Some(data.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()),
-            binary_data: Some(binary.iter().map(|(key, value)| (key.to_string(), ByteString(value.as_bytes().to_vec()))).collect()),
+            data: Some(
+                data.iter()
+                    .map(|(key, value)| (key.to_string(), value.to_string()))
+                    .collect(),
+            ),
+            binary_data: Some(
+                binary
+                    .iter()
+                    .map(|(key, value)| (key.to_string(), ByteString(value.as_bytes().to_vec())))
+                    .collect(),
+            ),
             ..ConfigMap::default()
         };
         let first = map(&[("a", "bc")], &[]);
         let mut edited = first.clone();
         edited.metadata.annotations = Some(BTreeMap::from([("x".to_owned(), "y".to_owned())]));
         edited.metadata.resource_version = Some("7".to_owned());
-        assert_eq!(Content::of(&first), Content::of(&edited), "an edit of the metadata changes nothing");
+        assert_eq!(
+            Content::of(&first),
+            Content::of(&edited),
+            "an edit of the metadata changes nothing"
+        );
         let none = ConfigMap::default();
         assert_eq!(Content::of(&none), Content::of(&map(&[], &[])));
-        let others = [map(&[("ab", "c")], &[]), map(&[], &[("a", "bc")]), map(&[("a", "bd")], &[]), none];
-        assert!(others.iter().all(|other| Content::of(other) != Content::of(&first)));
+        let others = [
+            map(&[("ab", "c")], &[]),
+            map(&[], &[("a", "bc")]),
+            map(&[("a", "bd")], &[]),
+            none,
+        ];
+        assert!(
+            others
+                .iter()
+                .all(|other| Content::of(other) != Content::of(&first))
+        );
     }
 
     #[test]

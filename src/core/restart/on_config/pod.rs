@@ -1,4 +1,5 @@
-//! A pod that asks for restarts by [`RESTART_ON`](super::annotation::RESTART_ON), with how its containers use the objects that it names.
+//! A pod that asks for restarts by [`RESTART_ON`](super::annotation::RESTART_ON), with how its
+//! containers use the objects that it names.
 
 mod wire;
 
@@ -28,7 +29,8 @@ pub struct ConfiguredPod {
     pub ready: bool,
     /// What its annotation asks for.
     pub wish: Result<RestartOn, Problem>,
-    /// How a container uses an object, by its environment and its volumes; one that is not here uses it in another way.
+    /// How a container uses an object, by its environment and its volumes; one that is not here
+    /// uses it in another way.
     pub uses: BTreeMap<(Box<str>, Reference), Use>,
     /// How far each container is that the node has reported.
     pub lives: BTreeMap<Box<str>, Life>,
@@ -58,13 +60,19 @@ impl ConfiguredPod {
     /// How a container uses an object.
     #[must_use]
     pub fn usage(&self, container: &str, reference: &Reference) -> Use {
-        self.uses.get(&(container.into(), reference.clone())).copied().unwrap_or_default()
+        self.uses
+            .get(&(container.into(), reference.clone()))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// How far a container is; unstarted where the node has said nothing of it.
     #[must_use]
     pub fn life(&self, container: &str) -> Life {
-        self.lives.get(container).copied().unwrap_or(Life::Unstarted)
+        self.lives
+            .get(container)
+            .copied()
+            .unwrap_or(Life::Unstarted)
     }
 }
 
@@ -76,7 +84,9 @@ mod tests {
     use crate::restart::on_config::annotation::RESTART_ON;
 
     fn read(pod: Value) -> Option<ConfiguredPod> {
-        serde_json::from_value::<ConfiguredPodWire>(pod).unwrap().read()
+        serde_json::from_value::<ConfiguredPodWire>(pod)
+            .unwrap()
+            .read()
     }
 
     fn reference(text: &str) -> Reference {
@@ -103,41 +113,106 @@ mod tests {
         }))
         .unwrap();
         let usage = |text: &str| pod.usage("app", &reference(text));
-        assert_eq!(usage("configmap/a"), Use { mounted: true, required: true });
-        assert_eq!(usage("configmap/b"), Use { mounted: true, required: false });
-        assert_eq!(usage("secret-metadata/s"), Use { mounted: true, required: true });
-        assert_eq!((usage("configmap/c"), pod.usage("log", &reference("configmap/a"))), (Use::default(), Use::default()));
-        assert_eq!((pod.owner.as_deref(), pod.ready, pod.ending, pod.labels["app"].as_str()), (Some("rs"), true, false, "web"));
-        assert_eq!((pod.life("app"), pod.life("log"), pod.life("other")), (Life::Alive, Life::Unstarted, Life::Unstarted));
+        assert_eq!(
+            usage("configmap/a"),
+            Use {
+                mounted: true,
+                required: true
+            }
+        );
+        assert_eq!(
+            usage("configmap/b"),
+            Use {
+                mounted: true,
+                required: false
+            }
+        );
+        assert_eq!(
+            usage("secret-metadata/s"),
+            Use {
+                mounted: true,
+                required: true
+            }
+        );
+        assert_eq!(
+            (
+                usage("configmap/c"),
+                pod.usage("log", &reference("configmap/a"))
+            ),
+            (Use::default(), Use::default())
+        );
+        assert_eq!(
+            (
+                pod.owner.as_deref(),
+                pod.ready,
+                pod.ending,
+                pod.labels["app"].as_str()
+            ),
+            (Some("rs"), true, false, "web")
+        );
+        assert_eq!(
+            (pod.life("app"), pod.life("log"), pod.life("other")),
+            (Life::Alive, Life::Unstarted, Life::Unstarted)
+        );
     }
 
     #[test]
     fn a_pod_that_asks_for_nothing_is_not_kept() {
-        assert_eq!(read(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {"other": "x"}}})), None);
+        assert_eq!(
+            read(
+                json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {"other": "x"}}})
+            ),
+            None
+        );
     }
 
     #[test]
     fn a_crash_loop_is_alive_and_an_end_is_an_end() {
         let lives = |status: Value| {
-            let pod = read(json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {RESTART_ON: ""}},
-                "status": {"containerStatuses": [status]}}));
+            let pod = read(
+                json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {RESTART_ON: ""}},
+                "status": {"containerStatuses": [status]}}),
+            );
             pod.unwrap().life("app")
         };
-        assert_eq!(lives(json!({"name": "app", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}})), Life::Alive);
-        assert_eq!(lives(json!({"name": "app", "state": {"waiting": {}}, "lastState": {"terminated": {}}})), Life::Alive);
-        assert_eq!(lives(json!({"name": "app", "restartCount": 3, "state": {"terminated": {}}})), Life::Ended);
+        assert_eq!(
+            lives(
+                json!({"name": "app", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}})
+            ),
+            Life::Alive
+        );
+        assert_eq!(
+            lives(
+                json!({"name": "app", "state": {"waiting": {}}, "lastState": {"terminated": {}}})
+            ),
+            Life::Alive
+        );
+        assert_eq!(
+            lives(json!({"name": "app", "restartCount": 3, "state": {"terminated": {}}})),
+            Life::Ended
+        );
     }
 
     #[test]
     fn what_has_a_wrong_type_is_absent() {
-        for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({}), json!([{"name": 1}])] {
+        for strange in [
+            json!(1),
+            json!("x"),
+            json!([1]),
+            json!(null),
+            json!({}),
+            json!([{"name": 1}]),
+        ] {
             let pod = read(json!({
                 "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": strange, "ownerReferences": strange,
                     "annotations": {RESTART_ON: "app=configmap/a"}},
                 "spec": {"volumes": strange, "containers": [{"name": "app", "env": strange, "envFrom": strange, "volumeMounts": strange}]},
                 "status": {"conditions": strange, "containerStatuses": strange, "phase": strange},
             }));
-            assert!(pod.is_some_and(|pod| pod.wish.is_ok() && pod.uses.is_empty() && !pod.ready), "{strange}");
+            assert!(
+                pod.is_some_and(|pod| pod.wish.is_ok() && pod.uses.is_empty() && !pod.ready),
+                "{strange}"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The pods of one owner, whose containers are restarted one pod after another.
 //!
-//! The next one is begun with when the one before is Ready again, as [`rollout`](crate::restart::rollout) says it, with its
-//! `PodDisruptionBudget`s. A pod whose restart has failed stops the round, until its objects change again, its request is deleted, or it
-//! is gone.
+//! The next one is begun with when the one before is Ready again, as
+//! [`rollout`](crate::restart::rollout) says it, with its `PodDisruptionBudget`s. A pod whose
+//! restart has failed stops the round, until its objects change again, its request is deleted, or
+//! it is gone.
 
 use super::{Asked, Contents, Progress, Standing, containers_of, objects_of};
 use crate::objects::recreate_request::KIND;
@@ -66,9 +67,18 @@ pub fn decide(members: &[Member<'_>], budgets: Vec<Budget>) -> Round {
     for (index, member) in members.iter().enumerate() {
         let failure = member.failure();
         has_failed |= failure.is_some();
-        round.actions.extend(member.superseded().map(|request| (index, forget(request))));
-        round.actions.extend(member.unanswered().map(|ask| (index, ask)));
-        round.reports.extend(failure.into_iter().chain(member.problems()).map(|report| (index, report)));
+        round
+            .actions
+            .extend(member.superseded().map(|request| (index, forget(request))));
+        round
+            .actions
+            .extend(member.unanswered().map(|ask| (index, ask)));
+        round.reports.extend(
+            failure
+                .into_iter()
+                .chain(member.problems())
+                .map(|report| (index, report)),
+        );
     }
     if !has_failed {
         round.begin(members, budgets);
@@ -79,8 +89,15 @@ pub fn decide(members: &[Member<'_>], budgets: Vec<Budget>) -> Round {
 impl Round {
     fn begin(&mut self, members: &[Member<'_>], budgets: Vec<Budget>) {
         let mut order: Vec<usize> = (0..members.len()).collect();
-        order.sort_by_key(|index| members.get(*index).map(|member| place(&member.pod.name, true)));
-        let ordered: Vec<&Member<'_>> = order.iter().filter_map(|index| members.get(*index)).collect();
+        order.sort_by_key(|index| {
+            members
+                .get(*index)
+                .map(|member| place(&member.pod.name, true))
+        });
+        let ordered: Vec<&Member<'_>> = order
+            .iter()
+            .filter_map(|index| members.get(*index))
+            .collect();
         let situation = Situation {
             members: ordered.iter().map(|member| member.in_rollout()).collect(),
             desired: members.len(),
@@ -102,33 +119,58 @@ impl Round {
 
 impl Member<'_> {
     fn in_rollout(&self) -> rollout::Member {
-        let stage = if self.requests.iter().any(|request| request.progress == Progress::Open) {
+        let stage = if self
+            .requests
+            .iter()
+            .any(|request| request.progress == Progress::Open)
+        {
             Stage::Restarting
         } else if self.standing.stale.is_empty() {
             Stage::Over
         } else {
             Stage::Waiting
         };
-        rollout::Member { name: self.pod.name.clone(), stage, ready: self.pod.ready, budgets: self.budgets.clone() }
+        rollout::Member {
+            name: self.pod.name.clone(),
+            stage,
+            ready: self.pod.ready,
+            budgets: self.budgets.clone(),
+        }
     }
 
-    /// Completed requests that are not the last one. The last one is kept: as long as its name is taken, a creation that was sent long
-    /// ago and arrives late changes nothing.
+    /// Completed requests that are not the last one. The last one is kept: as long as its name is
+    /// taken, a creation that was sent long ago and arrives late changes nothing.
     fn superseded(&self) -> impl Iterator<Item = &Asked> {
-        let earlier = self.requests.split_last().map(|(_, earlier)| earlier).unwrap_or_default();
-        earlier.iter().copied().filter(|request| request.progress != Progress::Open)
+        let earlier = self
+            .requests
+            .split_last()
+            .map(|(_, earlier)| earlier)
+            .unwrap_or_default();
+        earlier
+            .iter()
+            .copied()
+            .filter(|request| request.progress != Progress::Open)
     }
 
-    /// Why the round has stopped at this pod: its last restart has failed, for contents that are still there.
+    /// Why the round has stopped at this pod: its last restart has failed, for contents that are
+    /// still there.
     fn failure(&self) -> Option<Report> {
         let request = self.requests.last()?;
-        let Progress::Failed(why) = &request.progress else { return None };
+        let Progress::Failed(why) = &request.progress else {
+            return None;
+        };
         let is_there = |container, reference, content| {
-            self.standing.current.get(container).and_then(|contents: &std::collections::BTreeMap<_, _>| contents.get(reference))
+            self.standing
+                .current
+                .get(container)
+                .and_then(|contents: &std::collections::BTreeMap<_, _>| contents.get(reference))
                 == Some(content)
         };
-        let is_current =
-            request.target.iter().all(|(container, objects)| objects.iter().all(|(object, content)| is_there(container, object, content)));
+        let is_current = request.target.iter().all(|(container, objects)| {
+            objects
+                .iter()
+                .all(|(object, content)| is_there(container, object, content))
+        });
         is_current.then(|| Report {
             reason: Reason::RestartOnStopped,
             note: format!(
@@ -164,13 +206,20 @@ impl Member<'_> {
 
     /// A request of which nobody knows whether it was made.
     fn unanswered(&self) -> Option<Action> {
-        let request = self.requests.iter().find(|request| request.uid.is_empty())?;
+        let request = self
+            .requests
+            .iter()
+            .find(|request| request.uid.is_empty())?;
         Some(ask_for(request.name.to_string(), request.target.clone()))
     }
 
     fn ask(&self) -> Action {
         let target = self.standing.stale.clone();
-        let name = request_name(&self.pod.name, "restart-on", &format!("{} {}", self.pod.uid, super::as_text(&target)));
+        let name = request_name(
+            &self.pod.name,
+            "restart-on",
+            &format!("{} {}", self.pod.uid, super::as_text(&target)),
+        );
         // An object that has got back a content of before: the restart of then says nothing of now.
         match self.requests.iter().find(|request| *request.name == *name) {
             Some(before) => forget(before),
@@ -180,10 +229,24 @@ impl Member<'_> {
 }
 
 fn ask_for(name: String, target: Contents) -> Action {
-    let note = format!("{} has changed: restarting {} ({KIND} {name})", objects_of(&target), containers_of(&target));
-    Action::Ask { name, target, done: Report { reason: Reason::RestartOnChanged, note } }
+    let note = format!(
+        "{} has changed: restarting {} ({KIND} {name})",
+        objects_of(&target),
+        containers_of(&target)
+    );
+    Action::Ask {
+        name,
+        target,
+        done: Report {
+            reason: Reason::RestartOnChanged,
+            note,
+        },
+    }
 }
 
 fn forget(request: &Asked) -> Action {
-    Action::Forget { name: request.name.clone(), uid: request.uid.clone() }
+    Action::Forget {
+        name: request.name.clone(),
+        uid: request.uid.clone(),
+    }
 }

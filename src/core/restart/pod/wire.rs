@@ -82,7 +82,20 @@ struct AnnotationFieldsWire {
 
 impl ManagedWire {
     fn parked_through_status(&self) -> bool {
-        self.subresource.value.as_deref() == Some("status") && self.fields.value.0.metadata.value.0.annotations.value.0.parked.value.0
+        self.subresource.value.as_deref() == Some("status")
+            && self
+                .fields
+                .value
+                .0
+                .metadata
+                .value
+                .0
+                .annotations
+                .value
+                .0
+                .parked
+                .value
+                .0
     }
 }
 
@@ -151,13 +164,21 @@ impl<'de> Deserialize<'de> for RestartPodWire {
         let facts = object.get("spec").map(facts).unwrap_or_default();
         init_containers_alone(&mut object);
         let natives = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
-        Ok(Self { pod, natives, more, facts })
+        Ok(Self {
+            pod,
+            natives,
+            more,
+            facts,
+        })
     }
 }
 
 /// Native sidecars are read as containers are.
 fn init_containers_alone(object: &mut Value) {
-    for (part, list, init_list) in [("spec", "containers", "initContainers"), ("status", "containerStatuses", "initContainerStatuses")] {
+    for (part, list, init_list) in [
+        ("spec", "containers", "initContainers"),
+        ("status", "containerStatuses", "initContainerStatuses"),
+    ] {
         if let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) {
             let init = part.remove(init_list).unwrap_or_default();
             part.insert(list.to_owned(), init);
@@ -165,15 +186,29 @@ fn init_containers_alone(object: &mut Value) {
     }
 }
 
-/// Of each container. A container is parked under every restart policy, so none of them is an obstacle.
+/// Of each container. A container is parked under every restart policy, so none of them is an
+/// obstacle.
 fn facts(spec: &Value) -> Vec<ContainerFacts> {
-    let Ok(spec) = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec) else { return Vec::new() };
+    let Ok(spec) = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec) else {
+        return Vec::new();
+    };
     let mut spec = spec.value.0;
     let containers = std::mem::take(&mut spec.containers.value);
     let around = spec.read();
-    let pod = PodSpec { restart_policy: None, ..around.pod.clone() };
-    let facts =
-        |wire| ContainerFacts::of(&pod, &ContainerSpec { restart_policy: None, restart_rules: Vec::new(), ..around.container(wire) });
+    let pod = PodSpec {
+        restart_policy: None,
+        ..around.pod.clone()
+    };
+    let facts = |wire| {
+        ContainerFacts::of(
+            &pod,
+            &ContainerSpec {
+                restart_policy: None,
+                restart_rules: Vec::new(),
+                ..around.container(wire)
+            },
+        )
+    };
     containers.into_iter().map(facts).collect()
 }
 
@@ -212,27 +247,48 @@ impl RestartPodWire {
         let status = self.more.status.value.0;
         let readiness = spec.has_gate().then(|| readiness(&status.conditions));
         let statuses = read_all(status.container_statuses);
-        let facts = self.facts.into_iter().map(|facts| Some(Box::new(facts))).chain(std::iter::repeat(None));
+        let facts = self
+            .facts
+            .into_iter()
+            .map(|facts| Some(Box::new(facts)))
+            .chain(std::iter::repeat(None));
         let details = read_all(spec.containers).into_iter().zip(facts);
         let init_statuses = read_all(status.init_container_statuses);
-        let init_details = read_all(spec.init_containers).into_iter().map(|container| container.read_native(&init_statuses));
+        let init_details = read_all(spec.init_containers)
+            .into_iter()
+            .map(|container| container.read_native(&init_statuses));
         let (mut native_sidecars, mut init_containers) = (Vec::new(), Vec::new());
-        for (index, (container, details)) in natives.containers.into_iter().zip(init_details).enumerate() {
+        for (index, (container, details)) in
+            natives.containers.into_iter().zip(init_details).enumerate()
+        {
             match container.restart_policy {
-                Some(RestartPolicy::Always) => native_sidecars.push(NativeSidecar { index, container, details }),
+                Some(RestartPolicy::Always) => native_sidecars.push(NativeSidecar {
+                    index,
+                    container,
+                    details,
+                }),
                 _ => init_containers.push(container.name),
             }
         }
         let annotation = metadata.annotations.value.0.parked.value;
         Some(RestartPod {
-            parked_through_status: metadata.managed_fields.value.iter().any(|entry| entry.value.0.parked_through_status()),
+            parked_through_status: metadata
+                .managed_fields
+                .value
+                .iter()
+                .any(|entry| entry.value.0.parked_through_status()),
             parked: annotation.and_then(|value| Parked::read(&value, &pod.uid)),
             generation: metadata.generation.value,
             created_at: metadata.creation_timestamp.value,
             controller: OwnerWire::controller(&metadata.owner_references.value),
             observed_generation: status.observed_generation.value,
             readiness,
-            details: details.map(|(container, facts)| Details { facts, ..container.read(&statuses) }).collect(),
+            details: details
+                .map(|(container, facts)| Details {
+                    facts,
+                    ..container.read(&statuses)
+                })
+                .collect(),
             native_sidecars,
             init_containers,
             pod,
@@ -242,17 +298,38 @@ impl RestartPodWire {
 
 impl SpecWire {
     fn has_gate(&self) -> bool {
-        self.readiness_gates.value.iter().any(|gate| gate.value.0.condition_type.value.as_deref() == Some(KRUISE_POD_READY))
+        self.readiness_gates
+            .value
+            .iter()
+            .any(|gate| gate.value.0.condition_type.value.as_deref() == Some(KRUISE_POD_READY))
     }
 }
 
 fn readiness(conditions: &Objects<ConditionWire>) -> PodReadiness {
-    let find = |kind: &str| conditions.value.iter().map(|one| &one.value.0).find(|one| one.r#type.value.as_deref() == Some(kind));
+    let find = |kind: &str| {
+        conditions
+            .value
+            .iter()
+            .map(|one| &one.value.0)
+            .find(|one| one.r#type.value.as_deref() == Some(kind))
+    };
     let is_true = |condition: &ConditionWire| condition.status.value.as_deref() == Some("True");
     // Entries of others that cannot be read must not be written over, as if there were none.
-    let message = |gate: &ConditionWire| if gate.message.malformed { "?".into() } else { gate.message.value.clone().unwrap_or_default() };
-    let gate = find(KRUISE_POD_READY).map(|gate| GateCondition { is_true: is_true(gate), message: message(gate) });
-    PodReadiness { gate, is_ready: find("Ready").is_some_and(is_true) }
+    let message = |gate: &ConditionWire| {
+        if gate.message.malformed {
+            "?".into()
+        } else {
+            gate.message.value.clone().unwrap_or_default()
+        }
+    };
+    let gate = find(KRUISE_POD_READY).map(|gate| GateCondition {
+        is_true: is_true(gate),
+        message: message(gate),
+    });
+    PodReadiness {
+        gate,
+        is_ready: find("Ready").is_some_and(is_true),
+    }
 }
 
 fn read_all<T>(list: Objects<T>) -> Vec<T> {
@@ -261,15 +338,23 @@ fn read_all<T>(list: Objects<T>) -> Vec<T> {
 
 impl ContainerWire {
     fn read(self, statuses: &[ContainerStatusWire]) -> Details {
-        let status = statuses.iter().find(|status| status.name.value == self.name.value);
+        let status = statuses
+            .iter()
+            .find(|status| status.name.value == self.name.value);
         let pre_stop = self.lifecycle.as_ref().and_then(pre_stop);
-        let ports = pre_stop.as_ref().is_some_and(|hook| hook.get("httpGet").is_some()).then_some(self.ports).flatten();
+        let ports = pre_stop
+            .as_ref()
+            .is_some_and(|hook| hook.get("httpGet").is_some())
+            .then_some(self.ports)
+            .flatten();
         Details {
             pre_stop,
             ports,
             pulls_always: self.image_pull_policy.value.as_deref() == Some("Always"),
             has_startup_probe: self.startup_probe.value.0,
-            image_id: status.and_then(|status| status.image_id.value.clone()).unwrap_or_default(),
+            image_id: status
+                .and_then(|status| status.image_id.value.clone())
+                .unwrap_or_default(),
             ready: status.is_some_and(|status| status.ready.value == Some(true)),
             is_native_sidecar: false,
             facts: None,
@@ -277,13 +362,18 @@ impl ContainerWire {
     }
 
     fn read_native(self, statuses: &[ContainerStatusWire]) -> Details {
-        Details { is_native_sidecar: true, ..self.read(statuses) }
+        Details {
+            is_native_sidecar: true,
+            ..self.read(statuses)
+        }
     }
 }
 
 fn pre_stop(lifecycle: &Value) -> Option<Value> {
     let hook = lifecycle.get("preStop")?;
-    let known = ["exec", "httpGet", "tcpSocket"].iter().filter_map(|kind| Some(((*kind).to_owned(), hook.get(kind)?.clone())));
+    let known = ["exec", "httpGet", "tcpSocket"]
+        .iter()
+        .filter_map(|kind| Some(((*kind).to_owned(), hook.get(kind)?.clone())));
     let known: Map<String, Value> = known.collect();
     (!known.is_empty()).then_some(Value::Object(known))
 }

@@ -20,7 +20,8 @@ pub struct Acceptance {
     pub node: Box<str>,
     /// The containers that are there now.
     pub journal: Journal,
-    /// What is to be filled in of each container of the request, in its order; nothing where somebody has done it.
+    /// What is to be filled in of each container of the request, in its order; nothing where
+    /// somebody has done it.
     pub containers: Vec<Filled>,
     /// `terminationGracePeriodSeconds` of the pod, where the request names none.
     pub grace_seconds: Option<u32>,
@@ -39,8 +40,9 @@ pub struct Filled {
     pub ports: Option<Value>,
 }
 
-/// The longest text of a hook and its ports that is copied. The node runs the pod's own; the copy is for those who read the request, and
-/// the schema of the request has bounds that the pod's has not.
+/// The longest text of a hook and its ports that is copied. The node runs the pod's own; the copy
+/// is for those who read the request, and the schema of the request has bounds that the pod's has
+/// not.
 const LONGEST_COPY: usize = 4096;
 
 /// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
@@ -57,8 +59,19 @@ pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
         pod_uid: pod.pod.uid.clone(),
         node: pod.pod.node.clone(),
         journal: Journal(marks.collect()),
-        containers: if is_filled { Vec::new() } else { request.containers.iter().filter_map(|wanted| fill(pod, &wanted.name)).collect() },
-        grace_seconds: pod.pod.grace_seconds.filter(|_| request.strategy.grace_seconds.is_none()),
+        containers: if is_filled {
+            Vec::new()
+        } else {
+            request
+                .containers
+                .iter()
+                .filter_map(|wanted| fill(pod, &wanted.name))
+                .collect()
+        },
+        grace_seconds: pod
+            .pod
+            .grace_seconds
+            .filter(|_| request.strategy.grace_seconds.is_none()),
     };
     Decision::act(Reason::RequestWaits, Action::Accept(acceptance))
 }
@@ -66,10 +79,19 @@ pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
 fn fill(pod: &RestartPod, name: &str) -> Option<Filled> {
     let (_, container, details) = pod.find(name)?;
     let context = Mark::of(container.status.as_ref()?);
-    let copy = |value: &Option<Value>| value.clone().filter(|value| value.to_string().len() <= LONGEST_COPY);
+    let copy = |value: &Option<Value>| {
+        value
+            .clone()
+            .filter(|value| value.to_string().len() <= LONGEST_COPY)
+    };
     let pre_stop = copy(&details.pre_stop);
     let ports = copy(&details.ports).filter(|_| pre_stop.is_some());
-    Some(Filled { name: name.into(), context, pre_stop, ports })
+    Some(Filled {
+        name: name.into(),
+        context,
+        pre_stop,
+        ports,
+    })
 }
 
 fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
@@ -108,23 +130,36 @@ impl Mark {
             ContainerState::Terminated(end) => end.started_at,
             ContainerState::Waiting { .. } | ContainerState::Unreported => None,
         };
-        Self { container_id: status.container_id.clone(), restart_count: status.restart_count, started_at, intent: None }
+        Self {
+            container_id: status.container_id.clone(),
+            restart_count: status.restart_count,
+            started_at,
+            intent: None,
+        }
     }
 
-    /// The container that a status shows, unless the status is older than this mark: what another process has seen does not get forgotten
-    /// by one that lags behind, or a restart from before the request would count as made for it.
+    /// The container that a status shows, unless the status is older than this mark: what another
+    /// process has seen does not get forgotten by one that lags behind, or a restart from before
+    /// the request would count as made for it.
     #[must_use]
     pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
         let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
-        if is_older { self.clone() } else { Self::of(status) }
+        if is_older {
+            self.clone()
+        } else {
+            Self::of(status)
+        }
     }
 
-    /// Whether a status shows a later container than this one. No single field can be trusted: an ID is constant on some virtual nodes, a
-    /// count stays 0 on others. But a status that is older than this mark, which another process has written, proves nothing.
+    /// Whether a status shows a later container than this one. No single field can be trusted: an
+    /// ID is constant on some virtual nodes, a count stays 0 on others. But a status that is older
+    /// than this mark, which another process has written, proves nothing.
     #[must_use]
     pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
         let now = Self::of(status);
-        let is_later = now.started_at.is_some_and(|at| self.started_at.is_none_or(|before| at > before));
+        let is_later = now
+            .started_at
+            .is_some_and(|at| self.started_at.is_none_or(|before| at > before));
         match now.restart_count.cmp(&self.restart_count) {
             Ordering::Greater => true,
             Ordering::Equal => self.container_id != now.container_id || is_later,

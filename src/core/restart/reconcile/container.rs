@@ -8,22 +8,26 @@ use crate::image::alias::Alias;
 use crate::image::reference::ImageReference;
 use crate::image::reference::Target::Same;
 use crate::objects::pod::evidence::is_pull_error;
-use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy};
+use crate::objects::pod::{
+    Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy,
+};
 use crate::report::decision::Swap;
 use crate::restart::pod::{Details, RestartPod};
 use crate::restart::request::{Intent, Mark, Parking, RestartRequest, StatePhase};
 
-/// How long a kubelet may take beyond the grace period to show another container: seconds, and minutes under load.
+/// How long a kubelet may take beyond the grace period to show another container: seconds, and
+/// minutes under load.
 const KUBELET_SHOWS: Duration = Duration::from_secs(300);
 /// The same for a virtual node.
 const VIRTUAL_SHOWS: Duration = Duration::from_secs(60);
 /// The grace period where the pod names none: the API server's default.
 const DEFAULT_GRACE: u32 = 30;
-/// How long a restarted container may take to become ready: as long as a rollout waits for progress (`progressDeadlineSeconds` of a
-/// Deployment), or as long as the request itself allows, if that is longer. A request never waits for ever.
+/// How long a restarted container may take to become ready: as long as a rollout waits for progress
+/// (`progressDeadlineSeconds` of a Deployment), or as long as the request itself allows, if that is
+/// longer. A request never waits for ever.
 const READY_WITHIN: Duration = Duration::from_secs(600);
-/// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has run (`docs/measured.md`,
-/// "Readiness in a restart").
+/// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has
+/// run (`docs/measured.md`, "Readiness in a restart").
 const STARTUP_SETTLES: Duration = Duration::from_secs(2);
 /// How often is asked again whether there is room in the Job.
 const ROOM_AGAIN: Duration = Duration::from_secs(2);
@@ -60,32 +64,51 @@ impl Target<'_> {
     /// Where it stands; `turn` is whether it may be begun, as the last of so many at once.
     pub fn step(&self, turn: Option<u32>) -> Step {
         match &self.mark.intent {
-            None if self.is_restarted_since() && !self.request.strategy.force => self.becomes_ready(),
+            None if self.is_restarted_since() && !self.request.strategy.force => {
+                self.becomes_ready()
+            }
             None => turn.map_or(Step::Waits(None), |restarts| self.begin(restarts)),
             Some(intent) => self.carried_out(intent, turn.unwrap_or(1)),
         }
     }
 
-    /// Whether another container is there than when it was written down, and the node has seen the spec as it is.
+    /// Whether another container is there than when it was written down, and the node has seen the
+    /// spec as it is.
     pub(crate) fn is_restarted(&self) -> bool {
         self.mark.shows_another(self.status)
     }
 
-    /// Whether what was started without a change of ours was started after it was asked for: a status may tell late, and who has changed a file
-    /// and then asks wants it to be read. A time of the node and one of the API server are compared, in seconds; where that leaves a doubt,
+    /// Whether what was started without a change of ours was started after it was asked for: a
+    /// status may tell late, and who has changed a file and then asks wants it to be read. A time
+    /// of the node and one of the API server are compared, in seconds; where that leaves a doubt,
     /// and where nothing is told, it is restarted once more.
     pub(crate) fn is_restarted_since(&self) -> bool {
         let last = || self.status.last_end.as_ref().and_then(|end| end.started_at);
         let started = Mark::of(self.status).started_at.or_else(last);
-        self.is_restarted() && started.zip(self.request.created_at).is_some_and(|(started, asked)| started > asked)
+        self.is_restarted()
+            && started
+                .zip(self.request.created_at)
+                .is_some_and(|(started, asked)| started > asked)
     }
 
     pub(crate) fn begin(&self, restarts: u32) -> Step {
         let force = self.request.strategy.force;
-        match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
-            // The digest in a status from before is that of another image: somebody's new one would be started with the old bytes.
-            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+        match refusal::ask(
+            self.pod,
+            self.container,
+            self.details,
+            force,
+            restarts,
+            self.around,
+        ) {
+            Answer::Yes(Way::Park(_)) if self.overwrites() => {
+                Step::Waits(Some(self.around.now + ROOM_AGAIN))
+            }
+            // The digest in a status from before is that of another image: somebody's new one would
+            // be started with the old bytes.
+            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => {
+                Step::Waits(Some(self.around.now + ROOM_AGAIN))
+            }
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
@@ -95,8 +118,17 @@ impl Target<'_> {
     fn mark_now(&self, way: &Way) -> Mark {
         let parking = matches!(way, Way::Park(_)).then_some(Parking::Out);
         let (from, to) = (self.container.image.clone(), way.image().into());
-        let intent = Intent { from, to, generation: self.pod.generation, back: None, parking };
-        Mark { intent: Some(intent), ..self.mark.or_later(self.status) }
+        let intent = Intent {
+            from,
+            to,
+            generation: self.pod.generation,
+            back: None,
+            parking,
+        };
+        Mark {
+            intent: Some(intent),
+            ..self.mark.or_later(self.status)
+        }
     }
 
     pub(crate) fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
@@ -116,24 +148,44 @@ impl Target<'_> {
         if *self.pod.pod.reason == *PROVIDER_FAILED {
             return Step::Final(
                 StatePhase::Failed,
-                format!("the provider of its virtual node has failed on the changed image: the pod shows {PROVIDER_FAILED}"),
+                format!(
+                    "the provider of its virtual node has failed on the changed image: the pod shows {PROVIDER_FAILED}"
+                ),
             );
         }
         if let Some(trouble) = self.pull_trouble() {
-            let back = Intent { back: Some(trouble), ..intent.clone() };
-            return Step::Begin(Mark { intent: Some(back), ..self.mark.clone() });
+            let back = Intent {
+                back: Some(trouble),
+                ..intent.clone()
+            };
+            return Step::Begin(Mark {
+                intent: Some(back),
+                ..self.mark.clone()
+            });
         }
-        if self.is_restarted() && self.is_seen_by_node() { self.becomes_ready() } else { self.not_restarted() }
+        if self.is_restarted() && self.is_seen_by_node() {
+            self.becomes_ready()
+        } else {
+            self.not_restarted()
+        }
     }
 
     /// A user's edit outranks a restart.
     pub(crate) fn changed_by_others(&self) -> Step {
-        Step::Final(StatePhase::Failed, format!("somebody else has given it the image {} meanwhile", self.container.image))
+        Step::Final(
+            StatePhase::Failed,
+            format!(
+                "somebody else has given it the image {} meanwhile",
+                self.container.image
+            ),
+        )
     }
 
     /// Whether the status is about the spec as it is; taken for granted of nodes that do not tell.
     pub(crate) fn is_seen_by_node(&self) -> bool {
-        self.pod.observed_generation.is_none_or(|seen| self.pod.generation.is_none_or(|spec| seen >= spec))
+        self.pod
+            .observed_generation
+            .is_none_or(|seen| self.pod.generation.is_none_or(|spec| seen >= spec))
     }
 
     /// The image is as before: the change has not been made, or somebody has undone it.
@@ -153,9 +205,10 @@ impl Target<'_> {
         }
     }
 
-    /// Whether nobody has carried out the intent, or ever will, of a container that has the image before: to carry it out and to undo it
-    /// are two changes of the spec, and there was one at most. That one, too, was none of ours, and no patch for the spec before it is
-    /// taken any more.
+    /// Whether nobody has carried out the intent, or ever will, of a container that has the image
+    /// before: to carry it out and to undo it are two changes of the spec, and there was one at
+    /// most. That one, too, was none of ours, and no patch for the spec before it is taken any
+    /// more.
     pub(crate) fn is_untouched(&self, intent: &Intent) -> bool {
         let next = intent.generation.map(|generation| generation + 1);
         !self.has_moved(intent) || self.pod.generation == next
@@ -168,11 +221,23 @@ impl Target<'_> {
 
     pub(crate) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
         let force = self.request.strategy.force;
-        match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+        match refusal::ask(
+            self.pod,
+            self.container,
+            self.details,
+            force,
+            restarts,
+            self.around,
+        ) {
+            Answer::Yes(Way::Park(_)) if self.overwrites() => {
+                Step::Waits(Some(self.around.now + ROOM_AGAIN))
+            }
             Answer::Yes(way) => match self.mark_now(&way).intent {
-                Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => Step::Swap(self.change(&intent.from, &intent.to)),
-                // The node reports another digest than before, or somebody has written another intent.
+                Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => {
+                    Step::Swap(self.change(&intent.from, &intent.to))
+                }
+                // The node reports another digest than before, or somebody has written another
+                // intent.
                 _ => Step::Begin(self.mark_now(&way)),
             },
             Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
@@ -195,28 +260,44 @@ impl Target<'_> {
             }
             return Step::Final(
                 StatePhase::Failed,
-                format!("its image cannot be had by its digest, with a tag before it or without: {why}"),
+                format!(
+                    "its image cannot be had by its digest, with a tag before it or without: {why}"
+                ),
             );
         }
-        Step::Final(StatePhase::Failed, format!("its image could not be started under its other name, which was taken back: {why}"))
+        Step::Final(
+            StatePhase::Failed,
+            format!(
+                "its image could not be started under its other name, which was taken back: {why}"
+            ),
+        )
     }
 
-    /// Whether an image is another spelling of the one that is there: the same digest; or the same tag and no digest; or a tag of which the
-    /// one that is there is the alias, by the digest that the node reports. A digest that is written elsewhere is not believed: it may name
-    /// any image of the repository.
+    /// Whether an image is another spelling of the one that is there: the same digest; or the same
+    /// tag and no digest; or a tag of which the one that is there is the alias, by the digest that
+    /// the node reports. A digest that is written elsewhere is not believed: it may name any image
+    /// of the repository.
     fn is_other_spelling(&self, before: &str, present: &str) -> bool {
-        let (Ok(one), Ok(other)) = (ImageReference::parse(before), ImageReference::parse(present)) else { return false };
+        let (Ok(one), Ok(other)) = (
+            ImageReference::parse(before),
+            ImageReference::parse(present),
+        ) else {
+            return false;
+        };
         match (one.digest(), other.digest()) {
             (None, None) => one.normalized() == other.normalized(),
-            (None, Some(_)) => {
-                Alias::of(before, refusal::reported(self.container, self.details)).is_some_and(|alias| alias.image == present)
-            }
+            (None, Some(_)) => Alias::of(before, refusal::reported(self.container, self.details))
+                .is_some_and(|alias| alias.image == present),
             (Some(_), _) => is_same_digest(before, present),
         }
     }
 
     fn not_put_back(&self, intent: &Intent, why: &str) -> String {
-        let (namespace, pod, name) = (&self.pod.pod.namespace, &self.pod.pod.name, &self.container.name);
+        let (namespace, pod, name) = (
+            &self.pod.pod.namespace,
+            &self.pod.pod.name,
+            &self.container.name,
+        );
         let (from, to) = (before::shown(&intent.from), &intent.to);
         format!(
             "its image before is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
@@ -225,7 +306,13 @@ impl Target<'_> {
 
     pub(crate) fn change(&self, from: &str, to: &str) -> Swap {
         let is_native_sidecar = self.details.is_native_sidecar;
-        Swap { index: self.index, is_native_sidecar, container: self.container.name.clone(), from: from.into(), to: to.into() }
+        Swap {
+            index: self.index,
+            is_native_sidecar,
+            container: self.container.name.clone(),
+            from: from.into(),
+            to: to.into(),
+        }
     }
 
     /// Whether what the spec says now is seen to run.
@@ -240,7 +327,9 @@ impl Target<'_> {
     /// The node's words for an alias that it cannot pull.
     pub(crate) fn pull_trouble(&self) -> Option<Box<str>> {
         match &self.status.state {
-            ContainerState::Waiting { reason, message } if is_pull_error(reason) => Some(format!("{reason}: {message}").into()),
+            ContainerState::Waiting { reason, message } if is_pull_error(reason) => {
+                Some(format!("{reason}: {message}").into())
+            }
             _ => None,
         }
     }
@@ -255,21 +344,34 @@ impl Target<'_> {
 
     /// Until when the node is waited for.
     pub(crate) fn shows_until(&self) -> Duration {
-        self.memory.changed_at(&self.container.name).unwrap_or(self.around.now).saturating_add(self.shows_within())
+        self.memory
+            .changed_at(&self.container.name)
+            .unwrap_or(self.around.now)
+            .saturating_add(self.shows_within())
     }
 
     fn shows_within(&self) -> Duration {
         let grace = Duration::from_secs(self.pod.pod.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
-        let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) { KUBELET_SHOWS } else { VIRTUAL_SHOWS };
+        let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) {
+            KUBELET_SHOWS
+        } else {
+            VIRTUAL_SHOWS
+        };
         grace.saturating_add(shows)
     }
 
     /// What is to be said of a node that was waited for in vain.
     pub(crate) fn nothing_shown(&self) -> String {
         match (self.container.end(), self.pull_trouble()) {
-            (Some(end), _) => format!("it was stopped (exit code {}) and has not come back", code(end.exit_code)),
+            (Some(end), _) => format!(
+                "it was stopped (exit code {}) and has not come back",
+                code(end.exit_code)
+            ),
             (None, Some(trouble)) => format!("it cannot be started ({trouble})"),
-            (None, None) => format!("the node has not restarted it in {} s", self.shows_within().as_secs()),
+            (None, None) => format!(
+                "the node has not restarted it in {} s",
+                self.shows_within().as_secs()
+            ),
         }
     }
 
@@ -280,11 +382,24 @@ impl Target<'_> {
         if let ContainerState::Terminated(end) = &self.status.state
             && !runs_again(self.policy(), end)
         {
-            let phase = if end.exit_code == Some(0) { StatePhase::Succeeded } else { StatePhase::Failed };
-            return Step::Final(phase, format!("it was restarted, and has ended with exit code {}", code(end.exit_code)));
+            let phase = if end.exit_code == Some(0) {
+                StatePhase::Succeeded
+            } else {
+                StatePhase::Failed
+            };
+            return Step::Final(
+                phase,
+                format!(
+                    "it was restarted, and has ended with exit code {}",
+                    code(end.exit_code)
+                ),
+            );
         }
         let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into());
-        let settled = self.memory.ready_at(name).map(|at| at.saturating_add(self.settles()));
+        let settled = self
+            .memory
+            .ready_at(name)
+            .map(|at| at.saturating_add(self.settles()));
         let stays = settled.map(|at| at.max(self.runs_since().saturating_add(enough)));
         match stays {
             Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
@@ -293,29 +408,61 @@ impl Target<'_> {
     }
 
     fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
-        let deadline = Duration::from_secs(self.request.active_deadline_seconds.unwrap_or_default().into());
+        let deadline = Duration::from_secs(
+            self.request
+                .active_deadline_seconds
+                .unwrap_or_default()
+                .into(),
+        );
         let within = READY_WITHIN.max(deadline).saturating_add(enough);
-        let until = self.memory.restarted_at(&self.container.name).unwrap_or(self.around.now).saturating_add(within);
+        let until = self
+            .memory
+            .restarted_at(&self.container.name)
+            .unwrap_or(self.around.now)
+            .saturating_add(within);
         if self.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }
         Step::Final(
             StatePhase::Failed,
-            format!("it was restarted, and has not been ready, {} s after its start, in {} s", enough.as_secs(), within.as_secs()),
+            format!(
+                "it was restarted, and has not been ready, {} s after its start, in {} s",
+                enough.as_secs(),
+                within.as_secs()
+            ),
         )
     }
 
-    /// Since when the container runs that is there: as its node says, whose clock may be wrong, so not before it was to be restarted, and
-    /// not after it was seen.
+    /// Since when the container runs that is there: as its node says, whose clock may be wrong, so
+    /// not before it was to be restarted, and not after it was seen.
     fn runs_since(&self) -> Duration {
-        let seen = self.memory.running_at(&self.container.name).unwrap_or(self.around.now);
-        let ContainerState::Running { started_at: Some(started) } = &self.status.state else { return seen };
-        let earliest = self.memory.changed_at(&self.container.name).unwrap_or(seen).min(seen);
-        self.around.now.saturating_sub(age(*started, self.around)).clamp(earliest, seen)
+        let seen = self
+            .memory
+            .running_at(&self.container.name)
+            .unwrap_or(self.around.now);
+        let ContainerState::Running {
+            started_at: Some(started),
+        } = &self.status.state
+        else {
+            return seen;
+        };
+        let earliest = self
+            .memory
+            .changed_at(&self.container.name)
+            .unwrap_or(seen)
+            .min(seen);
+        self.around
+            .now
+            .saturating_sub(age(*started, self.around))
+            .clamp(earliest, seen)
     }
 
     const fn settles(&self) -> Duration {
-        if self.details.has_startup_probe { STARTUP_SETTLES } else { Duration::ZERO }
+        if self.details.has_startup_probe {
+            STARTUP_SETTLES
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn policy(&self) -> &RestartPolicy {
@@ -327,7 +474,8 @@ fn code(exit_code: Option<i64>) -> String {
     exit_code.map_or_else(|| "unknown".to_owned(), |code| code.to_string())
 }
 
-/// Whether two images are one to every runtime: what is behind the digest decides, and a tag before it says nothing.
+/// Whether two images are one to every runtime: what is behind the digest decides, and a tag before
+/// it says nothing.
 fn is_same_digest(one: &str, other: &str) -> bool {
     match (ImageReference::parse(one), ImageReference::parse(other)) {
         (Ok(one), Ok(other)) => one.same_target(&other) == Same,

@@ -1,4 +1,5 @@
-//! What is remembered of a request between two looks at it. It times things; losing it changes no outcome.
+//! What is remembered of a request between two looks at it. It times things; losing it changes no
+//! outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +15,14 @@ pub struct Memory {
     pub in_flight: bool,
     /// No write before this time, after one that failed.
     pub not_before: Option<Duration>,
-    /// Since when no daemon of OpenKruise is on the node of the request; `None` while one is, or nobody has looked.
+    /// Since when no daemon of OpenKruise is on the node of the request; `None` while one is, or
+    /// nobody has looked.
     pub without_daemon: Option<Duration>,
-    /// Since when its pod is looked for in vain; `None` while it is seen, or known to be gone, or nobody looks.
+    /// Since when its pod is looked for in vain; `None` while it is seen, or known to be gone, or
+    /// nobody looks.
     pub unseen_since: Option<Duration>,
-    /// The first time that was written down as the one since when the pod is not ready, and since when that is seen. Another one that
-    /// somebody writes later does not count.
+    /// The first time that was written down as the one since when the pod is not ready, and since
+    /// when that is seen. Another one that somebody writes later does not count.
     unready: Option<(Box<str>, Duration)>,
     containers: BTreeMap<Box<str>, Watched>,
 }
@@ -27,7 +30,8 @@ pub struct Memory {
 /// What is remembered of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Watched {
-    /// Since when the node is to show another container in place of this one, as the spec has this image.
+    /// Since when the node is to show another container in place of this one, as the spec has this
+    /// image.
     changed: Option<((Mark, Box<str>), Duration)>,
     /// Since when another container than this one is seen.
     restarted: Option<(Mark, Duration)>,
@@ -38,13 +42,17 @@ struct Watched {
 }
 
 impl Memory {
-    /// Brings the memory up to date with the request and its pod as they are seen now. Call it before every decision.
+    /// Brings the memory up to date with the request and its pod as they are seen now. Call it
+    /// before every decision.
     pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Duration) {
         if let (None, Some(since)) = (&self.unready, &request.unready_acquired) {
             self.unready = Some((since.clone(), now));
         }
         for (name, mark) in request.journal.iter().flat_map(|journal| &journal.0) {
-            self.containers.entry(name.clone()).or_default().observe(mark, pod, name, now);
+            self.containers
+                .entry(name.clone())
+                .or_default()
+                .observe(mark, pod, name, now);
         }
     }
 
@@ -58,7 +66,8 @@ impl Memory {
         Some(self.containers.get(container)?.restarted.as_ref()?.1)
     }
 
-    /// Since when the pod is not ready for the request, as it was written down first, and since when that is seen.
+    /// Since when the pod is not ready for the request, as it was written down first, and since
+    /// when that is seen.
     pub(crate) fn unready(&self) -> Option<&(Box<str>, Duration)> {
         self.unready.as_ref()
     }
@@ -76,13 +85,21 @@ impl Memory {
 
 impl Watched {
     fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Duration) {
-        let Some((_, container, details)) = pod.find(name) else { return };
-        let Some(status) = &container.status else { return };
+        let Some((_, container, details)) = pod.find(name) else {
+            return;
+        };
+        let Some(status) = &container.status else {
+            return;
+        };
         let changed = mark.intent.is_some();
         let restarted = mark.shows_another(status);
         let running = matches!(status.state, ContainerState::Running { .. });
         let ready = details.ready && running;
-        keep(&mut self.changed, changed.then(|| (mark.clone(), container.image.clone())), now);
+        keep(
+            &mut self.changed,
+            changed.then(|| (mark.clone(), container.image.clone())),
+            now,
+        );
         keep(&mut self.restarted, restarted.then(|| mark.clone()), now);
         keep(&mut self.running, running.then(|| Mark::of(status)), now);
         keep(&mut self.ready, ready.then(|| Mark::of(status)), now);

@@ -1,4 +1,5 @@
-//! Containers that are parked for nobody: their request was deleted, or it ended while the patch that parked them was still on its way.
+//! Containers that are parked for nobody: their request was deleted, or it ended while the patch
+//! that parked them was still on its way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,15 +12,15 @@ use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::RestartRequest;
 
-/// How long a container is seen parked for nobody before its image is put back: pods and requests are watched each on its own, and the
-/// request may be one that is not seen yet.
+/// How long a container is seen parked for nobody before its image is put back: pods and requests
+/// are watched each on its own, and the request may be one that is not seen yet.
 pub const ORPHAN_AFTER: Duration = Duration::from_secs(10);
 
 /// What a pod says of parked containers, and no request sees to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// The change that gives containers their images back, or takes away what the pod says of containers of which none is parked any more;
-    /// `None` where none is to be made.
+    /// The change that gives containers their images back, or takes away what the pod says of
+    /// containers of which none is parked any more; `None` where none is to be made.
     pub change: Option<Change>,
     /// Of each container that stays parked: why, and what a human can do.
     pub stays: Vec<String>,
@@ -27,18 +28,26 @@ pub struct Orphan {
     pub request: RestartRequest,
 }
 
-/// What is to be done about the containers of a pod that are parked for none of these requests, which are all that there are.
+/// What is to be done about the containers of a pod that are parked for none of these requests,
+/// which are all that there are.
 pub fn orphan<'a>(
     pod: &RestartPod,
     requests: impl Iterator<Item = &'a RestartRequest> + Clone,
     is_park: impl Fn(&str) -> bool,
 ) -> Option<Orphan> {
-    let parked = pod.parked.as_ref().filter(|_| !pod.pod.deleting && !pod.pod.phase.is_terminal())?;
+    let parked = pod
+        .parked
+        .as_ref()
+        .filter(|_| !pod.pod.deleting && !pod.pod.phase.is_terminal())?;
     let requests = requests.filter(|request| is_for(request, pod));
-    let under_way = requests.clone().find(|request| request.uid == parked.request && !request.is_completed() && !request.deleting);
+    let under_way = requests.clone().find(|request| {
+        request.uid == parked.request && !request.is_completed() && !request.deleting
+    });
     let (mut swaps, mut stays, mut left) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (name, image) in &parked.images {
-        let Some((index, container, details)) = pod.find(name) else { continue };
+        let Some((index, container, details)) = pod.find(name) else {
+            continue;
+        };
         if under_way.is_some_and(|request| brings_back(request, name)) {
             left.insert(name.clone(), image.clone());
             continue;
@@ -47,12 +56,21 @@ pub fn orphan<'a>(
             true => before::of_record(pod, parked, name, requests.clone(), &is_park),
             // What somebody else has written meanwhile stays.
             false if !is_same_image(&container.image, &parked.park) => continue,
-            false => Before::Unknown("its pod calls that the park image, which is another one here (--park-image)".to_owned()),
+            false => Before::Unknown(
+                "its pod calls that the park image, which is another one here (--park-image)"
+                    .to_owned(),
+            ),
         };
         match before {
             Before::Image(image) => {
                 let (container, from, to) = (name.clone(), container.image.clone(), image.into());
-                swaps.push(Swap { index, is_native_sidecar: details.is_native_sidecar, container, from, to });
+                swaps.push(Swap {
+                    index,
+                    is_native_sidecar: details.is_native_sidecar,
+                    container,
+                    from,
+                    to,
+                });
             }
             Before::Unknown(why) => {
                 stays.push(before::stays(pod, name, &why));
@@ -66,19 +84,38 @@ pub fn orphan<'a>(
         return None;
     }
     let change = (!swaps.is_empty() || is_over).then(|| {
-        let parked = (!left.is_empty()).then(|| Parked { images: left, ..parked.clone() });
-        Change { swaps, generation: pod.generation, note: Some(Note { version: pod.pod.version.clone(), parked }) }
+        let parked = (!left.is_empty()).then(|| Parked {
+            images: left,
+            ..parked.clone()
+        });
+        Change {
+            swaps,
+            generation: pod.generation,
+            note: Some(Note {
+                version: pod.pod.version.clone(),
+                parked,
+            }),
+        }
     });
-    Some(Orphan { change, stays, request: request_of(pod, parked) })
+    Some(Orphan {
+        change,
+        stays,
+        request: request_of(pod, parked),
+    })
 }
 
-/// The same for a human, who sees what is to be put back: whether or not a request is left, out of the image that the pod calls the park
-/// image. `None` where nothing is to be put back.
+/// The same for a human, who sees what is to be put back: whether or not a request is left, out of
+/// the image that the pod calls the park image. `None` where nothing is to be put back.
 #[must_use]
 pub fn orphan_as_told(pod: &RestartPod) -> Option<Orphan> {
     let park = &pod.parked.as_ref()?.park;
     let found = orphan(pod, std::iter::empty(), |image| is_same_image(image, park));
-    found.filter(|found| found.change.as_ref().is_some_and(|change| !change.swaps.is_empty()))
+    found.filter(|found| {
+        found
+            .change
+            .as_ref()
+            .is_some_and(|change| !change.swaps.is_empty())
+    })
 }
 
 fn is_for(request: &RestartRequest, pod: &RestartPod) -> bool {
@@ -87,7 +124,11 @@ fn is_for(request: &RestartRequest, pod: &RestartPod) -> bool {
 
 /// Whether a request that is under way will put the image of this container back by itself.
 fn brings_back(request: &RestartRequest, name: &str) -> bool {
-    request.mark(name).is_some_and(|mark| mark.intent.as_ref().is_some_and(|intent| intent.parking.is_some()))
+    request.mark(name).is_some_and(|mark| {
+        mark.intent
+            .as_ref()
+            .is_some_and(|intent| intent.parking.is_some())
+    })
 }
 
 fn request_of(pod: &RestartPod, parked: &Parked) -> RestartRequest {

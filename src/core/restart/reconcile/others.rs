@@ -1,5 +1,6 @@
-//! Requests that somebody else carries out: OpenKruise's own to end sidecars, those for virtual nodes whose vendor reads OpenKruise's label,
-//! and those of OpenKruise's daemon. None of them waits for ever for somebody who is gone.
+//! Requests that somebody else carries out: OpenKruise's own to end sidecars, those for virtual
+//! nodes whose vendor reads OpenKruise's label, and those of OpenKruise's daemon. None of them
+//! waits for ever for somebody who is gone.
 
 use std::time::Duration;
 
@@ -8,14 +9,20 @@ use crate::cluster::node_class::NodeClass;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;
 
-/// How long OpenKruise's daemon is waited for that has begun a request: it comes back after an update, and goes on.
+/// How long OpenKruise's daemon is waited for that has begun a request: it comes back after an
+/// update, and goes on.
 const DAEMON_RETURNS: Duration = Duration::from_secs(600);
 /// What is said of a request that nobody goes on with.
 const ABANDONED: &str = "somebody has begun it who has written nothing down, and no kruise-daemon is on the node to go on with it";
 
-/// What is to be done about a request that somebody else carries out; `None` where it is for swaplet. What swaplet has begun it brings to its
-/// end, also where a daemon comes to the node, or somebody writes the label of a virtual node.
-pub(crate) fn carry_out(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Option<Decision> {
+/// What is to be done about a request that somebody else carries out; `None` where it is for
+/// swaplet. What swaplet has begun it brings to its end, also where a daemon comes to the node, or
+/// somebody writes the label of a virtual node.
+pub(crate) fn carry_out(
+    request: &RestartRequest,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Option<Decision> {
     let left = Some(Decision::quiet(Reason::RequestLeft));
     if request.ends_sidecars() {
         return left;
@@ -24,12 +31,24 @@ pub(crate) fn carry_out(request: &RestartRequest, memory: &Memory, around: &Arou
         return None;
     }
     if request.is_taken() {
-        return if request.on_virtual_node { left } else { Some(begun_by_daemon(request, memory, around)) };
+        return if request.on_virtual_node {
+            left
+        } else {
+            Some(begun_by_daemon(request, memory, around))
+        };
     }
     if request.on_virtual_node && around.left_to_vendor != Some(false) {
-        return if around.left_to_vendor.is_none() { Some(Decision::quiet(Reason::RequestWaits)) } else { left };
+        return if around.left_to_vendor.is_none() {
+            Some(Decision::quiet(Reason::RequestWaits))
+        } else {
+            left
+        };
     }
-    if around.node == Some(NodeClass::Daemon) { left } else { None }
+    if around.node == Some(NodeClass::Daemon) {
+        left
+    } else {
+        None
+    }
 }
 
 /// Whether swaplet may have to carry a request out; see [`needs_pod`](super::needs_pod).
@@ -45,8 +64,14 @@ pub(crate) fn delete(request: &RestartRequest, around: &Around<'_>) -> bool {
 }
 
 fn begun_by_daemon(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
-    let Some(since) = memory.without_daemon else { return Decision::quiet(Reason::RequestLeft) };
+    let Some(since) = memory.without_daemon else {
+        return Decision::quiet(Reason::RequestLeft);
+    };
     let returns = since.saturating_add(DAEMON_RETURNS);
     let until = deadline(request, around).map_or(returns, |deadline| deadline.min(returns));
-    if until > around.now { Decision::later(Reason::RequestLeft, until) } else { give_up(request, ABANDONED) }
+    if until > around.now {
+        Decision::later(Reason::RequestLeft, until)
+    } else {
+        give_up(request, ABANDONED)
+    }
 }

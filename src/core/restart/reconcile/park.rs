@@ -29,7 +29,8 @@ impl ParkImage {
     /// Whether this is it, also where an admission webhook has put a digest to it.
     #[must_use]
     pub fn is(&self, image: &str) -> bool {
-        image == self.image.as_str() || ImageReference::parse(image).is_ok_and(|other| self.image.is_alias_of(&other))
+        image == self.image.as_str()
+            || ImageReference::parse(image).is_ok_and(|other| self.image.is_alias_of(&other))
     }
 }
 
@@ -59,22 +60,35 @@ fn no_alias(container: &Container, details: &Details) -> String {
             "the node knows its image by the bare digest {id}, which no registry that imagePullPolicy Always asks has, and {image} has no other spelling"
         )
     } else if details.image_id.contains('@') {
-        format!("the node reports its image as {id}, so it may not have {image} by its digest, and {image} has no other spelling")
+        format!(
+            "the node reports its image as {id}, so it may not have {image} by its digest, and {image} has no other spelling"
+        )
     } else {
         format!("the node reports no digest of its image, and {image} has no other spelling")
     }
 }
 
 /// Whether a container without an alias can be parked, or the reason with the fix.
-pub(crate) fn way(container: &Container, details: &Details, park: Option<&ParkImage>) -> Result<Way, String> {
+pub(crate) fn way(
+    container: &Container,
+    details: &Details,
+    park: Option<&ParkImage>,
+) -> Result<Way, String> {
     let no_alias = no_alias(container, details);
     if details.is_native_sidecar {
         return Err(format!("{no_alias}; a native sidecar is not parked"));
     }
-    let park = park.ok_or_else(|| format!("{no_alias}; a controller with --park-image could park it meanwhile"))?;
-    let facts = details.facts.as_deref().ok_or_else(|| format!("{no_alias}, and its spec cannot be read"))?;
+    let park = park.ok_or_else(|| {
+        format!("{no_alias}; a controller with --park-image could park it meanwhile")
+    })?;
+    let facts = details
+        .facts
+        .as_deref()
+        .ok_or_else(|| format!("{no_alias}, and its spec cannot be read"))?;
     if facts.notes().has(Note::PostStartFails) {
-        return Err(format!("{no_alias}; it is not parked, because its postStart hook would run in the park image and fail"));
+        return Err(format!(
+            "{no_alias}; it is not parked, because its postStart hook would run in the park image and fail"
+        ));
     }
     match resolve(facts, park) {
         Verdict::Runnable { .. } => Ok(Way::Park(park.image.to_string())),
@@ -85,6 +99,9 @@ pub(crate) fn way(container: &Container, details: &Details, park: Option<&ParkIm
                 "{no_alias}; the park image {park} does not have {paths}: push one that has it (swaplet park-image push REF{flags}), and start the controller with --park-image REF --park-image-paths {paths}"
             ))
         }
-        Verdict::NotSwappable { reason, .. } => Err(format!("{no_alias}; it cannot be parked: {}", reason.problem())),
+        Verdict::NotSwappable { reason, .. } => Err(format!(
+            "{no_alias}; it cannot be parked: {}",
+            reason.problem()
+        )),
     }
 }

@@ -3,7 +3,8 @@
 use crate::objects::recreate_request::RequestPhase;
 use crate::restart::request::RestartRequest;
 
-/// The place of a request in the line of those for its pod: one that was begun comes first, then the oldest, then by name.
+/// The place of a request in the line of those for its pod: one that was begun comes first, then
+/// the oldest, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Whether it has yet to begin.
@@ -14,12 +15,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// That of a request; none for one that holds nobody up: it is over, somebody else's, or being deleted, for its restart, if it was
-    /// begun, needs no end.
+    /// That of a request; none for one that holds nobody up: it is over, somebody else's, or being
+    /// deleted, for its restart, if it was begun, needs no end.
     #[must_use]
     pub fn of(request: &RestartRequest) -> Option<Self> {
         let is_over = request.is_completed() || request.deleting || request.ends_sidecars();
         let waits = request.phase != RequestPhase::Recreating;
-        (!is_over).then(|| Self { waits, created_at: request.created_at, name: request.name.clone() })
+        (!is_over).then(|| Self {
+            waits,
+            created_at: request.created_at,
+            name: request.name.clone(),
+        })
     }
 }

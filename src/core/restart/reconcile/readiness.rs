@@ -1,11 +1,13 @@
-//! `unreadyGracePeriodSeconds`: the pod is not ready for so long before its containers are stopped, until the request is over. As in
-//! OpenKruise, by the readiness gate `KruisePodReady`, and with its finalizer, annotation and entry, so that either of the two takes
-//! away what the other has begun.
+//! `unreadyGracePeriodSeconds`: the pod is not ready for so long before its containers are stopped,
+//! until the request is over. As in OpenKruise, by the readiness gate `KruisePodReady`, and with
+//! its finalizer, annotation and entry, so that either of the two takes away what the other has
+//! begun.
 //!
 //! 1. `Finalize`: the request stays until its entry is taken away.
 //! 2. `SetReadiness`: the pod gets the entry, and is not ready.
 //! 3. `NoteUnready`: since when. From then on the time runs.
-//! 4. When the request is completed, or deleted: `SetReadiness` without the entry, then `Finalize` without the finalizer.
+//! 4. When the request is completed, or deleted: `SetReadiness` without the entry, then `Finalize`
+//!    without the finalizer.
 
 use std::time::Duration;
 
@@ -20,25 +22,44 @@ use crate::restart::request::{RestartRequest, UNREADY_ACQUIRED};
 pub struct Readiness {
     /// The condition of the gate.
     pub gate: GateCondition,
-    /// Whether the condition `Ready` becomes `False` with it: it is `True`, and its node would be later.
+    /// Whether the condition `Ready` becomes `False` with it: it is `True`, and its node would be
+    /// later.
     pub unready: bool,
     /// The version of the pod that it is made of.
     pub version: Box<str>,
 }
 
 /// What comes before the first container is stopped; `None` where nothing does any more.
-pub(crate) fn before_restart(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>) -> Option<Decision> {
+pub(crate) fn before_restart(
+    request: &RestartRequest,
+    pod: &RestartPod,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Option<Decision> {
     let seconds = request.strategy.unready_seconds?;
     if let Some((text, seen)) = memory.unready() {
-        let Ok(since) = text.parse() else { return Some(give_up(request, &format!("failed to parse unready time {text}"))) };
+        let Ok(since) = text.parse() else {
+            return Some(give_up(
+                request,
+                &format!("failed to parse unready time {text}"),
+            ));
+        };
         // A time that is yet to come is none since when the pod can have been unready.
-        let until = in_time(since, seconds, around).min(seen.saturating_add(Duration::from_secs(seconds.into())));
+        let until = in_time(since, seconds, around)
+            .min(seen.saturating_add(Duration::from_secs(seconds.into())));
         return (until > around.now).then(|| Decision::later(Reason::RestartPending, until));
     }
     let act = |action| Some(Decision::act(Reason::RestartPending, action));
-    let Some(readiness) = &pod.readiness else { return act(Action::NoteUnready) };
+    let Some(readiness) = &pod.readiness else {
+        return act(Action::NoteUnready);
+    };
     if !has_finalizer(request) {
-        let finalizers = request.finalizers.iter().cloned().chain([UNREADY_ACQUIRED.into()]).collect();
+        let finalizers = request
+            .finalizers
+            .iter()
+            .cloned()
+            .chain([UNREADY_ACQUIRED.into()])
+            .collect();
         return act(Action::Finalize(finalizers));
     }
     match readiness.kept_by(&key(request)) {
@@ -51,22 +72,37 @@ pub(crate) fn before_restart(request: &RestartRequest, pod: &RestartPod, memory:
 pub(crate) fn after_restart(request: &RestartRequest, sight: Sight<'_>) -> Option<Decision> {
     let act = |action| Some(Decision::act(Reason::RequestOver, action));
     let left = match sight {
-        Sight::There(pod) if is_its_pod(request, pod) => {
-            pod.readiness.as_ref().and_then(|readiness| Some(set(pod, readiness, readiness.left_by(&key(request))?)))
+        Sight::There(pod) if is_its_pod(request, pod) => pod
+            .readiness
+            .as_ref()
+            .and_then(|readiness| Some(set(pod, readiness, readiness.left_by(&key(request))?))),
+        Sight::Unseen | Sight::Refused(_) if is_held(request) => {
+            return Some(Decision::quiet(Reason::RequestWaits));
         }
-        Sight::Unseen | Sight::Refused(_) if is_held(request) => return Some(Decision::quiet(Reason::RequestWaits)),
         Sight::There(_) | Sight::Absent | Sight::Unseen | Sight::Refused(_) => None,
     };
     if let Some(action) = left {
         return act(action);
     }
-    let others: Vec<_> = request.finalizers.iter().filter(|finalizer| !is_ours(finalizer)).cloned().collect();
-    if others.len() < request.finalizers.len() { act(Action::Finalize(others)) } else { None }
+    let others: Vec<_> = request
+        .finalizers
+        .iter()
+        .filter(|finalizer| !is_ours(finalizer))
+        .cloned()
+        .collect();
+    if others.len() < request.finalizers.len() {
+        act(Action::Finalize(others))
+    } else {
+        None
+    }
 }
 
 /// What a pod without the gate makes of it: nobody is kept from sending requests to it.
 pub(crate) fn remark(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
-    let seconds = request.strategy.unready_seconds.filter(|_| pod.readiness.is_none())?;
+    let seconds = request
+        .strategy
+        .unready_seconds
+        .filter(|_| pod.readiness.is_none())?;
     Some(format!(
         "strategy.unreadyGracePeriodSeconds {seconds} is waited for only: the pod stays ready, for it has no readinessGates KruisePodReady"
     ))
@@ -74,11 +110,19 @@ pub(crate) fn remark(request: &RestartRequest, pod: &RestartPod) -> Option<Strin
 
 fn set(pod: &RestartPod, before: &PodReadiness, gate: GateCondition) -> Action {
     let unready = before.is_ready && !gate.is_true;
-    Action::SetReadiness(Readiness { gate, unready, version: pod.pod.version.clone() })
+    Action::SetReadiness(Readiness {
+        gate,
+        unready,
+        version: pod.pod.version.clone(),
+    })
 }
 
 fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
-    !pod.pod.deleting && request.pod_uid.as_ref().is_none_or(|uid| *uid == pod.pod.uid)
+    !pod.pod.deleting
+        && request
+            .pod_uid
+            .as_ref()
+            .is_none_or(|uid| *uid == pod.pod.uid)
 }
 
 /// Whether a request that is over may have left an entry in the readiness of its pod.
@@ -88,7 +132,10 @@ pub(crate) fn is_held(request: &RestartRequest) -> bool {
 }
 
 fn has_finalizer(request: &RestartRequest) -> bool {
-    request.finalizers.iter().any(|finalizer| is_ours(finalizer))
+    request
+        .finalizers
+        .iter()
+        .any(|finalizer| is_ours(finalizer))
 }
 
 fn is_ours(finalizer: &str) -> bool {

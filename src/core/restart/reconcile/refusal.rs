@@ -1,4 +1,5 @@
-//! Whether a container may be restarted: what cannot work, or could lose it, is refused with the reason before anything is written.
+//! Whether a container may be restarted: what cannot work, or could lose it, is refused with the
+//! reason before anything is written.
 
 use super::Around;
 use super::park::{self, ParkImage};
@@ -52,10 +53,26 @@ impl Way {
 /// What `forceRecreate` overrules.
 const UNLESS_FORCED: &str = "set strategy.forceRecreate to restart it all the same";
 
-/// Whether a container may be restarted now; `restarts` is how many are begun at once, this one included.
-pub(crate) fn ask(pod: &RestartPod, container: &Container, details: &Details, force: bool, restarts: u32, around: &Around<'_>) -> Answer {
-    let native = || details.is_native_sidecar.then(|| by_kubelet(around)).flatten();
-    if let Some(no) = ended(pod, container, around).or_else(|| by_node(around)).or_else(native) {
+/// Whether a container may be restarted now; `restarts` is how many are begun at once, this one
+/// included.
+pub(crate) fn ask(
+    pod: &RestartPod,
+    container: &Container,
+    details: &Details,
+    force: bool,
+    restarts: u32,
+    around: &Around<'_>,
+) -> Answer {
+    let native = || {
+        details
+            .is_native_sidecar
+            .then(|| by_kubelet(around))
+            .flatten()
+    };
+    if let Some(no) = ended(pod, container, around)
+        .or_else(|| by_node(around))
+        .or_else(native)
+    {
         return Answer::No(no);
     }
     if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
@@ -81,29 +98,38 @@ pub(crate) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
             "a restart counts against the backoffLimit {} of the pod's Job, which has {} restarts, and would fail it: raise the limit",
             shortage.limit, shortage.restarts
         )),
-        Headroom::JobUnknown { .. } => {
-            Answer::No("the Job of the pod has not been seen, so nobody knows how many restarts it allows".to_owned())
-        }
+        Headroom::JobUnknown { .. } => Answer::No(
+            "the Job of the pod has not been seen, so nobody knows how many restarts it allows"
+                .to_owned(),
+        ),
     }
 }
 
 /// What its node says of the image of a container.
 pub(crate) fn reported<'a>(container: &'a Container, details: &'a Details) -> Reported<'a> {
-    Reported { image: container.status.as_ref().map_or("", |status| &status.image), image_id: &details.image_id }
+    Reported {
+        image: container.status.as_ref().map_or("", |status| &status.image),
+        image_id: &details.image_id,
+    }
 }
 
 /// Its image before is put back by the request that has parked it, or because that is gone.
 fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
     match &pod.parked {
         Some(parked) if parked.images.contains_key(name) => Answer::Wait,
-        _ => Answer::No(format!("it has the park image {park}, and nothing says which image it had before")),
+        _ => Answer::No(format!(
+            "it has the park image {park}, and nothing says which image it had before"
+        )),
     }
 }
 
 /// The container has ended for good, or is about to.
 fn ended(pod: &RestartPod, container: &Container, around: &Around<'_>) -> Option<String> {
     if around.exit_images.contains(&container.image) {
-        return Some(format!("it was ended, by the exit image {}", container.image));
+        return Some(format!(
+            "it was ended, by the exit image {}",
+            container.image
+        ));
     }
     if pod.pod.restart_policy != RestartPolicy::Always
         && roles::sidecars(&pod.pod).next().is_some()
@@ -111,14 +137,20 @@ fn ended(pod: &RestartPod, container: &Container, around: &Around<'_>) -> Option
     {
         return Some("the main containers of the pod are done".to_owned());
     }
-    if let Some(ContainerState::Waiting { reason, .. }) = container.status.as_ref().map(|status| &status.state)
+    if let Some(ContainerState::Waiting { reason, .. }) =
+        container.status.as_ref().map(|status| &status.state)
         && is_pull_error(reason)
     {
         return Some(format!("its image cannot be had ({reason}), under no name"));
     }
     let end = container.end()?;
     let policy = container.effective_policy(&pod.pod);
-    (!runs_again(policy, end)).then(|| format!("it has ended, and its restart policy {} does not start it again", policy.as_str()))
+    (!runs_again(policy, end)).then(|| {
+        format!(
+            "it has ended, and its restart policy {} does not start it again",
+            policy.as_str()
+        )
+    })
 }
 
 /// Whether the node starts a container again that ended so.
@@ -134,16 +166,24 @@ fn by_node(around: &Around<'_>) -> Option<String> {
     match around.node? {
         NodeClass::VirtualInert => Some("the node ignores a changed image".to_owned()),
         NodeClass::VirtualRejects => Some("the node fails on a changed image".to_owned()),
-        NodeClass::Kubelet | NodeClass::VirtualUpdates | NodeClass::Daemon | NodeClass::Unknown => None,
+        NodeClass::Kubelet | NodeClass::VirtualUpdates | NodeClass::Daemon | NodeClass::Unknown => {
+            None
+        }
     }
 }
 
-/// Kubelets before this one ignore a changed image of a native sidecar (`docs/measured.md`, row 23: 1.30 does, 1.32 does not).
-const NATIVE_SIDECARS: KubeletVersion = KubeletVersion { major: 1, minor: 32 };
+/// Kubelets before this one ignore a changed image of a native sidecar (`docs/measured.md`, row 23:
+/// 1.30 does, 1.32 does not).
+const NATIVE_SIDECARS: KubeletVersion = KubeletVersion {
+    major: 1,
+    minor: 32,
+};
 
 fn by_kubelet(around: &Around<'_>) -> Option<String> {
     if around.node != Some(NodeClass::Kubelet) {
-        return Some("it is a native sidecar, and these are restarted on ordinary nodes only".to_owned());
+        return Some(
+            "it is a native sidecar, and these are restarted on ordinary nodes only".to_owned(),
+        );
     }
     match around.kubelet {
         Some(version) if version >= NATIVE_SIDECARS => None,
@@ -156,11 +196,19 @@ fn by_kubelet(around: &Around<'_>) -> Option<String> {
     }
 }
 
-/// Under `Never` a start that fails after the old container was stopped is final, and no later change brings the container back (`docs/measured.md`,
-/// "Images by other names"). Under `OnFailure` it is where the container exits with 0 when it is stopped (`docs/measured.md`, row 13). A start can fail for many
-/// reasons that no status tells before: the node restarts in between (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it
-/// would count as the end of its work, of which a part only is done, so that is never risked unasked.
-fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, around: &Around<'_>) -> Option<String> {
+/// Under `Never` a start that fails after the old container was stopped is final, and no later
+/// change brings the container back (`docs/measured.md`, "Images by other names"). Under
+/// `OnFailure` it is where the container exits with 0 when it is stopped (`docs/measured.md`, row
+/// 13). A start can fail for many reasons that no status tells before: the node restarts in between
+/// (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it would count as
+/// the end of its work, of which a part only is done, so that is never risked unasked.
+fn risk(
+    pod: &RestartPod,
+    container: &Container,
+    details: &Details,
+    way: &Way,
+    around: &Around<'_>,
+) -> Option<String> {
     let policy = container.effective_policy(&pod.pod);
     let (stop, lost) = match policy {
         RestartPolicy::Always => return None,
@@ -168,10 +216,17 @@ fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, a
             "a stop with exit code 0",
             "under restartPolicy OnFailure it would be lost for good if it stopped with exit code 0 and did not start again",
         ),
-        RestartPolicy::Never => ("its stop", "under restartPolicy Never it would be lost for good if it did not start again"),
+        RestartPolicy::Never => (
+            "its stop",
+            "under restartPolicy Never it would be lost for good if it did not start again",
+        ),
         RestartPolicy::Unknown(_) => return Some("its restart policy is not known".to_owned()),
     };
-    if let Some(owner) = pod.controller.as_ref().filter(|_| roles::mains(&pod.pod).any(|main| main.name == container.name)) {
+    if let Some(owner) = pod
+        .controller
+        .as_ref()
+        .filter(|_| roles::mains(&pod.pod).any(|main| main.name == container.name))
+    {
         return Some(format!(
             "it is a main container of {owner}, and under restartPolicy {} {stop} would count as the end of its work if it did not start again",
             policy.as_str()
@@ -195,6 +250,14 @@ fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, a
 }
 
 fn others_run(pod: &RestartPod, container: &Container) -> bool {
-    let runs = |other: &Container| other.status.as_ref().is_some_and(|status| matches!(status.state, ContainerState::Running { .. }));
-    pod.pod.containers.iter().any(|other| other.name != container.name && runs(other))
+    let runs = |other: &Container| {
+        other
+            .status
+            .as_ref()
+            .is_some_and(|status| matches!(status.state, ContainerState::Running { .. }))
+    };
+    pod.pod
+        .containers
+        .iter()
+        .any(|other| other.name != container.name && runs(other))
 }

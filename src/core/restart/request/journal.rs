@@ -1,4 +1,5 @@
-//! What is written down in a request before anything is done to its pod, so that a new life knows what the one before may have done.
+//! What is written down in a request before anything is done to its pod, so that a new life knows
+//! what the one before may have done.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +39,8 @@ pub struct Intent {
     pub from: Box<str>,
     /// Its alias, or the park image.
     pub to: Box<str>,
-    /// `metadata.generation` of the pod before, where the API server counts it: it tells a change that was not made from one that
-    /// was made and undone.
+    /// `metadata.generation` of the pod before, where the API server counts it: it tells a change
+    /// that was not made from one that was made and undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// Why the image before is put back; `None` where it is not.
@@ -67,12 +68,15 @@ impl Journal {
         serde_json::from_str(value).ok()
     }
 
-    /// Whether it is one that swaplet has written, as far as the rest of the request tells: whoever makes a request may give it any text.
-    /// A change of an image is written down only after the status has said `Recreating`, and before that a journal comes with the labels.
+    /// Whether it is one that swaplet has written, as far as the rest of the request tells: whoever
+    /// makes a request may give it any text. A change of an image is written down only after the
+    /// status has said `Recreating`, and before that a journal comes with the labels.
     #[must_use]
     pub fn is_taken_up(&self, phase: RequestPhase, has_labels: bool) -> bool {
         match phase {
-            RequestPhase::Unanswered | RequestPhase::Pending => has_labels && self.0.values().all(|mark| mark.intent.is_none()),
+            RequestPhase::Unanswered | RequestPhase::Pending => {
+                has_labels && self.0.values().all(|mark| mark.intent.is_none())
+            }
             RequestPhase::Recreating | RequestPhase::Completed => true,
         }
     }
@@ -90,12 +94,32 @@ mod tests {
 
     #[test]
     fn a2_a_journal_counts_where_it_can_have_been_written_by_swaplet() {
-        let marked = |intent| Journal([("app".into(), Mark { intent, ..Mark::default() })].into());
+        let marked = |intent| {
+            Journal(
+                [(
+                    "app".into(),
+                    Mark {
+                        intent,
+                        ..Mark::default()
+                    },
+                )]
+                .into(),
+            )
+        };
         let (before, changing) = (marked(None), marked(Some(Intent::default())));
         for phase in [RequestPhase::Unanswered, RequestPhase::Pending] {
-            assert!(before.is_taken_up(phase, true) && !before.is_taken_up(phase, false), "{phase:?}");
-            assert!(!changing.is_taken_up(phase, true) && !changing.is_taken_up(phase, false), "{phase:?}");
+            assert!(
+                before.is_taken_up(phase, true) && !before.is_taken_up(phase, false),
+                "{phase:?}"
+            );
+            assert!(
+                !changing.is_taken_up(phase, true) && !changing.is_taken_up(phase, false),
+                "{phase:?}"
+            );
         }
-        assert!(changing.is_taken_up(RequestPhase::Recreating, true) && changing.is_taken_up(RequestPhase::Completed, false));
+        assert!(
+            changing.is_taken_up(RequestPhase::Recreating, true)
+                && changing.is_taken_up(RequestPhase::Completed, false)
+        );
     }
 }

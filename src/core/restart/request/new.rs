@@ -24,18 +24,29 @@ pub struct RequestedPod<'a> {
     pub node: &'a str,
 }
 
-/// A name for a request: begins with the name of the pod, as far as that fits, and is different wherever `what` is.
+/// A name for a request: begins with the name of the pod, as far as that fits, and is different
+/// wherever `what` is.
 #[must_use]
 pub fn request_name(pod: &str, word: &str, what: &str) -> String {
     let name: String = pod.chars().take(MOST_OF_A_NAME).collect();
-    format!("{}-{word}-{}", name.trim_end_matches(['-', '.']), short_digest(what, DIGEST))
+    format!(
+        "{}-{word}-{}",
+        name.trim_end_matches(['-', '.']),
+        short_digest(what, DIGEST)
+    )
 }
 
-/// A request for a pod, with the labels that OpenKruise's webhook gives it: so it is for this pod and for no later one of the same name,
-/// and it goes with the pod.
+/// A request for a pod, with the labels that OpenKruise's webhook gives it: so it is for this pod
+/// and for no later one of the same name, and it goes with the pod.
 #[must_use]
-pub fn new_request<'a>(name: &str, pod: RequestedPod<'_>, containers: impl Iterator<Item = &'a str>) -> Value {
-    let containers: Vec<_> = containers.map(|container| json!({"name": container})).collect();
+pub fn new_request<'a>(
+    name: &str,
+    pod: RequestedPod<'_>,
+    containers: impl Iterator<Item = &'a str>,
+) -> Value {
+    let containers: Vec<_> = containers
+        .map(|container| json!({"name": container}))
+        .collect();
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": KIND,
@@ -55,10 +66,19 @@ mod tests {
 
     #[test]
     fn names_of_requests_are_valid_and_differ_with_what_they_are_for() {
-        assert_eq!(request_name("web-0", "restart", "1 a"), request_name("web-0", "restart", "1 a"));
-        assert_ne!(request_name("web-0", "restart", "1 a"), request_name("web-0", "restart", "2 a"));
+        assert_eq!(
+            request_name("web-0", "restart", "1 a"),
+            request_name("web-0", "restart", "1 a")
+        );
+        assert_ne!(
+            request_name("web-0", "restart", "1 a"),
+            request_name("web-0", "restart", "2 a")
+        );
         let long = format!("{}.{}", "x".repeat(219), "y".repeat(30));
         let name = request_name(&long, "restart-on", "1 a");
-        assert!(name.len() <= 253 && name.starts_with(&format!("{}-restart-on-", "x".repeat(219))), "{name}");
+        assert!(
+            name.len() <= 253 && name.starts_with(&format!("{}-restart-on-", "x".repeat(219))),
+            "{name}"
+        );
     }
 }

@@ -1,11 +1,12 @@
-//! The request as it comes over the wire. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+//! The request as it comes over the wire. As for pods, only JSON that is no object of Kubernetes at
+//! all cannot be decoded.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    ACTIVE, JOURNAL, Journal, NODE_NAME, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, UNREADY_ACQUIRED,
-    VIRTUAL_KUBELET, Wanted,
+    ACTIVE, JOURNAL, Journal, NODE_NAME, NODE_TYPE, POD_UID, RecreateState, RestartRequest,
+    StatePhase, Strategy, UNREADY_ACQUIRED, VIRTUAL_KUBELET, Wanted,
 };
 use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
 use crate::objects::values::bounds;
@@ -109,30 +110,48 @@ impl<'de> Deserialize<'de> for RestartRequestWire {
             resource_version: text(&more.resource_version),
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, more, spec: top.spec.value.0, status: top.status.value.0 })
+        Ok(Self {
+            metadata,
+            more,
+            spec: top.spec.value.0,
+            status: top.status.value.0,
+        })
     }
 }
 
 impl RestartRequestWire {
-    /// Reads the request. `None` where name, namespace or uid are missing: such an object cannot be addressed.
+    /// Reads the request. `None` where name, namespace or uid are missing: such an object cannot be
+    /// addressed.
     #[must_use]
     pub fn read(self) -> Option<RestartRequest> {
-        let Self { more, spec, status, .. } = self;
+        let Self {
+            more, spec, status, ..
+        } = self;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let label = |key: &str| more.labels.value.0.get(key).map(|text| &**text);
         let annotation = |key: &str| more.annotations.value.0.get(key).map(|text| &**text);
         let pod_uid = label(POD_UID).filter(|uid| !uid.is_empty());
         let active = label(ACTIVE).is_some();
         let phase = RequestPhase::read(status.phase.value.as_deref());
-        let is_taken_up = |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
+        let is_taken_up =
+            |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
         Some(RestartRequest {
             pod_uid: pod_uid.map(Into::into),
             node: label(NODE_NAME).unwrap_or_default().into(),
             active,
             on_virtual_node: label(NODE_TYPE) == Some(VIRTUAL_KUBELET),
-            journal: annotation(JOURNAL).and_then(Journal::read).filter(is_taken_up),
-            unready_acquired: annotation(UNREADY_ACQUIRED).filter(|time| !time.is_empty()).map(Into::into),
-            finalizers: more.finalizers.value.into_iter().filter_map(|finalizer| finalizer.value).collect(),
+            journal: annotation(JOURNAL)
+                .and_then(Journal::read)
+                .filter(is_taken_up),
+            unready_acquired: annotation(UNREADY_ACQUIRED)
+                .filter(|time| !time.is_empty())
+                .map(Into::into),
+            finalizers: more
+                .finalizers
+                .value
+                .into_iter()
+                .filter_map(|finalizer| finalizer.value)
+                .collect(),
             restart_on: annotation(RESTART_ON).map(Into::into),
             namespace: required(more.namespace)?,
             name: required(more.name)?,
@@ -141,14 +160,24 @@ impl RestartRequestWire {
             created_at: more.creation_timestamp.value,
             deleting: more.deletion_timestamp.value.0,
             pod_name: spec.pod_name.value.unwrap_or_default(),
-            containers: spec.containers.value.into_iter().map(|container| container.value.0.read()).collect(),
+            containers: spec
+                .containers
+                .value
+                .into_iter()
+                .map(|container| container.value.0.read())
+                .collect(),
             strategy: spec.strategy.value.0.read(),
             active_deadline_seconds: seconds(&spec.active_deadline_seconds),
             ttl_seconds: seconds(&spec.ttl_seconds_after_finished),
             phase,
             message: status.message.value.0,
             completed_at: status.completion_time.value,
-            states: status.container_recreate_states.value.into_iter().map(|state| state.value.0.read()).collect(),
+            states: status
+                .container_recreate_states
+                .value
+                .into_iter()
+                .map(|state| state.value.0.read())
+                .collect(),
         })
     }
 }
@@ -159,7 +188,10 @@ fn seconds(field: &Integer) -> Option<u32> {
 
 impl ContainerWire {
     fn read(self) -> Wanted {
-        Wanted { name: self.name.value.unwrap_or_default(), has_context: self.status_context.value.0 }
+        Wanted {
+            name: self.name.value.unwrap_or_default(),
+            has_context: self.status_context.value.0,
+        }
     }
 }
 
@@ -195,13 +227,26 @@ mod tests {
     use crate::restart::request::{Intent, Mark};
 
     fn read(request: Value) -> Option<RestartRequest> {
-        serde_json::from_value::<RestartRequestWire>(request).unwrap().read()
+        serde_json::from_value::<RestartRequestWire>(request)
+            .unwrap()
+            .read()
     }
 
     #[test]
     fn every_field_that_counts_is_read() {
-        let intent = Intent { from: "app:1".into(), to: "app:1@sha256:0".into(), generation: Some(3), back: None, parking: None };
-        let mark = Mark { container_id: "containerd://1".into(), restart_count: 2, started_at: None, intent: Some(intent) };
+        let intent = Intent {
+            from: "app:1".into(),
+            to: "app:1@sha256:0".into(),
+            generation: Some(3),
+            back: None,
+            parking: None,
+        };
+        let mark = Mark {
+            container_id: "containerd://1".into(),
+            restart_count: 2,
+            started_at: None,
+            intent: Some(intent),
+        };
         let journal = Journal([("app".into(), mark.clone())].into());
         let request = read(json!({
             "metadata": {"name": "r", "namespace": "ns", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -214,9 +259,19 @@ mod tests {
                 "containerRecreateStates": [{"name": "log", "phase": "Failed", "message": "no", "isKilled": true}]},
         }))
         .unwrap();
-        assert_eq!((request.pod_uid.as_deref(), request.active, request.on_virtual_node), (Some("pu"), true, false));
+        assert_eq!(
+            (
+                request.pod_uid.as_deref(),
+                request.active,
+                request.on_virtual_node
+            ),
+            (Some("pu"), true, false)
+        );
         assert_eq!(request.mark("app"), Some(&mark));
-        assert_eq!((request.unready_acquired.as_deref(), &*request.finalizers), (Some("2026-01-01T00:00:05Z"), &["x".into()][..]));
+        assert_eq!(
+            (request.unready_acquired.as_deref(), &*request.finalizers),
+            (Some("2026-01-01T00:00:05Z"), &["x".into()][..])
+        );
         assert!(request.containers[0].has_context && !request.containers[1].has_context);
         let strategy = Strategy {
             ignores_failures: true,
@@ -226,9 +281,22 @@ mod tests {
             unready_seconds: Some(0),
             min_started_seconds: 0,
         };
-        assert_eq!((request.strategy.clone(), request.active_deadline_seconds, request.ttl_seconds), (strategy, Some(60), Some(0)));
-        assert_eq!((request.phase, &*request.message, request.is_completed()), (RequestPhase::Recreating, "m", false));
-        assert_eq!((request.state("log").phase, request.state("app").phase), (StatePhase::Failed, StatePhase::Pending));
+        assert_eq!(
+            (
+                request.strategy.clone(),
+                request.active_deadline_seconds,
+                request.ttl_seconds
+            ),
+            (strategy, Some(60), Some(0))
+        );
+        assert_eq!(
+            (request.phase, &*request.message, request.is_completed()),
+            (RequestPhase::Recreating, "m", false)
+        );
+        assert_eq!(
+            (request.state("log").phase, request.state("app").phase),
+            (StatePhase::Failed, StatePhase::Pending)
+        );
     }
 
     #[test]
@@ -240,14 +308,21 @@ mod tests {
                 "status": {"phase": strange, "completionTime": strange, "containerRecreateStates": [strange]},
             }))
             .unwrap();
-            assert_eq!((request.journal, request.completed_at), (None, None), "{strange}");
+            assert_eq!(
+                (request.journal, request.completed_at),
+                (None, None),
+                "{strange}"
+            );
             assert!(read(json!({"metadata": {"name": "r", "namespace": "ns", "uid": "u"}, "spec": strange, "status": strange})).is_some());
         }
     }
 
     #[test]
     fn what_cannot_be_addressed_is_not_read() {
-        assert_eq!(read(json!({"metadata": {"name": "r", "namespace": "ns"}})), None);
+        assert_eq!(
+            read(json!({"metadata": {"name": "r", "namespace": "ns"}})),
+            None
+        );
         assert_eq!(read(json!({"metadata": 3})), None);
     }
 }

@@ -1,7 +1,9 @@
-//! What a `PodDisruptionBudget` allows, as the eviction of a pod asks it (`pkg/registry/core/pod/storage/eviction.go`).
+//! What a `PodDisruptionBudget` allows, as the eviction of a pod asks it
+//! (`pkg/registry/core/pod/storage/eviction.go`).
 //!
-//! The status of a budget lags behind what has just been done to its pods. So it is not believed alone while pods are being
-//! restarted: those that it covers are counted here, without those that are being restarted.
+//! The status of a budget lags behind what has just been done to its pods. So it is not believed
+//! alone while pods are being restarted: those that it covers are counted here, without those that
+//! are being restarted.
 
 /// A budget, and what is left of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +19,11 @@ pub struct Budget {
 /// What is known of a budget and of the pods that it covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Covered {
-    /// Whether `status.observedGeneration` is behind `metadata.generation`: the status is about another spec.
+    /// Whether `status.observedGeneration` is behind `metadata.generation`: the status is about
+    /// another spec.
     pub is_outdated: bool,
-    /// Whether the condition `DisruptionAllowed` has the reason `SyncFailed`: its controller cannot count.
+    /// Whether the condition `DisruptionAllowed` has the reason `SyncFailed`: its controller cannot
+    /// count.
     pub sync_failed: bool,
     /// Whether `spec.unhealthyPodEvictionPolicy` is `AlwaysAllow`.
     pub always_allows_unready: bool,
@@ -40,8 +44,15 @@ impl Budget {
     #[must_use]
     pub fn of(name: &str, covered: &Covered) -> Self {
         let known = !covered.is_outdated && !covered.sync_failed;
-        let counted = covered.healthy.saturating_sub(covered.disrupted).saturating_sub(covered.desired_healthy);
-        let told = if covered.restarting == 0 { covered.disruptions_allowed } else { usize::MAX };
+        let counted = covered
+            .healthy
+            .saturating_sub(covered.disrupted)
+            .saturating_sub(covered.desired_healthy);
+        let told = if covered.restarting == 0 {
+            covered.disruptions_allowed
+        } else {
+            usize::MAX
+        };
         let is_healthy = covered.desired_healthy > 0 && covered.healthy >= covered.desired_healthy;
         Self {
             name: name.into(),
@@ -50,7 +61,8 @@ impl Budget {
         }
     }
 
-    /// Whether one more pod may be disrupted, after so many ready ones that the budget does not know of yet.
+    /// Whether one more pod may be disrupted, after so many ready ones that the budget does not
+    /// know of yet.
     #[must_use]
     pub const fn allows(&self, ready: bool, taken: usize) -> bool {
         (!ready && self.allows_unready) || self.allowed > taken

@@ -11,7 +11,8 @@ pub enum Limit {
     Percent(usize),
 }
 
-/// How a share becomes a number, which differs from kind to kind in Kubernetes' own `maxUnavailable`.
+/// How a share becomes a number, which differs from kind to kind in Kubernetes' own
+/// `maxUnavailable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// As of a `Deployment`.
@@ -21,8 +22,8 @@ pub enum Rounding {
 }
 
 impl Limit {
-    /// How many of so many pods; at least one, as in Kubernetes, for nothing would ever happen with none
-    /// (`pkg/controller/deployment/util`, `ResolveFenceposts`).
+    /// How many of so many pods; at least one, as in Kubernetes, for nothing would ever happen with
+    /// none (`pkg/controller/deployment/util`, `ResolveFenceposts`).
     #[must_use]
     pub const fn of(self, pods: usize, rounding: Rounding) -> usize {
         let count = match (self, rounding) {
@@ -38,15 +39,25 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let problem = || format!("\"{text}\" is neither a number of pods, such as 1, nor a percentage, such as 25%");
+        let problem = || {
+            format!(
+                "\"{text}\" is neither a number of pods, such as 1, nor a percentage, such as 25%"
+            )
+        };
         let (number, limit): (&str, fn(usize) -> Self) = match text.strip_suffix('%') {
             Some(number) => (number, Self::Percent),
             None => (text, Self::Count),
         };
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-        let number = number.parse().ok().filter(|_| is_number).ok_or_else(problem)?;
+        let number = number
+            .parse()
+            .ok()
+            .filter(|_| is_number)
+            .ok_or_else(problem)?;
         match limit(number) {
-            Self::Count(0) | Self::Percent(0) => Err(format!("with {text} no pod could ever be restarted; 1 is the least")),
+            Self::Count(0) | Self::Percent(0) => Err(format!(
+                "with {text} no pod could ever be restarted; 1 is the least"
+            )),
             Self::Percent(101..) => Err(format!("{text} is more than all pods")),
             limit => Ok(limit),
         }

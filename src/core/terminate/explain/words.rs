@@ -22,11 +22,16 @@ pub(crate) const fn way(method: Method) -> &'static str {
 pub fn describe(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => {
-            let swaps: Vec<_> = swaps.iter().map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to)).collect();
+            let swaps: Vec<_> = swaps
+                .iter()
+                .map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to))
+                .collect();
             format!("changes the image of {}", swaps.join(", "))
         }
         Action::Finish(finish) => format!("writes the phase {}", finish.phase.as_str()),
-        Action::Recreate(containers) => format!("asks OpenKruise's daemon to end {}", containers.join(", ")),
+        Action::Recreate(containers) => {
+            format!("asks OpenKruise's daemon to end {}", containers.join(", "))
+        }
     }
 }
 
@@ -35,7 +40,9 @@ pub fn describe(action: &Action) -> String {
 pub fn sentence(pod: &Pod, decision: &Decision) -> String {
     match &decision.action {
         Some(action) => format!("swaplet {}.", describe(action)),
-        None if decision.reason == Reason::MainsRunning => format!("swaplet waits: {}.", unfinished_main(pod)),
+        None if decision.reason == Reason::MainsRunning => {
+            format!("swaplet waits: {}.", unfinished_main(pod))
+        }
         None => decision.reason.sentence().to_owned(),
     }
 }
@@ -43,17 +50,26 @@ pub fn sentence(pod: &Pod, decision: &Decision) -> String {
 fn unfinished_main(pod: &Pod) -> String {
     match roles::mains_state(pod) {
         Mains::Running(main) if main.end().is_some() => {
-            format!("main container {} has failed, and is started again", main.name)
+            format!(
+                "main container {} has failed, and is started again",
+                main.name
+            )
         }
         Mains::Running(main) => format!("main container {} is not done", main.name),
-        Mains::NotReported(main) => format!("main container {} is not reported by the node", main.name),
+        Mains::NotReported(main) => {
+            format!("main container {} is not reported by the node", main.name)
+        }
         Mains::Done => "the pod has to be looked at again".to_owned(),
     }
 }
 
 /// What happens next, and what the user can do.
 pub(crate) fn next(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Vec<String> {
-    let mut next: Vec<String> = decision.reports.iter().map(|report| format!("{}: {}.", report.reason, report.note)).collect();
+    let mut next: Vec<String> = decision
+        .reports
+        .iter()
+        .map(|report| format!("{}: {}.", report.reason, report.note))
+        .collect();
     next.extend(follows(pod, decision, around));
     next
 }
@@ -64,7 +80,9 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
     }
     let looks_again = || {
         let seconds = decision.again?.saturating_sub(around.now).as_secs();
-        Some(format!("The pod is looked at again when it changes, and in {seconds} s at the latest."))
+        Some(format!(
+            "The pod is looked at again when it changes, and in {seconds} s at the latest."
+        ))
     };
     match decision.reason {
         Reason::MainsRunning => Some(format!("The sidecars are ended as soon as all main containers have ended{}.", done_means(pod))),
@@ -82,28 +100,47 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
 }
 
 fn done_means(pod: &Pod) -> &'static str {
-    if pod.restart_policy == crate::objects::pod::RestartPolicy::Never { ", with any exit code" } else { " with exit code 0" }
+    if pod.restart_policy == crate::objects::pod::RestartPolicy::Never {
+        ", with any exit code"
+    } else {
+        " with exit code 0"
+    }
 }
 
 /// What comes of an action.
 fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
-    let phase = if roles::mains_succeeded(pod) { "Succeeded" } else { "Failed, as its main containers were" };
+    let phase = if roles::mains_succeeded(pod) {
+        "Succeeded"
+    } else {
+        "Failed, as its main containers were"
+    };
     match action {
         Action::Swap(_) => format!(
             "The node stops {} as always (preStop hook, SIGTERM, grace period) and runs the exit image, which exits with 0 at once; then the pod is {phase}.",
             names(pod)
         ),
         Action::Finish(_) if around.may_be_kubelet() => {
-            format!("The node takes the phase for the end of the pod and stops {}, whatever the exit code.", names(pod))
+            format!(
+                "The node takes the phase for the end of the pod and stops {}, whatever the exit code.",
+                names(pod)
+            )
         }
-        Action::Finish(_) => format!("On this virtual node {} may run, and cost, until the pod is deleted.", names(pod)),
+        Action::Finish(_) => format!(
+            "On this virtual node {} may run, and cost, until the pod is deleted.",
+            names(pod)
+        ),
         Action::Recreate(_) => {
-            format!("The daemon stops {} as the kubelet does, and nothing takes the place: the exit code of each counts.", names(pod))
+            format!(
+                "The daemon stops {} as the kubelet does, and nothing takes the place: the exit code of each counts.",
+                names(pod)
+            )
         }
     }
 }
 
 fn names(pod: &Pod) -> String {
-    let names = terminate::unended(pod).into_iter().map(|(_, Container { name, .. })| &**name);
+    let names = terminate::unended(pod)
+        .into_iter()
+        .map(|(_, Container { name, .. })| &**name);
     names.collect::<Vec<_>>().join(", ")
 }

@@ -1,14 +1,16 @@
-//! Which writes the API server has denied (a policy, a webhook, or a right that is missing), and when they are tried again.
+//! Which writes the API server has denied (a policy, a webhook, or a right that is missing), and
+//! when they are tried again.
 //!
-//! A lone denial says little: a webhook that was not reached, an API server whose view of roles lags behind. So the first tries follow within
-//! seconds, and are not told. What is denied then as well stays denied until an administrator changes something.
+//! A lone denial says little: a webhook that was not reached, an API server whose view of roles
+//! lags behind. So the first tries follow within seconds, and are not told. What is denied then as
+//! well stays denied until an administrator changes something.
 
 use std::time::Duration;
 
 use crate::report::decision::Method;
 
-/// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and tells it or goes another way for it,
-/// waits for these tries ([`Denials::are_lasting`]).
+/// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and
+/// tells it or goes another way for it, waits for these tries ([`Denials::are_lasting`]).
 pub const QUICK_DENIED_RETRIES: u32 = 3;
 /// The wait before the first of them; it doubles with each further one.
 const QUICK_RETRY: Duration = Duration::from_millis(500);
@@ -66,15 +68,28 @@ impl DeniedWays {
     /// The denials of this way, one after another.
     #[must_use]
     pub fn of(&self, method: Method) -> Denials {
-        self.way(method).map_or_else(Denials::default, |way| way.denials)
+        self.way(method)
+            .map_or_else(Denials::default, |way| way.denials)
     }
 
-    /// A write of this way was denied, in these words. Answers until when it is not worth another try, at most `longest` from now.
-    pub fn remember(&mut self, method: Method, words: Box<str>, now: Duration, longest: Duration) -> Duration {
+    /// A write of this way was denied, in these words. Answers until when it is not worth another
+    /// try, at most `longest` from now.
+    pub fn remember(
+        &mut self,
+        method: Method,
+        words: Box<str>,
+        now: Duration,
+        longest: Duration,
+    ) -> Duration {
         let mut denials = self.of(method);
         let until = now.saturating_add(denials.one_more(longest));
         self.forget(method);
-        self.0.push(DeniedWay { method, denials, words, until });
+        self.0.push(DeniedWay {
+            method,
+            denials,
+            words,
+            until,
+        });
         until
     }
 
@@ -85,7 +100,9 @@ impl DeniedWays {
 
     /// Until when this way is closed, and the words; denials that do not last close none.
     pub(crate) fn closes(&self, method: Method, now: Duration) -> Option<(Duration, &str)> {
-        let way = self.way(method).filter(|way| way.denials.are_lasting() && now < way.until)?;
+        let way = self
+            .way(method)
+            .filter(|way| way.denials.are_lasting() && now < way.until)?;
         Some((way.until, &way.words))
     }
 
@@ -101,9 +118,20 @@ mod tests {
     #[test]
     fn storm_the_first_tries_follow_within_seconds_and_the_later_ones_rarely() {
         let mut denials = Denials::default();
-        let mut next = || (denials.one_more(Duration::from_secs(900)).as_millis(), denials.are_lasting());
-        assert_eq!([next(), next(), next()], [(500, false), (1000, false), (2000, false)]);
-        assert_eq!([next(), next(), next()], [(60_000, true), (120_000, true), (240_000, true)]);
+        let mut next = || {
+            (
+                denials.one_more(Duration::from_secs(900)).as_millis(),
+                denials.are_lasting(),
+            )
+        };
+        assert_eq!(
+            [next(), next(), next()],
+            [(500, false), (1000, false), (2000, false)]
+        );
+        assert_eq!(
+            [next(), next(), next()],
+            [(60_000, true), (120_000, true), (240_000, true)]
+        );
         for _ in 0..100 {
             next();
         }

@@ -1,7 +1,9 @@
-//! How sidecars have ended before, in whatever pod: what a container answers to SIGTERM it will answer again.
+//! How sidecars have ended before, in whatever pod: what a container answers to SIGTERM it will
+//! answer again.
 //!
-//! Kept by namespace, name and image, so that the second pod of a Job, and the next Job of a CronJob, are told by the first. Where
-//! nothing is known, one pod at a time finds out: ten at once would fail ten times.
+//! Kept by namespace, name and image, so that the second pod of a Job, and the next Job of a
+//! CronJob, are told by the first. Where nothing is known, one pod at a time finds out: ten at once
+//! would fail ten times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -36,18 +38,29 @@ impl PastExits {
     /// None are known.
     #[must_use]
     pub const fn new() -> Self {
-        Self { codes: BTreeMap::new(), order: VecDeque::new(), tries: BTreeMap::new() }
+        Self {
+            codes: BTreeMap::new(),
+            order: VecDeque::new(),
+            tries: BTreeMap::new(),
+        }
     }
 
-    /// Remembers the sidecars of a pod that ended when their main containers were done: somebody stopped them. Whether a pod may wait for that: one
-    /// that was to find out has found out, or nothing was known of the kind. Another code than before wakes nobody, for sidecars that end
+    /// Remembers the sidecars of a pod that ended when their main containers were done: somebody
+    /// stopped them. Whether a pod may wait for that: one that was to find out has found out, or
+    /// nothing was known of the kind. Another code than before wakes nobody, for sidecars that end
     /// with one code and another in turn would wake everybody each time.
-    pub fn learn(&mut self, pod: &Pod, request: Option<&RecreateRequest>, exit_images: &ExitImages) -> bool {
+    pub fn learn(
+        &mut self,
+        pod: &Pod,
+        request: Option<&RecreateRequest>,
+        exit_images: &ExitImages,
+    ) -> bool {
         if roles::mains_state(pod) != Mains::Done {
             return false;
         }
         let mut news = false;
-        for sidecar in roles::sidecars(pod).filter(|sidecar| !exit_images.contains(&sidecar.image)) {
+        for sidecar in roles::sidecars(pod).filter(|sidecar| !exit_images.contains(&sidecar.image))
+        {
             if let Some(code) = stopped_with(sidecar, request) {
                 news |= self.remember(key(pod, sidecar), code);
             }
@@ -75,12 +88,23 @@ impl PastExits {
         self.codes.get(&key(pod, sidecar)).copied()
     }
 
-    /// This pod finds out how these of its containers end, if that is not known; nobody waits longer for it than `until`.
+    /// This pod finds out how these of its containers end, if that is not known; nobody waits
+    /// longer for it than `until`.
     pub fn try_starts(&mut self, pod: &Pod, containers: &[Box<str>], until: Duration) {
-        for sidecar in pod.containers.iter().filter(|container| containers.contains(&container.name)) {
+        for sidecar in pod
+            .containers
+            .iter()
+            .filter(|container| containers.contains(&container.name))
+        {
             let key = key(pod, sidecar);
             if !self.codes.contains_key(&key) {
-                self.tries.insert(key, Try { pod: pod.uid.clone(), until });
+                self.tries.insert(
+                    key,
+                    Try {
+                        pod: pod.uid.clone(),
+                        until,
+                    },
+                );
             }
         }
     }
@@ -93,20 +117,33 @@ impl PastExits {
     /// Until when another pod finds out how a sidecar like this one ends.
     #[must_use]
     pub fn tried_until(&self, pod: &Pod, sidecar: &Container, now: Duration) -> Option<Duration> {
-        let try_ = self.tries.get(&key(pod, sidecar)).filter(|try_| try_.pod != pod.uid)?;
+        let try_ = self
+            .tries
+            .get(&key(pod, sidecar))
+            .filter(|try_| try_.pod != pod.uid)?;
         Some(try_.until).filter(|until| *until > now)
     }
 }
 
 /// The exit code of a container that was stopped, also where the node has started it again by now.
 fn stopped_with(sidecar: &Container, request: Option<&RecreateRequest>) -> Option<i64> {
-    let back = || request?.container(&sidecar.name).filter(|recreated| recreate::is_back(sidecar, recreated));
-    let end = sidecar.end().or_else(|| back().and_then(|_| sidecar.status.as_ref()?.last_end.as_ref()));
+    let back = || {
+        request?
+            .container(&sidecar.name)
+            .filter(|recreated| recreate::is_back(sidecar, recreated))
+    };
+    let end = sidecar
+        .end()
+        .or_else(|| back().and_then(|_| sidecar.status.as_ref()?.last_end.as_ref()));
     end?.exit_code
 }
 
 fn key(pod: &Pod, sidecar: &Container) -> Key {
-    (pod.namespace.clone(), sidecar.name.clone(), sidecar.image.clone())
+    (
+        pod.namespace.clone(),
+        sidecar.name.clone(),
+        sidecar.image.clone(),
+    )
 }
 
 #[cfg(test)]
@@ -119,8 +156,18 @@ mod tests {
         let mut exits = PastExits::new();
         let key = || -> Key { ("ns".into(), "log".into(), "log:1".into()) };
         assert!(exits.remember(key(), 0));
-        assert!([143, 0, 143].iter().all(|code| !exits.remember(key(), *code)));
-        exits.tries.insert(key(), Try { pod: "p".into(), until: Duration::MAX });
+        assert!(
+            [143, 0, 143]
+                .iter()
+                .all(|code| !exits.remember(key(), *code))
+        );
+        exits.tries.insert(
+            key(),
+            Try {
+                pod: "p".into(),
+                until: Duration::MAX,
+            },
+        );
         assert!(exits.remember(key(), 143));
         assert!(!exits.remember(key(), 143));
     }
@@ -134,6 +181,9 @@ mod tests {
             assert!(!exits.remember(key(number), 0));
         }
         assert_eq!((exits.codes.len(), exits.order.len()), (KEPT, KEPT));
-        assert_eq!((exits.codes.get(&key(0)), exits.codes.get(&key(KEPT))), (None, Some(&0)));
+        assert_eq!(
+            (exits.codes.get(&key(0)), exits.codes.get(&key(KEPT))),
+            (None, Some(&0))
+        );
     }
 }

@@ -34,7 +34,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn make(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Self {
+    pub(crate) fn make(
+        pod: &Pod,
+        unended: &[Unended<'_>],
+        memory: &Memory,
+        around: &Circumstances<'_>,
+    ) -> Self {
         let mut plan = Self::default();
         for &(index, container) in unended {
             if !is_settled(pod, container, memory, around) {
@@ -44,13 +49,21 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, pod: &Pod, index: usize, container: &Container, memory: &Memory, around: &Circumstances<'_>) {
+    fn add(
+        &mut self,
+        pod: &Pod,
+        index: usize,
+        container: &Container,
+        memory: &Memory,
+        around: &Circumstances<'_>,
+    ) {
         let name = &container.name;
         match preflight(pod, container, around.exit_images) {
             Preflight::Awaited(_) => self.awaits = true,
             Preflight::Blocked { report, again, .. } => self.block(index, report, again),
             // It is stuck on the right one: another swap would not help.
-            Preflight::Image { image, .. } if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
+            Preflight::Image { image, .. }
+                if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
             Preflight::Image { image, refused } => {
                 if let Some((report, again)) = held_back(pod, container, image, memory, around) {
                     return self.block(index, report, again);
@@ -91,29 +104,50 @@ impl Plan {
         let step = no_room(pod, swaps_wanted, memory, around);
         match step {
             None => {
-                let report = Report { reason: Reason::SidecarSwapped, note: self.note(pod, around) };
-                Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
+                let report = Report {
+                    reason: Reason::SidecarSwapped,
+                    note: self.note(pod, around),
+                };
+                Step::Here(Decision {
+                    swaps_wanted,
+                    ..Decision::act(Action::Swap(self.swaps), report)
+                })
             }
             Some(Step::Next { mut reports, again }) => {
                 reports.extend(self.blocked);
-                Step::Next { reports, again: again.into_iter().chain(self.again).min() }
+                Step::Next {
+                    reports,
+                    again: again.into_iter().chain(self.again).min(),
+                }
             }
             Some(here) => here,
         }
     }
 
-    /// With no swap left to be made, the way of those that can have none: after those that were swapped have ended, so that whatever ends
-    /// the whole pod does not meet a container that is just being replaced. OpenKruise's daemon ends them one by one, `beside` the others.
+    /// With no swap left to be made, the way of those that can have none: after those that were
+    /// swapped have ended, so that whatever ends the whole pod does not meet a container that is
+    /// just being replaced. OpenKruise's daemon ends them one by one, `beside` the others.
     pub(crate) fn left_over(self, pending: Step, beside: bool) -> Step {
         if self.blocked.is_empty() {
             return pending;
         }
         match pending {
-            Step::Here(decision) if decision.reason != Reason::SwapPending || (decision.again.is_some() && !beside) => Step::Here(decision),
-            Step::Here(decision) => Step::Next { reports: self.blocked, again: decision.again.into_iter().chain(self.again).min() },
+            Step::Here(decision)
+                if decision.reason != Reason::SwapPending
+                    || (decision.again.is_some() && !beside) =>
+            {
+                Step::Here(decision)
+            }
+            Step::Here(decision) => Step::Next {
+                reports: self.blocked,
+                again: decision.again.into_iter().chain(self.again).min(),
+            },
             Step::Next { mut reports, again } => {
                 reports.extend(self.blocked);
-                Step::Next { reports, again: again.into_iter().chain(self.again).min() }
+                Step::Next {
+                    reports,
+                    again: again.into_iter().chain(self.again).min(),
+                }
             }
         }
     }
@@ -122,13 +156,19 @@ impl Plan {
         let mut note = String::from("main containers are done; ending");
         for (nth, swap) in self.swaps.iter().enumerate() {
             let comma = if nth == 0 { "" } else { "," };
-            let _ = write!(note, "{comma} {} (image {} -> {})", swap.container, swap.from, swap.to);
+            let _ = write!(
+                note,
+                "{comma} {} (image {} -> {})",
+                swap.container, swap.from, swap.to
+            );
         }
         for refused in &self.refused {
             let _ = write!(note, "; {refused}: the default exit image is used");
         }
         let unknown = owner::unknown(pod).filter(|_| !around.allowed.finish);
-        note.extend(unknown.map(|owner| format!("; {owner}: if it counts restarts of containers, allow finish, which adds none")));
+        note.extend(unknown.map(|owner| {
+            format!("; {owner}: if it counts restarts of containers, allow finish, which adds none")
+        }));
         note
     }
 }
@@ -146,33 +186,69 @@ fn held_back(
         let note = format!(
             "container {name}: a swap is a restart, and {owner}, so it may fail by it: start the controller without --finish=never, or end the sidecars yourself"
         );
-        return Some((Report { reason: Reason::NoHeadroom, note }, None));
+        return Some((
+            Report {
+                reason: Reason::NoHeadroom,
+                note,
+            },
+            None,
+        ));
     }
-    let undone = memory.swap_of(name).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER);
+    let undone = memory
+        .swap_of(name)
+        .is_some_and(|record| record.times >= SWAPS_PER_CONTAINER);
     if undone {
         let note = format!(
             "container {name}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find who changes it (an admission webhook, another controller)",
             container.image
         );
-        return Some((Report { reason: Reason::SwapUndone, note }, None));
+        return Some((
+            Report {
+                reason: Reason::SwapUndone,
+                note,
+            },
+            None,
+        ));
     }
     if let Some((until, words)) = memory.denied.closes(Method::Swap, now) {
-        return Some((Report { reason: Reason::WriteDenied, note: words.to_owned() }, Some(until)));
+        return Some((
+            Report {
+                reason: Reason::WriteDenied,
+                note: words.to_owned(),
+            },
+            Some(until),
+        ));
     }
     if let Some(until) = around.image_troubles.denied_until(pod, image, now) {
         let note = format!(
             "container {name}: the API server forbids pods of this namespace {image}, as other pods have shown: let the policy or webhook allow it"
         );
-        return Some((Report { reason: Reason::WriteDenied, note }, Some(until)));
+        return Some((
+            Report {
+                reason: Reason::WriteDenied,
+                note,
+            },
+            Some(until),
+        ));
     }
-    let until = around.image_troubles.not_pulled_until(pod, image, now).filter(|_| costs_the_pod(pod, container))?;
+    let until = around
+        .image_troubles
+        .not_pulled_until(pod, image, now)
+        .filter(|_| costs_the_pod(pod, container))?;
     let note = format!(
         "container {name}: {image} could not be pulled, as other pods have shown, and a pod with restartPolicy Never whose sidecar is stopped for it fails: push it, or let the nodes pull it"
     );
-    Some((Report { reason: Reason::ExitImageNotPulled, note }, Some(until)))
+    Some((
+        Report {
+            reason: Reason::ExitImageNotPulled,
+            note,
+        },
+        Some(until),
+    ))
 }
 
-/// Whether the pod fails if the exit image is not started after the sidecar was stopped: the sidecar's own exit code is its last then.
+/// Whether the pod fails if the exit image is not started after the sidecar was stopped: the
+/// sidecar's own exit code is its last then.
 fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
     *container.effective_policy(pod) == RestartPolicy::Never && roles::mains_succeeded(pod)
 }

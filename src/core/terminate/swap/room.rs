@@ -11,36 +11,67 @@ use crate::terminate::circumstances::Circumstances;
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::{AllowedMethods, Step};
 
-/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose pod ends at once.
+/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose
+/// pod ends at once.
 const JOB_APPEARS: Duration = Duration::from_secs(30);
-/// How long a pod waits for those before it, besides what these may take to end: nobody in line has got any further in that time, so those
-/// that are under way do not end (their node is dead, or somebody else keeps them).
+/// How long a pod waits for those before it, besides what these may take to end: nobody in line has
+/// got any further in that time, so those that are under way do not end (their node is dead, or
+/// somebody else keeps them).
 const LINE_STANDS: Duration = Duration::from_secs(120);
 /// How long it waits for pods that are being deleted, besides their grace period.
 const DELETED: Duration = Duration::from_secs(30);
 /// The most that a pod's own grace period adds to that.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What is to be done instead, where so many restarts do not fit into what the Job of the pod allows. A wait has an end: then the next
-/// method is taken, and the pod stays in line.
-pub(crate) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
-    let wait = |until| Step::Here(Decision { swaps_wanted: restarts, ..Decision::later(Reason::HeadroomWait, until) });
-    let next = |report| Step::Next { reports: vec![report], again: None };
-    let moved = memory.mains_done_at.max(around.line_moved).unwrap_or(around.now);
+/// What is to be done instead, where so many restarts do not fit into what the Job of the pod
+/// allows. A wait has an end: then the next method is taken, and the pod stays in line.
+pub(crate) fn no_room(
+    pod: &Pod,
+    restarts: u32,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Step> {
+    let wait = |until| {
+        Step::Here(Decision {
+            swaps_wanted: restarts,
+            ..Decision::later(Reason::HeadroomWait, until)
+        })
+    };
+    let next = |report| Step::Next {
+        reports: vec![report],
+        again: None,
+    };
+    let moved = memory
+        .mains_done_at
+        .max(around.line_moved)
+        .unwrap_or(around.now);
     match around.headroom.answer(pod, restarts) {
         Headroom::Free | Headroom::Fits => None,
         Headroom::Wait(shortage) => {
-            let patience =
-                if shortage.under_way > 0 { patience(pod).min(LONGEST) + LINE_STANDS } else { graces(pod).min(LONGEST) + DELETED };
+            let patience = if shortage.under_way > 0 {
+                patience(pod).min(LONGEST) + LINE_STANDS
+            } else {
+                graces(pod).min(LONGEST) + DELETED
+            };
             let until = moved.saturating_add(patience);
-            Some(if around.now < until { wait(until) } else { next(stands(&shortage, patience, around.allowed)) })
+            Some(if around.now < until {
+                wait(until)
+            } else {
+                next(stands(&shortage, patience, around.allowed))
+            })
         }
         Headroom::TooEarly => {
             let until = moved.saturating_add(patience(pod).min(LONGEST) + LINE_STANDS);
-            Some(if around.now < until { wait(until) } else { next(too_early()) })
+            Some(if around.now < until {
+                wait(until)
+            } else {
+                next(too_early())
+            })
         }
         Headroom::NeverFits(shortage) => Some(next(no_headroom(&shortage, around.allowed))),
-        Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
+        Headroom::JobUnknown { trouble } => {
+            Some(job_unknown(trouble.as_deref(), memory, around.now))
+        }
     }
 }
 
@@ -50,7 +81,10 @@ fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
         "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. {}, or end the sidecars yourself",
         raise(shortage, allowed)
     );
-    Report { reason: Reason::NoHeadroom, note }
+    Report {
+        reason: Reason::NoHeadroom,
+        note,
+    }
 }
 
 /// Those that it waits for do not end.
@@ -61,12 +95,22 @@ fn stands(shortage: &Shortage, patience: Duration, allowed: &AllowedMethods) -> 
         patience.as_secs(),
         raise(shortage, allowed)
     );
-    Report { reason: Reason::NoHeadroom, note }
+    Report {
+        reason: Reason::NoHeadroom,
+        note,
+    }
 }
 
 fn raise(shortage: &Shortage, allowed: &AllowedMethods) -> String {
-    let finish = if allowed.finish { "" } else { ", start the controller without --finish=never" };
-    format!("Raise spec.backoffLimit to at least {}{finish}", shortage.limit_needed())
+    let finish = if allowed.finish {
+        ""
+    } else {
+        ", start the controller without --finish=never"
+    };
+    format!(
+        "Raise spec.backoffLimit to at least {}{finish}",
+        shortage.limit_needed()
+    )
 }
 
 fn too_early() -> Report {
@@ -74,7 +118,10 @@ fn too_early() -> Report {
         "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because pods or Jobs are still being listed: \
                 /readyz of the controller says what keeps it from that"
             .to_owned();
-    Report { reason: Reason::JobUnknown, note }
+    Report {
+        reason: Reason::JobUnknown,
+        note,
+    }
 }
 
 /// Never a swap on a guess: first the Job has a while to appear, then it is told what is missing.
@@ -87,6 +134,14 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
         || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
         |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
     );
-    let note = format!("the main containers of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
-    Step::Next { reports: vec![Report { reason: Reason::JobUnknown, note }], again: None }
+    let note = format!(
+        "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}"
+    );
+    Step::Next {
+        reports: vec![Report {
+            reason: Reason::JobUnknown,
+            note,
+        }],
+        again: None,
+    }
 }

@@ -1,5 +1,6 @@
-//! Alibaba ECI's `ImageCache`: a snapshot of a disk with images, from which its provider starts the machines of pods. Fields and phases are those
-//! of its documentation ("kubernetes ImageCache API", "Manage ImageCaches", and `Status` of `DescribeImageCaches`).
+//! Alibaba ECI's `ImageCache`: a snapshot of a disk with images, from which its provider starts the
+//! machines of pods. Fields and phases are those of its documentation ("kubernetes ImageCache API",
+//! "Manage ImageCaches", and `Status` of `DescribeImageCaches`).
 
 use std::collections::BTreeSet;
 
@@ -67,8 +68,17 @@ impl ImageCache {
     pub fn read(object: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, data } = object;
         let text = |value: &Value| Box::from(cut(value.as_str().unwrap_or_default(), MESSAGE));
-        let images = data["spec"]["images"].as_array().into_iter().flatten().take(ITEMS).map(text).collect();
-        let last = data["status"]["events"].as_array().and_then(|events| events.last()).unwrap_or(&Value::Null);
+        let images = data["spec"]["images"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .take(ITEMS)
+            .map(text)
+            .collect();
+        let last = data["status"]["events"]
+            .as_array()
+            .and_then(|events| events.last())
+            .unwrap_or(&Value::Null);
         Some(Self {
             name: metadata.name?.into(),
             deleting: metadata.deletion_timestamp.is_some(),

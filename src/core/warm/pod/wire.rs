@@ -3,7 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::{CONTAINER, INIT_CONTAINER, NUMBERED_CONTAINER, Reported, Shape, System, WarmerImage, WarmerPod};
+use super::{
+    CONTAINER, INIT_CONTAINER, NUMBERED_CONTAINER, Reported, Shape, System, WarmerImage, WarmerPod,
+};
 use crate::objects::node::ConditionWire;
 use crate::objects::pod::Phase;
 use crate::objects::pod::container_wire::{Objects, Text};
@@ -11,7 +13,8 @@ use crate::objects::pod::wire::StateWire;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Present, Said};
 
-/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
+/// be decoded.
 #[derive(Clone, Debug)]
 pub struct WarmerPodWire {
     metadata: ObjectMeta,
@@ -127,21 +130,42 @@ impl<'de> Deserialize<'de> for WarmerPodWire {
         let top = TopWire::deserialize(deserializer)?;
         let meta = top.metadata.value.0;
         let text = |field: &Text| field.value.as_deref().map(str::to_owned);
-        let metadata = ObjectMeta { name: text(&meta.name), resource_version: text(&meta.resource_version), ..ObjectMeta::default() };
-        Ok(Self { metadata, meta, spec: Box::new(top.spec.value.0), status: Box::new(top.status.value.0) })
+        let metadata = ObjectMeta {
+            name: text(&meta.name),
+            resource_version: text(&meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self {
+            metadata,
+            meta,
+            spec: Box::new(top.spec.value.0),
+            status: Box::new(top.status.value.0),
+        })
     }
 }
 
 impl WarmerPodWire {
-    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the annotations or a container for each image.
+    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the
+    /// annotations or a container for each image.
     #[must_use]
     pub fn read(self) -> Option<WarmerPod> {
-        let Self { meta, spec, status, .. } = self;
+        let Self {
+            meta, spec, status, ..
+        } = self;
         let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
         let wanted = annotations.image.value?;
         let shape = shape(&spec);
-        let container = |number| if shape == Shape::InPlace { CONTAINER.to_owned() } else { format!("{NUMBERED_CONTAINER}{number}") };
-        let images = wanted.split(' ').enumerate().map(|(number, wanted)| image(wanted, &container(number), &spec, &status));
+        let container = |number| {
+            if shape == Shape::InPlace {
+                CONTAINER.to_owned()
+            } else {
+                format!("{NUMBERED_CONTAINER}{number}")
+            }
+        };
+        let images = wanted
+            .split(' ')
+            .enumerate()
+            .map(|(number, wanted)| image(wanted, &container(number), &spec, &status));
         let images = images.collect::<Option<Vec<_>>>()?;
         Some(WarmerPod {
             name: meta.name.value?,
@@ -167,16 +191,31 @@ impl WarmerPodWire {
 impl VolumeWire {
     /// A webhook may add volumes of its own.
     fn is_ours(&self) -> bool {
-        let is_numbered = self.name.value.as_deref().is_some_and(|name| name.starts_with(NUMBERED_CONTAINER));
+        let is_numbered = self
+            .name
+            .value
+            .as_deref()
+            .is_some_and(|name| name.starts_with(NUMBERED_CONTAINER));
         is_numbered && self.image.value.0.reference.value.is_some()
     }
 }
 
 fn shape(spec: &SpecWire) -> Shape {
-    let mut names = spec.containers.value.iter().filter_map(|container| container.value.0.name.value.as_deref());
+    let mut names = spec
+        .containers
+        .value
+        .iter()
+        .filter_map(|container| container.value.0.name.value.as_deref());
     match spec.os.value.0.name.value.as_deref() {
         _ if !names.any(|name| name.starts_with(NUMBERED_CONTAINER)) => Shape::InPlace,
-        _ if spec.volumes.value.iter().any(|volume| volume.value.0.is_ours()) => Shape::ImageVolumes,
+        _ if spec
+            .volumes
+            .value
+            .iter()
+            .any(|volume| volume.value.0.is_ours()) =>
+        {
+            Shape::ImageVolumes
+        }
         Some("windows") => Shape::ImpossibleCommand(System::Windows),
         _ => Shape::ImpossibleCommand(System::Linux),
     }
@@ -184,21 +223,52 @@ fn shape(spec: &SpecWire) -> Shape {
 
 /// What the container of this name is to pull, and what its node says of it.
 fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Option<WarmerImage> {
-    let mut containers = spec.containers.value.iter().map(|container| &container.value.0).enumerate();
-    let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(name))?;
-    let volume = spec.volumes.value.iter().map(|volume| &volume.value.0).find(|volume| volume.name.value.as_deref() == Some(name));
-    let image = volume.map_or(&container.image, |volume| &volume.image.value.0.reference).value.clone().unwrap_or_default();
-    Some(WarmerImage { wanted: wanted.into(), index, image, container: reported(&status.container_statuses, name) })
+    let mut containers = spec
+        .containers
+        .value
+        .iter()
+        .map(|container| &container.value.0)
+        .enumerate();
+    let (index, container) =
+        containers.find(|(_, container)| container.name.value.as_deref() == Some(name))?;
+    let volume = spec
+        .volumes
+        .value
+        .iter()
+        .map(|volume| &volume.value.0)
+        .find(|volume| volume.name.value.as_deref() == Some(name));
+    let image = volume
+        .map_or(&container.image, |volume| &volume.image.value.0.reference)
+        .value
+        .clone()
+        .unwrap_or_default();
+    Some(WarmerImage {
+        wanted: wanted.into(),
+        index,
+        image,
+        container: reported(&status.container_statuses, name),
+    })
 }
 
 fn trouble(status: &StatusWire) -> Box<str> {
-    let texts = [status.reason.value.as_deref().unwrap_or_default(), &status.message.value.0].into_iter().filter(|text| !text.is_empty());
+    let texts = [
+        status.reason.value.as_deref().unwrap_or_default(),
+        &status.message.value.0,
+    ]
+    .into_iter()
+    .filter(|text| !text.is_empty());
     texts.collect::<Vec<_>>().join(": ").into()
 }
 
 fn unschedulable(conditions: &Objects<ConditionWire>) -> Box<str> {
-    let found = conditions.value.iter().map(|condition| &condition.value.0).find(|condition| condition.is("PodScheduled", "False"));
-    found.map(|condition| condition.message.value.0.clone()).unwrap_or_default()
+    let found = conditions
+        .value
+        .iter()
+        .map(|condition| &condition.value.0)
+        .find(|condition| condition.is("PodScheduled", "False"));
+    found
+        .map(|condition| condition.message.value.0.clone())
+        .unwrap_or_default()
 }
 
 fn reported(statuses: &Objects<ReportedWire>, name: &str) -> Reported {

@@ -1,5 +1,5 @@
-//! Deployments, StatefulSets and OpenKruise's CloneSets, reduced to what pre-download needs: which pods are theirs, which images they are to have, and what the
-//! annotations ask for.
+//! Deployments, StatefulSets and OpenKruise's CloneSets, reduced to what pre-download needs: which
+//! pods are theirs, which images they are to have, and what the annotations ask for.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,8 @@ pub struct Workload {
     pub name: Box<str>,
     /// `metadata.uid`
     pub uid: Box<str>,
-    /// What the annotations ask for: nothing, this, or what cannot be done, with the name of the annotation and the fix.
+    /// What the annotations ask for: nothing, this, or what cannot be done, with the name of the
+    /// annotation and the fix.
     pub wish: Result<Option<Wish>, String>,
     /// `spec.selector`
     pub selector: LabelSelector,
@@ -109,14 +110,24 @@ impl Workload {
     #[must_use]
     pub fn of_deployment(deployment: Deployment) -> Option<Self> {
         let spec = deployment.spec?;
-        Self::of(WorkloadKind::Deployment, deployment.metadata, spec.selector, spec.template)
+        Self::of(
+            WorkloadKind::Deployment,
+            deployment.metadata,
+            spec.selector,
+            spec.template,
+        )
     }
 
     /// Reads a StatefulSet. `None` where it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_stateful_set(set: StatefulSet) -> Option<Self> {
         let spec = set.spec?;
-        Self::of(WorkloadKind::StatefulSet, set.metadata, spec.selector, spec.template)
+        Self::of(
+            WorkloadKind::StatefulSet,
+            set.metadata,
+            spec.selector,
+            spec.template,
+        )
     }
 
     /// Reads a CloneSet. `None` where it has no name, namespace, uid or usable spec.
@@ -124,14 +135,34 @@ impl Workload {
     pub fn of_clone_set(set: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, mut data } = set;
         let spec = CloneSetSpecWire::deserialize(data["spec"].take()).ok()?;
-        Self::of(WorkloadKind::CloneSet, metadata, spec.selector, spec.template)
+        Self::of(
+            WorkloadKind::CloneSet,
+            metadata,
+            spec.selector,
+            spec.template,
+        )
     }
 
-    fn of(kind: WorkloadKind, metadata: ObjectMeta, selector: LabelSelector, template: PodTemplateSpec) -> Option<Self> {
+    fn of(
+        kind: WorkloadKind,
+        metadata: ObjectMeta,
+        selector: LabelSelector,
+        template: PodTemplateSpec,
+    ) -> Option<Self> {
         let pod = template.spec.unwrap_or_default();
-        let containers = pod.init_containers.unwrap_or_default().into_iter().chain(pod.containers).take(bounds::ITEMS);
+        let containers = pod
+            .init_containers
+            .unwrap_or_default()
+            .into_iter()
+            .chain(pod.containers)
+            .take(bounds::ITEMS);
         let images = containers
-            .filter_map(|container| Some((container.name.into(), container.image.filter(|image| is_short(image))?.into())))
+            .filter_map(|container| {
+                Some((
+                    container.name.into(),
+                    container.image.filter(|image| is_short(image))?.into(),
+                ))
+            })
             .collect();
         let secrets = pod.image_pull_secrets.unwrap_or_default().into_iter();
         Some(Self {
@@ -139,7 +170,8 @@ impl Workload {
             namespace: metadata.namespace?.into(),
             name: metadata.name?.into(),
             uid: metadata.uid?.into(),
-            wish: Wish::read(&metadata.annotations.unwrap_or_default()).map_err(|error| cut(&error, bounds::MESSAGE)),
+            wish: Wish::read(&metadata.annotations.unwrap_or_default())
+                .map_err(|error| cut(&error, bounds::MESSAGE)),
             selector,
             images,
             pull_secrets: secrets
@@ -170,7 +202,11 @@ impl Wish {
         match text(PREDOWNLOAD) {
             None | Some("false") => return Ok(None),
             Some("true") => (),
-            Some(other) => return Err(format!("annotation {PREDOWNLOAD} is {other:?}: write \"true\", or remove it")),
+            Some(other) => {
+                return Err(format!(
+                    "annotation {PREDOWNLOAD} is {other:?}: write \"true\", or remove it"
+                ));
+            }
         }
         let timeout_seconds = match text(TIMEOUT) {
             None => 300,
@@ -180,16 +216,30 @@ impl Wish {
                 .filter(|seconds| *seconds > 0 && *seconds <= i32::MAX.unsigned_abs())
                 .ok_or_else(|| format!("annotation {TIMEOUT} is {seconds:?}: write a number of seconds above 0, such as \"300\""))?,
         };
-        Ok(Some(Self { parallelism: parallelism(text(PARALLELISM).unwrap_or("1"))?, timeout_seconds }))
+        Ok(Some(Self {
+            parallelism: parallelism(text(PARALLELISM).unwrap_or("1"))?,
+            timeout_seconds,
+        }))
     }
 }
 
 fn parallelism(text: &str) -> Result<IntOrString, String> {
-    let wrong =
-        || format!("annotation {PARALLELISM} is {text:?}: write a number of nodes, such as \"5\", or a percentage, such as \"20%\"");
+    let wrong = || {
+        format!(
+            "annotation {PARALLELISM} is {text:?}: write a number of nodes, such as \"5\", or a percentage, such as \"20%\""
+        )
+    };
     match text.strip_suffix('%') {
-        Some(percent) => percent.parse().ok().filter(|percent: &u8| *percent <= 100).map(|_| IntOrString::String(text.to_owned())),
-        None => text.parse().ok().filter(|nodes| *nodes >= 0).map(IntOrString::Int),
+        Some(percent) => percent
+            .parse()
+            .ok()
+            .filter(|percent: &u8| *percent <= 100)
+            .map(|_| IntOrString::String(text.to_owned())),
+        None => text
+            .parse()
+            .ok()
+            .filter(|nodes| *nodes >= 0)
+            .map(IntOrString::Int),
     }
     .ok_or_else(wrong)
 }
@@ -201,25 +251,52 @@ mod tests {
     use super::*;
 
     fn wish(annotations: &[(&str, &str)]) -> Result<Option<Wish>, String> {
-        Wish::read(&annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        Wish::read(
+            &annotations
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        )
     }
 
     #[test]
     fn nobody_asks_unless_the_annotation_says_true() {
         assert_eq!(wish(&[]), Ok(None));
         assert_eq!(wish(&[(PREDOWNLOAD, "false"), (TIMEOUT, "x")]), Ok(None));
-        assert!(wish(&[(PREDOWNLOAD, "yes")]).unwrap_err().contains("is \"yes\": write \"true\""));
+        assert!(
+            wish(&[(PREDOWNLOAD, "yes")])
+                .unwrap_err()
+                .contains("is \"yes\": write \"true\"")
+        );
     }
 
     #[test]
     fn limits_are_openkruises_and_a_wrong_one_is_named() {
-        let one = Wish { parallelism: IntOrString::Int(1), timeout_seconds: 300 };
+        let one = Wish {
+            parallelism: IntOrString::Int(1),
+            timeout_seconds: 300,
+        };
         assert_eq!(wish(&[(PREDOWNLOAD, "true")]), Ok(Some(one)));
-        let some = Wish { parallelism: IntOrString::String("20%".to_owned()), timeout_seconds: 60 };
-        assert_eq!(wish(&[(PREDOWNLOAD, "true"), (PARALLELISM, "20%"), (TIMEOUT, "60")]), Ok(Some(some)));
-        for (name, value) in [(PARALLELISM, "-1"), (PARALLELISM, "101%"), (PARALLELISM, "many"), (TIMEOUT, "0"), (TIMEOUT, "1m")] {
+        let some = Wish {
+            parallelism: IntOrString::String("20%".to_owned()),
+            timeout_seconds: 60,
+        };
+        assert_eq!(
+            wish(&[(PREDOWNLOAD, "true"), (PARALLELISM, "20%"), (TIMEOUT, "60")]),
+            Ok(Some(some))
+        );
+        for (name, value) in [
+            (PARALLELISM, "-1"),
+            (PARALLELISM, "101%"),
+            (PARALLELISM, "many"),
+            (TIMEOUT, "0"),
+            (TIMEOUT, "1m"),
+        ] {
             let wrong = wish(&[(PREDOWNLOAD, "true"), (name, value)]).unwrap_err();
-            assert!(wrong.contains(name) && wrong.contains(value) && wrong.contains("write"), "{wrong}");
+            assert!(
+                wrong.contains(name) && wrong.contains(value) && wrong.contains("write"),
+                "{wrong}"
+            );
         }
     }
 
@@ -233,8 +310,14 @@ mod tests {
             }}},
         });
         let read = Workload::of_stateful_set(serde_json::from_value(set).unwrap()).unwrap();
-        assert_eq!((read.kind.as_str(), &*read.name, &read.pull_secrets[..]), ("StatefulSet", "web", &["login".into()][..]));
-        assert_eq!(read.images, BTreeMap::from([("init".into(), "i:1".into()), ("main".into(), "m:1".into())]));
+        assert_eq!(
+            (read.kind.as_str(), &*read.name, &read.pull_secrets[..]),
+            ("StatefulSet", "web", &["login".into()][..])
+        );
+        assert_eq!(
+            read.images,
+            BTreeMap::from([("init".into(), "i:1".into()), ("main".into(), "m:1".into())])
+        );
         assert_eq!(read.wish, Ok(None));
     }
 }

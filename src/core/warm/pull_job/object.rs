@@ -1,5 +1,5 @@
-//! OpenKruise's `ImagePullJob` and `ImageListPullJob`: what is to be pulled to which nodes, and how far it is. Read as `v1alpha1`, which
-//! every release serves.
+//! OpenKruise's `ImagePullJob` and `ImageListPullJob`: what is to be pulled to which nodes, and how
+//! far it is. Read as `v1alpha1`, which every release serves.
 
 mod spec;
 mod status;
@@ -16,13 +16,15 @@ use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 pub use status::{FailedImage, Failure, ImageCounts, ListStatus, Pinned, PullStatus, Pulls};
 
-/// The annotation that asks for tags to be pinned, with the value `true`. OpenKruise has no field for it.
+/// The annotation that asks for tags to be pinned, with the value `true`. OpenKruise has no field
+/// for it.
 pub const PIN_TAGS: &str = "swaplet.io/pin-tags";
 
 /// The most images of one job: as many as OpenKruise's webhook lets through.
 pub const MOST_IMAGES: usize = 255;
 
-/// OpenKruise puts this finalizer on each job that is not completed, and takes it away when the job is deleted: nobody does where it is gone.
+/// OpenKruise puts this finalizer on each job that is not completed, and takes it away when the job
+/// is deleted: nobody does where it is gone.
 pub const OPENKRUISES_FINALIZER: &str = "apps.kruise.io/deletion-protection";
 
 /// The two kinds of jobs.
@@ -176,29 +178,53 @@ impl Parallelism {
     pub fn of(self, nodes: usize) -> usize {
         match self {
             Self::Nodes(count) => usize::try_from(count).unwrap_or(usize::MAX),
-            Self::Percent(percent) => nodes.saturating_mul(usize::try_from(percent).unwrap_or(usize::MAX)).div_ceil(100),
+            Self::Percent(percent) => nodes
+                .saturating_mul(usize::try_from(percent).unwrap_or(usize::MAX))
+                .div_ceil(100),
         }
     }
 }
 
 impl PullJob {
-    /// Reads a job. `None` where name, namespace or uid are missing: such an object cannot be addressed.
+    /// Reads a job. `None` where name, namespace or uid are missing: such an object cannot be
+    /// addressed.
     #[must_use]
     pub fn read(kind: JobKind, object: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, mut data } = object;
         let status = &data["status"];
         let time = |field: &str| status[field].as_str().and_then(|text| text.parse().ok());
-        let (observed_generation, started_at, completed_at) =
-            (status["observedGeneration"].as_i64(), time("startTime"), time("completionTime"));
-        let pins = status["pinned"].as_array().into_iter().flatten().take(MOST_IMAGES).filter_map(|pin| Pinned::deserialize(pin).ok());
-        let pinned = pins.filter(|pin| pin.image.len().max(pin.digest.len()) <= bounds::TEXT).collect();
-        let pin_tags = pin_tags(metadata.annotations.as_ref().and_then(|annotations| annotations.get(PIN_TAGS)));
+        let (observed_generation, started_at, completed_at) = (
+            status["observedGeneration"].as_i64(),
+            time("startTime"),
+            time("completionTime"),
+        );
+        let pins = status["pinned"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .take(MOST_IMAGES)
+            .filter_map(|pin| Pinned::deserialize(pin).ok());
+        let pinned = pins
+            .filter(|pin| pin.image.len().max(pin.digest.len()) <= bounds::TEXT)
+            .collect();
+        let pin_tags = pin_tags(
+            metadata
+                .annotations
+                .as_ref()
+                .and_then(|annotations| annotations.get(PIN_TAGS)),
+        );
         let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
         let finalizers = metadata.finalizers.unwrap_or_default();
         let other_finalizers = finalizers
             .iter()
             .any(|name| name == OPENKRUISES_FINALIZER)
-            .then(|| finalizers.into_iter().filter(|name| name != OPENKRUISES_FINALIZER).map(Into::into).collect());
+            .then(|| {
+                finalizers
+                    .into_iter()
+                    .filter(|name| name != OPENKRUISES_FINALIZER)
+                    .map(Into::into)
+                    .collect()
+            });
         Some(Self {
             kind,
             namespace: metadata.namespace?.into(),
@@ -208,7 +234,9 @@ impl PullJob {
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
             other_finalizers,
-            spec: spec.and_then(|spec| spec.read(pin_tags?)).map_err(|error| cut(&error, bounds::MESSAGE)),
+            spec: spec
+                .and_then(|spec| spec.read(pin_tags?))
+                .map_err(|error| cut(&error, bounds::MESSAGE)),
             observed_generation,
             started_at,
             completed_at,
@@ -219,7 +247,10 @@ impl PullJob {
     /// Whether nothing is done for it any more: it is completed, and its spec is as it was then.
     #[must_use]
     pub fn is_completed(&self) -> bool {
-        self.completed_at.is_some() && self.observed_generation.is_none_or(|observed| observed == self.generation)
+        self.completed_at.is_some()
+            && self
+                .observed_generation
+                .is_none_or(|observed| observed == self.generation)
     }
 }
 
@@ -227,7 +258,9 @@ fn pin_tags(annotation: Option<&String>) -> Result<bool, String> {
     match annotation.map(String::as_str) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => Err(format!("annotation {PIN_TAGS} is {other:?}: write \"true\", or remove it")),
+        Some(other) => Err(format!(
+            "annotation {PIN_TAGS} is {other:?}: write \"true\", or remove it"
+        )),
     }
 }
 
@@ -240,8 +273,7 @@ mod tests {
     fn read(kind: JobKind, spec: &Value) -> PullJob {
         let metadata = json!({"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 2});
         let status = json!({"startTime": "2026-01-01T00:00:00Z", "observedGeneration": 2, "completionTime": "2026-01-01T00:01:00Z"});
-        let job =
-            json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind.as_str(), "metadata": metadata, "spec": spec, "status": status});
+        let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind.as_str(), "metadata": metadata, "spec": spec, "status": status});
         PullJob::read(kind, serde_json::from_value(job).unwrap()).unwrap()
     }
 
@@ -251,12 +283,34 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_as_openkruise_has_it() {
-        let job = read(JobKind::ImagePullJob, &json!({"image": "app:1", "completionPolicy": {}}));
+        let job = read(
+            JobKind::ImagePullJob,
+            &json!({"image": "app:1", "completionPolicy": {}}),
+        );
         let spec = job.spec.clone().unwrap();
-        assert_eq!((spec.timeout_seconds, spec.backoff_limit, spec.parallelism), (600, 3, Parallelism::Nodes(1)));
-        assert_eq!(spec.completion, Completion::Always { deadline_seconds: None, ttl_seconds: None });
-        assert_eq!((spec.targets, spec.pods), (Targets::Labels(Selector::default()), PodWishes::default()));
-        assert!(job.is_completed() && !PullJob { generation: 3, ..job }.is_completed());
+        assert_eq!(
+            (spec.timeout_seconds, spec.backoff_limit, spec.parallelism),
+            (600, 3, Parallelism::Nodes(1))
+        );
+        assert_eq!(
+            spec.completion,
+            Completion::Always {
+                deadline_seconds: None,
+                ttl_seconds: None
+            }
+        );
+        assert_eq!(
+            (spec.targets, spec.pods),
+            (Targets::Labels(Selector::default()), PodWishes::default())
+        );
+        assert!(
+            job.is_completed()
+                && !PullJob {
+                    generation: 3,
+                    ..job
+                }
+                .is_completed()
+        );
     }
 
     #[test]
@@ -273,10 +327,26 @@ mod tests {
         .spec
         .unwrap();
         assert_eq!(spec.images, ["app:1".into(), "log".into()]);
-        assert_eq!(spec.targets, Targets::Names(["a".into(), "b".into()].into()));
-        assert_eq!((spec.parallelism, spec.timeout_seconds, spec.backoff_limit), (Parallelism::Percent(25), 9, 0));
-        assert_eq!(spec.completion, Completion::Always { deadline_seconds: Some(60), ttl_seconds: Some(5) });
-        assert!(spec.pods.always_pulls && spec.pods.labels["a"] == "b" && spec.pods.annotations["c"] == "d");
+        assert_eq!(
+            spec.targets,
+            Targets::Names(["a".into(), "b".into()].into())
+        );
+        assert_eq!(
+            (spec.parallelism, spec.timeout_seconds, spec.backoff_limit),
+            (Parallelism::Percent(25), 9, 0)
+        );
+        assert_eq!(
+            spec.completion,
+            Completion::Always {
+                deadline_seconds: Some(60),
+                ttl_seconds: Some(5)
+            }
+        );
+        assert!(
+            spec.pods.always_pulls
+                && spec.pods.labels["a"] == "b"
+                && spec.pods.annotations["c"] == "d"
+        );
         assert_eq!(spec.pods.pull_secrets, ["login".into()]);
     }
 
@@ -284,23 +354,53 @@ mod tests {
     fn a_selector_that_cannot_be_read_never_means_all_nodes() {
         for (bad, problem) in [
             (json!({"image": "a", "selector": 3}), "invalid type"),
-            (json!({"image": "a", "selector": {"matchLabels": {"a": 1}}}), "invalid type"),
-            (json!({"image": "a", "selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}), "invalid selector"),
+            (
+                json!({"image": "a", "selector": {"matchLabels": {"a": 1}}}),
+                "invalid type",
+            ),
+            (
+                json!({"image": "a", "selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}),
+                "invalid selector",
+            ),
             // What the API server refuses by 400 at each try.
-            (json!({"image": "a", "podSelector": {"matchLabels": {"a b!!": "x"}}}), "\"a b!!\" is no key of a label"),
-            (json!({"image": "a", "podSelector": {"matchLabels": {"a": "a,b) "}}}), "\"a,b) \" is no value of a label"),
-            (json!({"image": "a", "selector": {"matchExpressions": [{"key": "a=b", "operator": "Exists"}]}}), "is no key of a label"),
+            (
+                json!({"image": "a", "podSelector": {"matchLabels": {"a b!!": "x"}}}),
+                "\"a b!!\" is no key of a label",
+            ),
+            (
+                json!({"image": "a", "podSelector": {"matchLabels": {"a": "a,b) "}}}),
+                "\"a,b) \" is no value of a label",
+            ),
+            (
+                json!({"image": "a", "selector": {"matchExpressions": [{"key": "a=b", "operator": "Exists"}]}}),
+                "is no key of a label",
+            ),
             (
                 json!({"image": "a", "podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]}}),
                 "is no value of a label",
             ),
-            (json!({"image": "a", "selector": {}, "podSelector": {}}), "can not set both selector and podSelector"),
-            (json!({"image": "a", "selector": {"names": ["n"], "matchLabels": {"a": "b"}}}), "can not set both names and labelSelector"),
+            (
+                json!({"image": "a", "selector": {}, "podSelector": {}}),
+                "can not set both selector and podSelector",
+            ),
+            (
+                json!({"image": "a", "selector": {"names": ["n"], "matchLabels": {"a": "b"}}}),
+                "can not set both names and labelSelector",
+            ),
             (json!({"image": "A b"}), "invalid image A b"),
             (json!({}), "image can not be empty"),
-            (json!({"image": "a", "parallelism": -1}), "parallelism must be"),
-            (json!({"image": "a", "parallelism": "many"}), "parallelism must be"),
-            (json!({"image": "a", "completionPolicy": {"type": "Sometimes"}}), "unknown type of completionPolicy: Sometimes"),
+            (
+                json!({"image": "a", "parallelism": -1}),
+                "parallelism must be",
+            ),
+            (
+                json!({"image": "a", "parallelism": "many"}),
+                "parallelism must be",
+            ),
+            (
+                json!({"image": "a", "completionPolicy": {"type": "Sometimes"}}),
+                "unknown type of completionPolicy: Sometimes",
+            ),
         ] {
             let error = spec(&bad).unwrap_err();
             assert!(error.contains(problem), "{bad}: {error}");
@@ -310,7 +410,10 @@ mod tests {
     #[test]
     fn a_percentage_that_is_not_0_is_at_least_one_node() {
         let of = |percent: u32, nodes| Parallelism::Percent(percent).of(nodes);
-        assert_eq!((of(0, 9), of(1, 9), of(50, 9), of(100, 9), of(10, 0)), (0, 1, 5, 9, 0));
+        assert_eq!(
+            (of(0, 9), of(1, 9), of(50, 9), of(100, 9), of(10, 0)),
+            (0, 1, 5, 9, 0)
+        );
         assert_eq!(Parallelism::Nodes(7).of(3), 7);
     }
 }

@@ -1,7 +1,8 @@
-//! Tags that are pinned to the digest that they have when a job begins, so that all nodes get the same bytes although a tag moves meanwhile.
+//! Tags that are pinned to the digest that they have when a job begins, so that all nodes get the
+//! same bytes although a tag moves meanwhile.
 //!
-//! A digest counts once it stands in the status of the job: whoever reads the job knows it, the next life of the controller among them.
-//! Until then nothing of the image is pulled.
+//! A digest counts once it stands in the status of the job: whoever reads the job knows it, the
+//! next life of the controller among them. Until then nothing of the image is pulled.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +18,8 @@ const LAST_RETRY: Duration = Duration::from_secs(300);
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// What is said of pull secrets, which are not read.
-const SECRETS: &str = "registries are asked with the credentials of swaplet itself, not with pullSecrets";
+const SECRETS: &str =
+    "registries are asked with the credentials of swaplet itself, not with pullSecrets";
 /// What a user can do about an image that cannot be pinned.
 const REMEDY: &str = "write the digest into the image yourself, as app:v1@sha256:..., or take the annotation swaplet.io/pin-tags away";
 
@@ -49,14 +51,15 @@ pub type Resolved = Result<Box<str>, Unresolved>;
 pub struct Unresolved {
     /// In words.
     pub words: Box<str>,
-    /// Whether the registry has answered: to ask it again is of no use until something has been changed.
+    /// Whether the registry has answered: to ask it again is of no use until something has been
+    /// changed.
     pub is_answer: bool,
     /// How long the registry asks to wait.
     pub retry_after: Option<Duration>,
 }
 
-/// What is known of the tags of a job besides what its status says. It can be lost: then registries are asked again for what the status
-/// does not say.
+/// What is known of the tags of a job besides what its status says. It can be lost: then registries
+/// are asked again for what the status does not say.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
     /// Digests that do not stand in the status yet.
@@ -78,13 +81,20 @@ impl Pins {
     /// The spec has changed: what has failed gets another chance.
     pub fn follow(&mut self, spec: &PullSpec) {
         self.resolved.retain(|image, _| spec.images.contains(image));
-        *self = Self { resolved: std::mem::take(&mut self.resolved), is_asking: self.is_asking, ..Self::default() };
+        *self = Self {
+            resolved: std::mem::take(&mut self.resolved),
+            is_asking: self.is_asking,
+            ..Self::default()
+        };
     }
 
     /// What is pulled for each image of the job, of whose tags these are pinned in its status.
     #[must_use]
     pub fn targets(&self, spec: &PullSpec, pinned: &[Pinned]) -> Vec<Target> {
-        let target = |image: &str| Target { image: image.into(), pull: self.pull(image, spec, pinned) };
+        let target = |image: &str| Target {
+            image: image.into(),
+            pull: self.pull(image, spec, pinned),
+        };
         spec.images.iter().map(|image| target(image)).collect()
     }
 
@@ -103,14 +113,26 @@ impl Pins {
     #[must_use]
     pub fn to_keep(&self, spec: &PullSpec, pinned: &[Pinned]) -> Vec<Pinned> {
         let known = |image: &str| {
-            let stored = pinned.iter().find(|pin| *pin.image == *image && pinned_reference(image, pinned).is_some());
-            let resolved = || self.resolved.get(image).map(|digest| Pinned { image: image.into(), digest: digest.clone() });
+            let stored = pinned
+                .iter()
+                .find(|pin| *pin.image == *image && pinned_reference(image, pinned).is_some());
+            let resolved = || {
+                self.resolved.get(image).map(|digest| Pinned {
+                    image: image.into(),
+                    digest: digest.clone(),
+                })
+            };
             stored.cloned().or_else(resolved)
         };
-        spec.images.iter().filter(|image| needs_pin(image, spec)).filter_map(|image| known(image)).collect()
+        spec.images
+            .iter()
+            .filter(|image| needs_pin(image, spec))
+            .filter_map(|image| known(image))
+            .collect()
     }
 
-    /// Whether the answers of registries are waited for before the job begins, so that they are written down together with its start.
+    /// Whether the answers of registries are waited for before the job begins, so that they are
+    /// written down together with its start.
     #[must_use]
     pub fn holds_up(&self, spec: &PullSpec, pinned: &[Pinned]) -> bool {
         !self.has_asked && self.open(spec, pinned).next().is_some()
@@ -123,13 +145,21 @@ impl Pins {
         }
         let images: Vec<_> = self.open(spec, pinned).cloned().collect();
         self.is_asking = !images.is_empty();
-        self.since = if images.is_empty() { None } else { self.since.or(Some(now)) };
+        self.since = if images.is_empty() {
+            None
+        } else {
+            self.since.or(Some(now))
+        };
         images
     }
 
-    /// Images of which neither is known what their tag stands for nor that this will not be known. Who does a job that goes on for ever goes
-    /// on asking.
-    fn open<'a>(&'a self, spec: &'a PullSpec, pinned: &'a [Pinned]) -> impl Iterator<Item = &'a Box<str>> {
+    /// Images of which neither is known what their tag stands for nor that this will not be known.
+    /// Who does a job that goes on for ever goes on asking.
+    fn open<'a>(
+        &'a self,
+        spec: &'a PullSpec,
+        pinned: &'a [Pinned],
+    ) -> impl Iterator<Item = &'a Box<str>> {
         let goes_on = spec.completion == Completion::Never;
         let is_open = move |image: &str| {
             needs_pin(image, spec)
@@ -144,7 +174,10 @@ impl Pins {
     pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, spec: &PullSpec, now: Duration) {
         (self.is_asking, self.has_asked, self.trouble) = (false, true, None);
         let (mut retry_after, mut has_failed) = (Duration::ZERO, false);
-        for (image, resolved) in answers.into_iter().filter(|(image, _)| spec.images.contains(image)) {
+        for (image, resolved) in answers
+            .into_iter()
+            .filter(|(image, _)| spec.images.contains(image))
+        {
             let unresolved = match resolved.and_then(|digest| check(&image, digest)) {
                 Ok(digest) => {
                     self.failed.remove(&image);
@@ -154,41 +187,81 @@ impl Pins {
                 Err(unresolved) => unresolved,
             };
             has_failed = true;
-            retry_after = retry_after.max(unresolved.retry_after.unwrap_or_default().min(LONGEST_ASKED));
+            retry_after = retry_after.max(
+                unresolved
+                    .retry_after
+                    .unwrap_or_default()
+                    .min(LONGEST_ASKED),
+            );
             if unresolved.is_answer {
-                self.failed.insert(image.clone(), cannot_be_pinned(&unresolved.words, spec));
+                self.failed
+                    .insert(image.clone(), cannot_be_pinned(&unresolved.words, spec));
             } else {
                 self.trouble = Some(unresolved.words);
             }
         }
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY).max(retry_after);
-        self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
-        self.not_before = if has_failed { now.saturating_add(wait) } else { now };
+        let wait = FIRST_RETRY
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LAST_RETRY)
+            .max(retry_after);
+        self.failures = if has_failed {
+            self.failures.saturating_add(1)
+        } else {
+            0
+        };
+        self.not_before = if has_failed {
+            now.saturating_add(wait)
+        } else {
+            now
+        };
     }
 
-    /// A registry is not waited for for ever: until the deadline of the job, or where it has none so long as for a node that is not Ready.
+    /// A registry is not waited for for ever: until the deadline of the job, or where it has none
+    /// so long as for a node that is not Ready.
     pub fn settle(&mut self, spec: &PullSpec, pinned: &[Pinned], is_late: bool, now: Duration) {
-        let has_deadline = matches!(spec.completion, Completion::Always { deadline_seconds: Some(_), .. });
+        let has_deadline = matches!(
+            spec.completion,
+            Completion::Always {
+                deadline_seconds: Some(_),
+                ..
+            }
+        );
         let limit = Duration::from_secs(spec.timeout_seconds.into());
-        let is_over =
-            spec.completion != Completion::Never && !has_deadline && self.since.is_some_and(|since| now >= since.saturating_add(limit));
+        let is_over = spec.completion != Completion::Never
+            && !has_deadline
+            && self
+                .since
+                .is_some_and(|since| now >= since.saturating_add(limit));
         if !is_late && !is_over {
             return;
         }
-        let not_in_time =
-            if is_late { "job exceeds activeDeadlineSeconds".to_owned() } else { format!("no answer within {} s", limit.as_secs()) };
-        let why = format!("{not_in_time}: {}", self.trouble.as_deref().unwrap_or("the digest of its tag is not known"));
-        let has_no_pin = |image: &str| needs_pin(image, spec) && pinned_reference(image, pinned).is_none();
+        let not_in_time = if is_late {
+            "job exceeds activeDeadlineSeconds".to_owned()
+        } else {
+            format!("no answer within {} s", limit.as_secs())
+        };
+        let why = format!(
+            "{not_in_time}: {}",
+            self.trouble
+                .as_deref()
+                .unwrap_or("the digest of its tag is not known")
+        );
+        let has_no_pin =
+            |image: &str| needs_pin(image, spec) && pinned_reference(image, pinned).is_none();
         for image in spec.images.iter().filter(|image| has_no_pin(image)) {
-            self.failed.entry(image.clone()).or_insert_with(|| cannot_be_pinned(&why, spec));
+            self.failed
+                .entry(image.clone())
+                .or_insert_with(|| cannot_be_pinned(&why, spec));
         }
     }
 
-    /// The status was written, and the API server has not kept the digests: an older CRD is installed.
+    /// The status was written, and the API server has not kept the digests: an older CRD is
+    /// installed.
     pub fn are_not_kept(&mut self, spec: &PullSpec) {
         let why = "the installed CRD of the job has no status.pinned; apply the one of this release from deploy/crds";
         for image in spec.images.iter().filter(|image| needs_pin(image, spec)) {
-            self.failed.insert(image.clone(), cannot_be_pinned(why, spec));
+            self.failed
+                .insert(image.clone(), cannot_be_pinned(why, spec));
         }
     }
 
@@ -200,7 +273,8 @@ impl Pins {
 }
 
 fn needs_pin(image: &str, spec: &PullSpec) -> bool {
-    spec.pin_tags && ImageReference::parse(image).is_ok_and(|reference| reference.digest().is_none())
+    spec.pin_tags
+        && ImageReference::parse(image).is_ok_and(|reference| reference.digest().is_none())
 }
 
 /// An image with the digest that the status has for it.
@@ -223,6 +297,10 @@ fn check(image: &str, digest: Box<str>) -> Resolved {
 }
 
 fn cannot_be_pinned(why: &str, spec: &PullSpec) -> Box<str> {
-    let secrets = if spec.pods.pull_secrets.is_empty() { String::new() } else { format!("{SECRETS}; ") };
+    let secrets = if spec.pods.pull_secrets.is_empty() {
+        String::new()
+    } else {
+        format!("{SECRETS}; ")
+    };
     format!("not pulled, for its tag cannot be pinned: {why}; {secrets}{REMEDY}").into()
 }

@@ -1,14 +1,17 @@
-//! The status of a job, counted from what is known of its nodes. It is bounded, however many nodes there are.
+//! The status of a job, counted from what is known of its nodes. It is bounded, however many nodes
+//! there are.
 //!
-//! Nodes that are skipped are not in `desired`, as in OpenKruise, which knows no virtual nodes. A job that has no others has failed on
-//! all of them, instead of having succeeded with 0 of 0.
+//! Nodes that are skipped are not in `desired`, as in OpenKruise, which knows no virtual nodes. A
+//! job that has no others has failed on all of them, instead of having succeeded with 0 of 0.
 
 use serde::Serialize;
 
 use super::message::message;
 use super::pins::{Pull, Target};
 use crate::warm::image_cache::{CacheState, Cached};
-use crate::warm::pull_job::object::{FailedImage, Failure, ImageCounts, JobKind, ListStatus, Pinned, PullSpec, PullStatus, Pulls};
+use crate::warm::pull_job::object::{
+    FailedImage, Failure, ImageCounts, JobKind, ListStatus, Pinned, PullSpec, PullStatus, Pulls,
+};
 use crate::warm::warming::pulled::Pulled;
 use crate::warm::warming::{End, ImageProgress, Warming};
 
@@ -60,8 +63,14 @@ pub struct Known<'a> {
 pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage) -> Status {
     let pinned = known.spec.pin_tags.then_some(pinned);
     match kind {
-        JobKind::ImagePullJob => Status::Pull(PullStatus { pinned, ..of_image(known, stage) }),
-        JobKind::ImageListPullJob => Status::List(ListStatus { pinned, ..of_list(known, stage) }),
+        JobKind::ImagePullJob => Status::Pull(PullStatus {
+            pinned,
+            ..of_image(known, stage)
+        }),
+        JobKind::ImageListPullJob => Status::List(ListStatus {
+            pinned,
+            ..of_list(known, stage)
+        }),
     }
 }
 
@@ -70,8 +79,14 @@ pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage
 pub fn unusable(kind: JobKind, problem: &str) -> Status {
     let message = format!("nothing is pulled, for the spec cannot be used: {problem}");
     match kind {
-        JobKind::ImagePullJob => Status::Pull(PullStatus { message, ..PullStatus::default() }),
-        JobKind::ImageListPullJob => Status::List(ListStatus { message, ..ListStatus::default() }),
+        JobKind::ImagePullJob => Status::Pull(PullStatus {
+            message,
+            ..PullStatus::default()
+        }),
+        JobKind::ImageListPullJob => Status::List(ListStatus {
+            message,
+            ..ListStatus::default()
+        }),
     }
 }
 
@@ -86,12 +101,22 @@ struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// Where no node can be warmed, all that are skipped have failed: such a job must not look like one that has succeeded.
+    /// Where no node can be warmed, all that are skipped have failed: such a job must not look like
+    /// one that has succeeded.
     fn of(target: &'a Target, known: Known<'a>) -> Self {
         let (mut count, warming) = (Self::default(), known.warming);
         // Each node has the images in this order.
-        let index = |image: &str| warming.images().iter().position(|pulled| **pulled == *image);
-        let index = if let Pull::Image(image) = &target.pull { index(image) } else { None };
+        let index = |image: &str| {
+            warming
+                .images()
+                .iter()
+                .position(|pulled| **pulled == *image)
+        };
+        let index = if let Pull::Image(image) = &target.pull {
+            index(image)
+        } else {
+            None
+        };
         for (node, images) in warming.progress() {
             match &target.pull {
                 Pull::Image(_) => {
@@ -106,9 +131,17 @@ impl<'a> Count<'a> {
                 }
             }
         }
-        known.cached.nodes.iter().for_each(|node| count.add_cached(node, &known.cached.state, &target.pull));
+        known
+            .cached
+            .nodes
+            .iter()
+            .for_each(|node| count.add_cached(node, &known.cached.state, &target.pull));
         if count.desired == 0 {
-            count.failures = warming.skipped().iter().map(|(node, why)| (&**node, &**why)).collect();
+            count.failures = warming
+                .skipped()
+                .iter()
+                .map(|(node, why)| (&**node, &**why))
+                .collect();
             count.desired = count.failures.len();
         }
         count
@@ -146,7 +179,12 @@ impl<'a> Count<'a> {
 /// One pull more, unless the kubelet has said that the image was there.
 fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
     let Some(took) = pulled.took else { return };
-    let sum = pulls.get_or_insert_with(|| Pulls { nodes: 0, bytes: None, slowest: took, slowest_node: node.into() });
+    let sum = pulls.get_or_insert_with(|| Pulls {
+        nodes: 0,
+        bytes: None,
+        slowest: took,
+        slowest_node: node.into(),
+    });
     sum.nodes += 1;
     sum.bytes = sum.bytes.max(pulled.bytes);
     if took > sum.slowest {
@@ -156,8 +194,15 @@ fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
 
 fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
     let warming = known.warming;
-    let count = known.targets.first().map(|target| Count::of(target, known)).unwrap_or_default();
-    let failure = |(node, why): &(&str, &str)| Failure { node: (*node).into(), message: (*why).into() };
+    let count = known
+        .targets
+        .first()
+        .map(|target| Count::of(target, known))
+        .unwrap_or_default();
+    let failure = |(node, why): &(&str, &str)| Failure {
+        node: (*node).into(),
+        message: (*why).into(),
+    };
     PullStatus {
         desired: count.desired,
         active: count.active,
@@ -165,7 +210,12 @@ fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
         failed: count.failures.len(),
         skipped: warming.skipped().len(),
         message: message(stage, count.done(), count.desired, known),
-        failed_nodes: count.failures.iter().take(FAILED_NODES).map(|(node, _)| (*node).into()).collect(),
+        failed_nodes: count
+            .failures
+            .iter()
+            .take(FAILED_NODES)
+            .map(|(node, _)| (*node).into())
+            .collect(),
         failures: count.failures.iter().take(FAILURES).map(failure).collect(),
         pulls: count.pulls,
         pinned: None,
@@ -173,9 +223,16 @@ fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
 }
 
 fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
-    let counts: Vec<_> = known.targets.iter().map(|target| (&target.image, Count::of(target, known))).collect();
-    let is_over = |count: &Count| count.done() == count.desired && (count.desired > 0 || stage != Stage::Running);
-    let having = |holds: &dyn Fn(&Count) -> bool| counts.iter().filter(|(_, count)| holds(count)).count();
+    let counts: Vec<_> = known
+        .targets
+        .iter()
+        .map(|target| (&target.image, Count::of(target, known)))
+        .collect();
+    let is_over = |count: &Count| {
+        count.done() == count.desired && (count.desired > 0 || stage != Stage::Running)
+    };
+    let having =
+        |holds: &dyn Fn(&Count) -> bool| counts.iter().filter(|(_, count)| holds(count)).count();
     let completed = having(&is_over);
     ListStatus {
         desired: counts.len(),
@@ -185,8 +242,15 @@ fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
         succeeded: having(&|count| count.desired > 0 && count.succeeded == count.desired),
         skipped: known.warming.skipped().len(),
         message: message(stage, completed, counts.len(), known),
-        failed_image_statuses: counts.iter().filter_map(|(image, count)| failed(image, count)).take(FAILED_IMAGES).collect(),
-        image_statuses: counts.iter().map(|(image, count)| counts_of(image, count)).collect(),
+        failed_image_statuses: counts
+            .iter()
+            .filter_map(|(image, count)| failed(image, count))
+            .take(FAILED_IMAGES)
+            .collect(),
+        image_statuses: counts
+            .iter()
+            .map(|(image, count)| counts_of(image, count))
+            .collect(),
         pinned: None,
     }
 }
@@ -195,7 +259,11 @@ fn failed(image: &str, count: &Count) -> Option<FailedImage> {
     let (node, why) = count.failures.first()?;
     Some(FailedImage {
         name: image.into(),
-        message: format!("{} of {} node(s) failed: {node}: {why}", count.failures.len(), count.desired),
+        message: format!(
+            "{} of {} node(s) failed: {node}: {why}",
+            count.failures.len(),
+            count.desired
+        ),
     })
 }
 

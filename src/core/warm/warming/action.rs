@@ -12,10 +12,11 @@ pub struct Limits {
     pub parallelism: usize,
     /// How long one try of an image may take, and how long a node is waited for that is not Ready.
     pub timeout: Duration,
-    /// How many tries of an image may fail before it has failed; the same for pods of a node that get lost.
+    /// How many tries of an image may fail before it has failed; the same for pods of a node that
+    /// get lost.
     pub backoff_limit: u32,
-    /// How long after it was asked the last time a node is asked for all images again, as one may have been removed or its tag have moved
-    /// meanwhile; `None`: never.
+    /// How long after it was asked the last time a node is asked for all images again, as one may
+    /// have been removed or its tag have moved meanwhile; `None`: never.
     pub ask_again: Option<Duration>,
 }
 

@@ -1,8 +1,10 @@
 //! What the status of a warmer pod proves of the image that is to be pulled.
 //!
-//! A kubelet kills the container with the old image, pulls, and only then creates the next one; while it pulls, the status may still tell
-//! of the old container, and just after a swap it may start that once more. So in a pod that has had another image before, a container
-//! proves the pull only if the runtime calls its image by the name that was asked for, or the kubelet has said so in an Event.
+//! A kubelet kills the container with the old image, pulls, and only then creates the next one;
+//! while it pulls, the status may still tell of the old container, and just after a swap it may
+//! start that once more. So in a pod that has had another image before, a container proves the pull
+//! only if the runtime calls its image by the name that was asked for, or the kubelet has said so
+//! in an Event.
 
 use crate::image::ImageReference;
 use crate::objects::pod::ContainerState;
@@ -19,16 +21,22 @@ const PULL_FAILURES: [&str; 7] = [
     "SignatureValidationFailed",
 ];
 
-/// The kubelet's reasons for what comes after a pull and did not work (`kuberuntime_container.go`, startContainer). `CrashLoopBackOff` is
-/// none of them: after a failed pull it is said of the container before (measured on 1.34.4).
-const PAST_THE_PULL: [&str; 3] = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
+/// The kubelet's reasons for what comes after a pull and did not work (`kuberuntime_container.go`,
+/// startContainer). `CrashLoopBackOff` is none of them: after a failed pull it is said of the
+/// container before (measured on 1.34.4).
+const PAST_THE_PULL: [&str; 3] = [
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+];
 
-/// The runtimes' reasons for a container that was made of its image and whose program could not be started (containerd: `errorStartReason`
-/// in `container_start.go`, measured with 2.1; cri-dockerd: `container_status.go`). CRI-O makes no such container: its kubelet says
-/// `CreateContainerError`.
+/// The runtimes' reasons for a container that was made of its image and whose program could not be
+/// started (containerd: `errorStartReason` in `container_start.go`, measured with 2.1; cri-dockerd:
+/// `container_status.go`). CRI-O makes no such container: its kubelet says `CreateContainerError`.
 const NOT_STARTED: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
-/// What containerd says of an image that has nothing for the node's platform: trying again does not help.
+/// What containerd says of an image that has nothing for the node's platform: trying again does not
+/// help.
 const WRONG_PLATFORM: &str = "no match for platform";
 
 /// The longest reason that is kept.
@@ -46,19 +54,21 @@ pub enum Verdict {
         /// Whether another try is of no use.
         is_final: bool,
     },
-    /// There is a new container, and no telling which image it runs: as with two names of the same bytes. A pod that has never had another
-    /// image would tell.
+    /// There is a new container, and no telling which image it runs: as with two names of the same
+    /// bytes. A pod that has never had another image would tell.
     Unclear,
-    /// The image is there, perhaps, and the node cannot make a container that has it as a volume; in the node's words.
+    /// The image is there, perhaps, and the node cannot make a container that has it as a volume;
+    /// in the node's words.
     NotMounted(Box<str>),
-    /// A container has run a program, though its command is one that no image has; how that was seen.
+    /// A container has run a program, though its command is one that no image has; how that was
+    /// seen.
     HasRun(Box<str>),
     /// Nothing yet.
     Pending,
 }
 
-/// Judges what the status of a warmer pod says of one of its images. `announced` is whether the kubelet has said, of this pod, that the
-/// image of its spec is pulled or already there.
+/// Judges what the status of a warmer pod says of one of its images. `announced` is whether the
+/// kubelet has said, of this pod, that the image of its spec is pulled or already there.
 #[must_use]
 pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
     match pod.shape {
@@ -68,18 +78,26 @@ pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
     }
 }
 
-/// A container that runs has its volume; one that could not be made may lack it, as with a runtime that has no image volumes (containerd
-/// before 2.1).
+/// A container that runs has its volume; one that could not be made may lack it, as with a runtime
+/// that has no image volumes (containerd before 2.1).
 fn judge_volume(container: &Reported) -> Verdict {
     match &container.state {
         ContainerState::Running { .. } => Verdict::Pulled,
-        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => refused(reason, message),
+        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
+            refused(reason, message)
+        }
         ContainerState::Waiting { reason, message } if PAST_THE_PULL.contains(&&**reason) => {
             Verdict::NotMounted(cut(&format!("{reason}: {message}")).into())
         }
         ContainerState::Terminated(ended) if !container.container_id.is_empty() => {
-            let why = format!("the container that has it as a volume has ended with {}", ended.exit_code.unwrap_or(-1));
-            Verdict::Refused { why: why.into(), is_final: false }
+            let why = format!(
+                "the container that has it as a volume has ended with {}",
+                ended.exit_code.unwrap_or(-1)
+            );
+            Verdict::Refused {
+                why: why.into(),
+                is_final: false,
+            }
         }
         _ => Verdict::Pending,
     }
@@ -89,18 +107,34 @@ fn judge_volume(container: &Reported) -> Verdict {
 fn judge_impossible(container: &Reported) -> Verdict {
     match &container.state {
         // Made up for a container that never was: the pod has been ended from outside.
-        ContainerState::Terminated(_) if container.image_id.is_empty() || container.container_id.is_empty() => Verdict::Pending,
-        ContainerState::Terminated(ended) if NOT_STARTED.contains(&&*ended.reason) => Verdict::Pulled,
-        ContainerState::Terminated(ended) => Verdict::HasRun(format!("it has ended with {}", ended.exit_code.unwrap_or(-1)).into()),
+        ContainerState::Terminated(_)
+            if container.image_id.is_empty() || container.container_id.is_empty() =>
+        {
+            Verdict::Pending
+        }
+        ContainerState::Terminated(ended) if NOT_STARTED.contains(&&*ended.reason) => {
+            Verdict::Pulled
+        }
+        ContainerState::Terminated(ended) => {
+            Verdict::HasRun(format!("it has ended with {}", ended.exit_code.unwrap_or(-1)).into())
+        }
         ContainerState::Running { .. } => Verdict::HasRun("it runs".into()),
-        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => refused(reason, message),
-        ContainerState::Waiting { reason, .. } if PAST_THE_PULL.contains(&&**reason) => Verdict::Pulled,
+        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
+            refused(reason, message)
+        }
+        ContainerState::Waiting { reason, .. } if PAST_THE_PULL.contains(&&**reason) => {
+            Verdict::Pulled
+        }
         ContainerState::Waiting { .. } | ContainerState::Unreported => Verdict::Pending,
     }
 }
 
 fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
-    let Reported { container_id, state, .. } = &image.container;
+    let Reported {
+        container_id,
+        state,
+        ..
+    } = &image.container;
     let is_fresh = pod.before.is_none();
     let is_new = !container_id.is_empty() && pod.before.as_ref() != Some(container_id);
     if is_new && (is_fresh || announced || is_called(&image.container, &image.image)) {
@@ -109,7 +143,11 @@ fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verd
     match state {
         ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
             let is_about_it = is_fresh || names(message, &image.image);
-            if is_about_it { refused(reason, message) } else { Verdict::Pending }
+            if is_about_it {
+                refused(reason, message)
+            } else {
+                Verdict::Pending
+            }
         }
         ContainerState::Waiting { reason, .. } if PAST_THE_PULL.contains(&&**reason) => {
             if is_fresh || announced {
@@ -123,13 +161,17 @@ fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verd
     }
 }
 
-/// Whether a pod has come so far that its containers are next: its init container is done, or its node has taken it where it has none.
+/// Whether a pod has come so far that its containers are next: its init container is done, or its
+/// node has taken it where it has none.
 #[must_use]
 pub fn has_started(pod: &WarmerPod) -> bool {
-    let init_is_done = matches!(&pod.init, ContainerState::Terminated(ended) if ended.exit_code == Some(0));
+    let init_is_done =
+        matches!(&pod.init, ContainerState::Terminated(ended) if ended.exit_code == Some(0));
     let is_begun = |image: &WarmerImage| match pod.shape {
         Shape::InPlace => !image.container.container_id.is_empty(),
-        Shape::ImageVolumes | Shape::ImpossibleCommand(_) => image.container.state != ContainerState::Unreported,
+        Shape::ImageVolumes | Shape::ImpossibleCommand(_) => {
+            image.container.state != ContainerState::Unreported
+        }
     };
     init_is_done || pod.images.iter().any(is_begun)
 }
@@ -137,7 +179,9 @@ pub fn has_started(pod: &WarmerPod) -> bool {
 /// That a container has run which must not, and how that was seen.
 #[must_use]
 pub fn has_run(how: &str) -> String {
-    format!("the image may be there, but a container of it was started, though no image has its command: {how}")
+    format!(
+        "the image may be there, but a container of it was started, though no image has its command: {how}"
+    )
 }
 
 /// Why a pod has not started, in words.
@@ -145,22 +189,34 @@ pub fn has_run(how: &str) -> String {
 pub fn what_keeps(pod: &WarmerPod) -> String {
     match &pod.init {
         ContainerState::Waiting { reason, message } if !message.is_empty() => {
-            format!("the init container with the park image waits: {}", cut(&format!("{reason}: {message}")))
+            format!(
+                "the init container with the park image waits: {}",
+                cut(&format!("{reason}: {message}"))
+            )
         }
         ContainerState::Terminated(ended) if ended.exit_code != Some(0) => {
-            format!("the init container with the park image has ended with {}", ended.exit_code.unwrap_or(-1))
+            format!(
+                "the init container with the park image has ended with {}",
+                ended.exit_code.unwrap_or(-1)
+            )
         }
-        _ if !pod.unschedulable.is_empty() => format!("the scheduler has no place for it: {}", cut(&pod.unschedulable)),
+        _ if !pod.unschedulable.is_empty() => format!(
+            "the scheduler has no place for it: {}",
+            cut(&pod.unschedulable)
+        ),
         _ => "its node has not said why".to_owned(),
     }
 }
 
 /// Whether the runtime calls the container's image by this name.
 fn is_called(reported: &Reported, image: &str) -> bool {
-    let Ok(asked) = ImageReference::parse(image) else { return false };
+    let Ok(asked) = ImageReference::parse(image) else {
+        return false;
+    };
     match asked.digest() {
         Some(digest) => reported.image_id.ends_with(&format!("@{digest}")),
-        None => ImageReference::parse(&reported.image).is_ok_and(|called| called.normalized() == asked.normalized()),
+        None => ImageReference::parse(&reported.image)
+            .is_ok_and(|called| called.normalized() == asked.normalized()),
     }
 }
 
@@ -172,9 +228,17 @@ fn names(message: &str, image: &str) -> bool {
 
 fn refused(reason: &str, message: &str) -> Verdict {
     let is_final = reason == "InvalidImageName" || message.contains(WRONG_PLATFORM);
-    Verdict::Refused { why: cut(&format!("{reason}: {message}")).into(), is_final }
+    Verdict::Refused {
+        why: cut(&format!("{reason}: {message}")).into(),
+        is_final,
+    }
 }
 
 fn cut(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(REASON_CHARS).collect()
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(REASON_CHARS)
+        .collect()
 }

@@ -1,15 +1,16 @@
 //! One image on one node: how often it was tried, and when it may be tried again.
 //!
-//! An image is tried again a little later than the kubelet would (12 s instead of 10): sooner, the kubelet only repeats what it has said.
-//! `CrashLoopBackOff` is no sign that an image was pulled: after a failed pull the kubelet says it of the container before (measured).
+//! An image is tried again a little later than the kubelet would (12 s instead of 10): sooner, the
+//! kubelet only repeats what it has said. `CrashLoopBackOff` is no sign that an image was pulled:
+//! after a failed pull the kubelet says it of the container before (measured).
 
 use std::time::Duration;
 
 use super::End;
 use super::pulled::Pulled;
 
-/// The wait before the second try of an image; it doubles. A little longer than the kubelet's own (10 s, doubled up to 300 s), so that
-/// each of our tries is a real pull.
+/// The wait before the second try of an image; it doubles. A little longer than the kubelet's own
+/// (10 s, doubled up to 300 s), so that each of our tries is a real pull.
 const RETRY: (Duration, Duration) = (Duration::from_secs(12), Duration::from_secs(330));
 
 /// One image on one node.
@@ -30,7 +31,14 @@ pub struct ImageProgress {
 
 impl ImageProgress {
     pub(crate) fn new(image: &str) -> Self {
-        Self { image: image.into(), end: None, pulled: None, failures: 0, not_before: Duration::ZERO, spent: Duration::ZERO }
+        Self {
+            image: image.into(),
+            end: None,
+            pulled: None,
+            failures: 0,
+            not_before: Duration::ZERO,
+            spent: Duration::ZERO,
+        }
     }
 
     pub(crate) fn is_due(&self, now: Duration) -> bool {
@@ -39,7 +47,10 @@ impl ImageProgress {
 
     /// A try has failed. Whether it gets another one, after a wait.
     pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Duration) -> bool {
-        let wait = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(RETRY.1);
+        let wait = RETRY
+            .0
+            .saturating_mul(1 << self.failures.min(16))
+            .min(RETRY.1);
         self.failures += 1;
         (self.not_before, self.spent) = (now + wait, Duration::ZERO);
         self.failures <= backoff_limit

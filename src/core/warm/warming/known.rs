@@ -1,8 +1,10 @@
 //! What is known of images on nodes when somebody asks, and how it was proved.
 //!
-//! A warmer pod that is there proves most: while its container exists, the kubelet does not remove the image. An Event of a kubelet proves
-//! that the image was there at that time. What a node lists is its own claim, of at most so many images as its kubelet is told to list
-//! (`--node-status-max-images`, 50 by default): it is told as a claim, and that an image is not listed proves nothing.
+//! A warmer pod that is there proves most: while its container exists, the kubelet does not remove
+//! the image. An Event of a kubelet proves that the image was there at that time. What a node lists
+//! is its own claim, of at most so many images as its kubelet is told to list
+//! (`--node-status-max-images`, 50 by default): it is told as a claim, and that an image is not
+//! listed proves nothing.
 
 use std::collections::BTreeSet;
 
@@ -89,21 +91,41 @@ pub struct Known {
     pub knowledge: Knowledge,
 }
 
-/// What is known of these images on each of these nodes; without images, of all that warmer pods have had.
+/// What is known of these images on each of these nodes; without images, of all that warmer pods
+/// have had.
 #[must_use]
-pub fn known(images: &[Box<str>], nodes: &[ListedNode], pods: &[WarmerPod], events: &[Announced]) -> Vec<Known> {
+pub fn known(
+    images: &[Box<str>],
+    nodes: &[ListedNode],
+    pods: &[WarmerPod],
+    events: &[Announced],
+) -> Vec<Known> {
     let all = Facts::of(pods, events);
     let mut known = Vec::new();
     for node in nodes {
         let facts = all.on(&node.name);
-        let asked = if images.is_empty() { facts.warmed() } else { images.to_vec() };
+        let asked = if images.is_empty() {
+            facts.warmed()
+        } else {
+            images.to_vec()
+        };
         if asked.is_empty() {
-            known.push(Known { node: node.name.clone(), image: None, knowledge: node.without_facts(None) });
+            known.push(Known {
+                node: node.name.clone(),
+                image: None,
+                knowledge: node.without_facts(None),
+            });
         }
         for image in asked {
             let name = whole(&image);
-            let knowledge = facts.knowledge(&name).unwrap_or_else(|| node.without_facts(Some(&name)));
-            known.push(Known { node: node.name.clone(), image: Some(image), knowledge });
+            let knowledge = facts
+                .knowledge(&name)
+                .unwrap_or_else(|| node.without_facts(Some(&name)));
+            known.push(Known {
+                node: node.name.clone(),
+                image: Some(image),
+                knowledge,
+            });
         }
     }
     known
@@ -114,7 +136,14 @@ impl ListedNode {
         let listed = self.images.len();
         match &self.why_not {
             Some(why) => Knowledge::Skipped(why.clone()),
-            None if self.images.iter().flatten().any(|name| image == Some(&*whole(name))) => Knowledge::Claimed { listed },
+            None if self
+                .images
+                .iter()
+                .flatten()
+                .any(|name| image == Some(&*whole(name))) =>
+            {
+                Knowledge::Claimed { listed }
+            }
             None => Knowledge::Nothing { listed },
         }
     }
@@ -128,33 +157,77 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn of(pods: &'a [WarmerPod], events: &'a [Announced]) -> Self {
-        let is_announced =
-            |pod: &WarmerPod, image: &WarmerImage| events.iter().any(|event| event.uid == pod.uid && event.pulled.image == image.image);
+        let is_announced = |pod: &WarmerPod, image: &WarmerImage| {
+            events
+                .iter()
+                .any(|event| event.uid == pod.uid && event.pulled.image == image.image)
+        };
         // What leaves keeps no image.
-        let stays = |pod: &&WarmerPod| !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed);
-        let pulls = pods.iter().filter(stays).flat_map(|pod| pod.images.iter().map(move |image| (pod, image)));
-        let pulls = pulls.map(|(pod, image)| (pod, image, judge(pod, image, is_announced(pod, image))));
-        Self { pulls: pulls.collect(), events: events.iter().collect() }
+        let stays = |pod: &&WarmerPod| {
+            !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
+        };
+        let pulls = pods
+            .iter()
+            .filter(stays)
+            .flat_map(|pod| pod.images.iter().map(move |image| (pod, image)));
+        let pulls =
+            pulls.map(|(pod, image)| (pod, image, judge(pod, image, is_announced(pod, image))));
+        Self {
+            pulls: pulls.collect(),
+            events: events.iter().collect(),
+        }
     }
 
     fn on(&self, node: &str) -> Self {
-        let pulls = self.pulls.iter().filter(|(pod, ..)| *pod.node == *node).cloned().collect();
-        Self { pulls, events: self.events.iter().filter(|event| *event.node == *node).copied().collect() }
+        let pulls = self
+            .pulls
+            .iter()
+            .filter(|(pod, ..)| *pod.node == *node)
+            .cloned()
+            .collect();
+        Self {
+            pulls,
+            events: self
+                .events
+                .iter()
+                .filter(|event| *event.node == *node)
+                .copied()
+                .collect(),
+        }
     }
 
-    /// The images that warmer pods have or have had; those of other pods are told only to who asks for them.
+    /// The images that warmer pods have or have had; those of other pods are told only to who asks
+    /// for them.
     fn warmed(&self) -> Vec<Box<str>> {
         let of_pods = self.pulls.iter().map(|(_, image, _)| &image.wanted);
-        let of_events = self.events.iter().filter(|event| event.pod.starts_with(NAME_PREFIX)).map(|event| &event.pulled.image);
+        let of_events = self
+            .events
+            .iter()
+            .filter(|event| event.pod.starts_with(NAME_PREFIX))
+            .map(|event| &event.pulled.image);
         let mut names = BTreeSet::new();
-        of_pods.chain(of_events).filter(|image| names.insert(whole(image))).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        of_pods
+            .chain(of_events)
+            .filter(|image| names.insert(whole(image)))
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     fn knowledge(&self, image: &str) -> Option<Knowledge> {
-        let of_pods = self.pulls.iter().filter(|(_, pulled, _)| *whole(&pulled.wanted) == *image);
+        let of_pods = self
+            .pulls
+            .iter()
+            .filter(|(_, pulled, _)| *whole(&pulled.wanted) == *image);
         let of_pods = of_pods.map(|(pod, image, verdict)| of_pod(pod, image, verdict));
-        let of_events = self.events.iter().filter(|event| *whole(&event.pulled.image) == *image);
-        let latest = of_events.max_by_key(|event| event.at).map(|event| Knowledge::Announced((*event).clone()));
+        let of_events = self
+            .events
+            .iter()
+            .filter(|event| *whole(&event.pulled.image) == *image);
+        let latest = of_events
+            .max_by_key(|event| event.at)
+            .map(|event| Knowledge::Announced((*event).clone()));
         of_pods.chain(latest).min_by_key(Knowledge::rank)
     }
 }
@@ -177,9 +250,18 @@ impl Knowledge {
 fn of_pod(pod: &WarmerPod, image: &WarmerImage, verdict: &Verdict) -> Knowledge {
     let name = pod.name.clone();
     match verdict {
-        Verdict::Pulled => Knowledge::Proved { pod: name, since: started_at(&image.container.state) },
-        Verdict::Refused { why, .. } | Verdict::NotMounted(why) => Knowledge::Failed { pod: name, why: why.clone() },
-        Verdict::HasRun(how) => Knowledge::Failed { pod: name, why: has_run(how).into() },
+        Verdict::Pulled => Knowledge::Proved {
+            pod: name,
+            since: started_at(&image.container.state),
+        },
+        Verdict::Refused { why, .. } | Verdict::NotMounted(why) => Knowledge::Failed {
+            pod: name,
+            why: why.clone(),
+        },
+        Verdict::HasRun(how) => Knowledge::Failed {
+            pod: name,
+            why: has_run(how).into(),
+        },
         Verdict::Unclear | Verdict::Pending => Knowledge::Pulling { pod: name },
     }
 }

@@ -17,11 +17,13 @@ use super::{Action, End, Limits};
 use crate::objects::pod::Phase;
 use crate::warm::pod::{Shape, WarmerPod};
 
-/// From the creation of a pod until its init container is done: more than a busy scheduler and the pull of a small image take.
+/// From the creation of a pod until its init container is done: more than a busy scheduler and the
+/// pull of a small image take.
 const START: Duration = Duration::from_secs(120);
 /// The wait before a pod that was lost is made again: once per minute and node (reliability, W12).
 const REPLACE: Duration = Duration::from_secs(60);
-/// How long a node is kept from others that want it; from then on they have their turn, also in the middle of a pull.
+/// How long a node is kept from others that want it; from then on they have their turn, also in the
+/// middle of a pull.
 const TURN: Duration = Duration::from_secs(600);
 /// As many images one pod pulls at most, where its shape has a container for each.
 const TOGETHER: usize = 8;
@@ -62,7 +64,8 @@ pub(crate) struct NodeProgress {
     setbacks: u32,
     /// How many pods there were.
     number: u32,
-    /// The last of them that is gone: the watch may still show an old state of it, and Events of its pulls may come late.
+    /// The last of them that is gone: the watch may still show an old state of it, and Events of
+    /// its pulls may come late.
     last: Option<WarmerPod>,
     /// The uids of pods that were deleted, do not go away, and were replaced.
     left: Vec<Box<str>>,
@@ -100,7 +103,10 @@ pub(crate) struct Slots {
 impl NodeProgress {
     pub fn new(images: &[Box<str>], shapes: Shapes, ready: bool, now: Duration) -> Self {
         Self {
-            images: images.iter().map(|image| ImageProgress::new(image)).collect(),
+            images: images
+                .iter()
+                .map(|image| ImageProgress::new(image))
+                .collect(),
             ready,
             news: Vec::new(),
             pod: None,
@@ -152,7 +158,11 @@ impl NodeProgress {
 
     pub fn see_ready(&mut self, ready: bool, now: Duration) {
         self.ready = ready;
-        self.unready_since = if ready { None } else { self.unready_since.or(Some(now)) };
+        self.unready_since = if ready {
+            None
+        } else {
+            self.unready_since.or(Some(now))
+        };
     }
 
     pub fn node_is_gone(&mut self) {
@@ -167,16 +177,26 @@ impl NodeProgress {
         }
         // Of two pods the one that is going was replaced, perhaps in an earlier life.
         match &self.pod {
-            Some(seen) if seen.pod.uid != pod.uid && pod.deleting && !seen.pod.deleting => return self.left.push(pod.uid),
-            Some(seen) if seen.pod.uid != pod.uid && !pod.deleting && seen.pod.deleting => self.left.push(seen.pod.uid.clone()),
+            Some(seen) if seen.pod.uid != pod.uid && pod.deleting && !seen.pod.deleting => {
+                return self.left.push(pod.uid);
+            }
+            Some(seen) if seen.pod.uid != pod.uid && !pod.deleting && seen.pod.deleting => {
+                self.left.push(seen.pod.uid.clone())
+            }
             _ => {}
         }
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
             self.since = now;
             self.unsure = false;
-            // One that was being deleted before it was known is no loss: an earlier life may have done it.
+            // One that was being deleted before it was known is no loss: an earlier life may have
+            // done it.
             self.expected = pod.deleting;
-            self.pod = Some(Seen { pod, same_since: now, stored: None, announced: BTreeSet::new() });
+            self.pod = Some(Seen {
+                pod,
+                same_since: now,
+                stored: None,
+                announced: BTreeSet::new(),
+            });
             return;
         };
         if pod.generation < before.pod.generation {
@@ -184,18 +204,33 @@ impl NodeProgress {
             return;
         }
         let has_news = |of: fn(&WarmerPod) -> bool| of(&pod) && !of(&before.pod);
-        let wanted = |pod: &WarmerPod| pod.images.iter().map(|image| image.wanted.clone()).collect::<Vec<_>>();
+        let wanted = |pod: &WarmerPod| {
+            pod.images
+                .iter()
+                .map(|image| image.wanted.clone())
+                .collect::<Vec<_>>()
+        };
         let is_swapped = wanted(&pod) != wanted(&before.pod);
         if !before.pod.deleting && (is_swapped || has_news(has_started) || pod.deleting) {
             self.since = now;
         }
-        let containers = |pod: &WarmerPod| pod.images.iter().map(|image| image.container.clone()).collect::<Vec<_>>();
+        let containers = |pod: &WarmerPod| {
+            pod.images
+                .iter()
+                .map(|image| image.container.clone())
+                .collect::<Vec<_>>()
+        };
         let is_same = !is_swapped && containers(&pod) == containers(&before.pod);
         let same_since = if is_same { before.same_since } else { now };
-        self.pod = Some(Seen { pod, same_since, ..before });
+        self.pod = Some(Seen {
+            pod,
+            same_since,
+            ..before
+        });
     }
 
-    /// The kubelet has said something of a pull of this pod, or of the one before it; how long it took, where that is news.
+    /// The kubelet has said something of a pull of this pod, or of the one before it; how long it
+    /// took, where that is news.
     pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let pod = match &mut self.pod {
             Some(seen) if *seen.pod.uid == *uid => {
@@ -204,20 +239,38 @@ impl NodeProgress {
             }
             _ => self.last.as_ref().filter(|last| *last.uid == *uid)?,
         };
-        let asked_for = pod.images.iter().find(|image| image.image == pulled.image).map_or(&pulled.image, |image| &image.wanted);
-        let told = self.images.iter_mut().find(|image| image.image == *asked_for);
+        let asked_for = pod
+            .images
+            .iter()
+            .find(|image| image.image == pulled.image)
+            .map_or(&pulled.image, |image| &image.wanted);
+        let told = self
+            .images
+            .iter_mut()
+            .find(|image| image.image == *asked_for);
         // A container that is started once more finds the image there, which is no news.
-        let image = told.filter(|image| image.pulled.as_ref().is_none_or(|known| known.took.is_none()))?;
+        let image = told.filter(|image| {
+            image
+                .pulled
+                .as_ref()
+                .is_none_or(|known| known.took.is_none())
+        })?;
         image.pulled = Some(pulled.clone());
         pulled.took
     }
 
     pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Duration) {
         self.left.retain(|left| **left != *uid);
-        let Some(seen) = self.pod.take_if(|seen| *seen.pod.uid == *uid) else { return };
+        let Some(seen) = self.pod.take_if(|seen| *seen.pod.uid == *uid) else {
+            return;
+        };
         self.number += 1;
         if !std::mem::take(&mut self.expected) && !self.is_done() {
-            let why = if seen.pod.trouble.is_empty() { "somebody deleted it" } else { &seen.pod.trouble };
+            let why = if seen.pod.trouble.is_empty() {
+                "somebody deleted it"
+            } else {
+                &seen.pod.trouble
+            };
             self.setback(&format!("the warmer pod was lost: {why}"), limits);
             self.not_before = now + REPLACE;
         }
@@ -227,7 +280,11 @@ impl NodeProgress {
     /// What is to be written next, if anything.
     /// `slots` says whether it may begin, and whether others wait for it to end.
     pub fn step(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
-        if self.unready_since.is_some_and(|since| now >= since + limits.timeout) && !self.is_done() {
+        if self
+            .unready_since
+            .is_some_and(|since| now >= since + limits.timeout)
+            && !self.is_done()
+        {
             self.abandon("the node is not Ready");
         }
         if self.writing || now < self.not_before {
@@ -238,7 +295,9 @@ impl NodeProgress {
             None => self.create(slots.free || self.unsure, now),
             Some(seen) if seen.pod.deleting => self.wait_for_deletion(limits, now),
             Some(_) if self.is_done() => self.delete(true),
-            Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => self.take_leave(limits, now),
+            Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => {
+                self.take_leave(limits, now)
+            }
             Some(seen) if !has_started(&seen.pod) => self.wait_for_start(now),
             Some(_) => self.go_on(limits, slots, now),
         };
@@ -251,35 +310,63 @@ impl NodeProgress {
             return None;
         }
         let first = self.first.filter(|first| self.images[*first].is_due(now));
-        let due = (0..self.images.len()).filter(|index| self.images[*index].is_due(now) && Some(*index) != first);
-        let most = if self.shapes.next == Shape::InPlace || self.alone { 1 } else { TOGETHER };
-        let images: Vec<_> = first.into_iter().chain(due).take(most).map(|index| self.images[index].image.clone()).collect();
+        let due = (0..self.images.len())
+            .filter(|index| self.images[*index].is_due(now) && Some(*index) != first);
+        let most = if self.shapes.next == Shape::InPlace || self.alone {
+            1
+        } else {
+            TOGETHER
+        };
+        let images: Vec<_> = first
+            .into_iter()
+            .chain(due)
+            .take(most)
+            .map(|index| self.images[index].image.clone())
+            .collect();
         if images.is_empty() {
             return None;
         }
         (self.first, self.asked, self.had_one) = (None, now, false);
-        Some(Action::Create { shape: self.shapes.next, images, number: self.number })
+        Some(Action::Create {
+            shape: self.shapes.next,
+            images,
+            number: self.number,
+        })
     }
 
     fn delete(&mut self, expected: bool) -> Option<Action> {
         self.expected |= expected;
         let seen = self.pod.as_ref()?;
-        Some(Action::Delete { name: seen.pod.name.clone(), uid: seen.pod.uid.clone() })
+        Some(Action::Delete {
+            name: seen.pod.name.clone(),
+            uid: seen.pod.uid.clone(),
+        })
     }
 
     fn wait_for_start(&mut self, now: Duration) -> Option<Action> {
         if now < self.since + START {
             return None;
         }
-        let why = self.pod.as_ref().map(|seen| what_keeps(&seen.pod)).unwrap_or_default();
-        self.fail_all(&format!("the warmer pod has not started within {} s: {why}", START.as_secs()));
+        let why = self
+            .pod
+            .as_ref()
+            .map(|seen| what_keeps(&seen.pod))
+            .unwrap_or_default();
+        self.fail_all(&format!(
+            "the warmer pod has not started within {} s: {why}",
+            START.as_secs()
+        ));
         self.delete(true)
     }
 
-    /// Looks at the images that the pod has, and takes the next one where these are settled or have to wait.
+    /// Looks at the images that the pod has, and takes the next one where these are settled or have
+    /// to wait.
     fn go_on(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
         if !self.is_ours() {
-            self.setback("the image of the warmer pod was changed by somebody else", limits);
+            self.setback(
+                "the image of the warmer pod was changed by somebody else",
+                limits,
+            );
             return self.delete(true);
         }
         if let Some(replace) = self.look(limits, now) {
@@ -293,8 +380,9 @@ impl NodeProgress {
             return self.give_way(now);
         }
         if is_pulling {
-            // Also where one that comes before it has its next try: a kubelet that pulls does nothing else for the pod, and after the loss of
-            // all memory the first image is open again.
+            // Also where one that comes before it has its next try: a kubelet that pulls does
+            // nothing else for the pod, and after the loss of all memory the first image is open
+            // again.
             return None;
         }
         match self.next(now) {
@@ -306,12 +394,17 @@ impl NodeProgress {
         }
     }
 
-    /// Others have their turn. What was spent on a pull that is broken off counts when it goes on; of several that are pulled one after another
-    /// nobody knows which one takes so long, so each gets a pod of its own.
+    /// Others have their turn. What was spent on a pull that is broken off counts when it goes on;
+    /// of several that are pulled one after another nobody knows which one takes so long, so each
+    /// gets a pod of its own.
     fn give_way(&mut self, now: Duration) -> Option<Action> {
         match &*self.pod.as_ref()?.pod.images {
             [image] => {
-                if let Some(open) = self.images.iter_mut().find(|open| open.image == image.wanted && open.is_due(now)) {
+                if let Some(open) = self
+                    .images
+                    .iter_mut()
+                    .find(|open| open.image == image.wanted && open.is_due(now))
+                {
                     open.spent += now.saturating_sub(self.since.max(open.not_before));
                 }
             }
@@ -323,7 +416,9 @@ impl NodeProgress {
     /// The next image, by a swap where the pod has that shape, and else by another pod.
     fn swap(&mut self, next: usize) -> Option<Action> {
         let seen = self.pod.as_ref()?;
-        let (Shape::InPlace, Shape::InPlace, [present]) = (self.shapes.next, seen.pod.shape, &*seen.pod.images) else {
+        let (Shape::InPlace, Shape::InPlace, [present]) =
+            (self.shapes.next, seen.pod.shape, &*seen.pod.images)
+        else {
             return self.delete(true);
         };
         Some(Action::Swap {
@@ -338,7 +433,9 @@ impl NodeProgress {
 
     /// From now on pods have the other shape, if there is one.
     fn fall_back(&mut self, why: &str) -> bool {
-        let Some(shape) = self.shapes.fallback.take() else { return false };
+        let Some(shape) = self.shapes.fallback.take() else {
+            return false;
+        };
         self.shapes = Shapes::after(shape);
         self.fell_back = Some(why.into());
         true

@@ -5,19 +5,22 @@ use crate::cluster::node_class::{NodeClass, Recognised};
 use crate::objects::node::Node;
 
 /// What there is to do about nodes whose provider has image caches.
-const CACHES: &str =
-    "; jobs have an ImageCache made for it by swaplet run --warm --warm-image-caches, where the CRD of ImageCaches is there";
+const CACHES: &str = "; jobs have an ImageCache made for it by swaplet run --warm --warm-image-caches, where the CRD of ImageCaches is there";
 
 /// Whether the provider of a node starts its machines from image caches.
 #[must_use]
 pub fn has_image_caches(recognised: &Recognised) -> bool {
-    recognised.row.as_ref().is_some_and(|row| row.eci_image_caches)
+    recognised
+        .row
+        .as_ref()
+        .is_some_and(|row| row.eci_image_caches)
 }
 
 /// The shapes of the warmer pods for a node.
 ///
-/// On a virtual node there is no place where an image could wait for the next pod: each pod gets a machine of its own, or is run
-/// elsewhere (virtual-nodes, E.2). An answer of such a node would prove nothing.
+/// On a virtual node there is no place where an image could wait for the next pod: each pod gets a
+/// machine of its own, or is run elsewhere (virtual-nodes, E.2). An answer of such a node would
+/// prove nothing.
 ///
 /// # Errors
 /// Why images cannot be warmed there.
@@ -30,11 +33,23 @@ pub fn shapes(node: &Node, recognised: &Recognised, choice: ShapeChoice) -> Resu
         ));
     }
     if !recognised.class.is_kubelet() {
-        let caches = if has_image_caches(recognised) { CACHES } else { "" };
-        return Err(format!("{provider} keeps no images for later pods ({why}){caches}"));
+        let caches = if has_image_caches(recognised) {
+            CACHES
+        } else {
+            ""
+        };
+        return Err(format!(
+            "{provider} keeps no images for later pods ({why}){caches}"
+        ));
     }
-    if recognised.row.as_ref().is_some_and(|row| row.machine_per_pod) {
-        return Err(format!("{provider} runs each pod on a machine of its own, which keeps no images for later pods ({why})"));
+    if recognised
+        .row
+        .as_ref()
+        .is_some_and(|row| row.machine_per_pod)
+    {
+        return Err(format!(
+            "{provider} runs each pod on a machine of its own, which keeps no images for later pods ({why})"
+        ));
     }
     Shapes::of(node, choice)
 }

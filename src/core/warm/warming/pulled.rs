@@ -1,5 +1,6 @@
-//! What the kubelet says of a pull in its Event `Pulled`: how long it took and how large the image is. Events may be lost, so all of it is
-//! extra; only [`evidence`](super::evidence) takes one for a proof where a status alone is unclear.
+//! What the kubelet says of a pull in its Event `Pulled`: how long it took and how large the image
+//! is. Events may be lost, so all of it is extra; only [`evidence`](super::evidence) takes one for
+//! a proof where a status alone is unclear.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::objects::values::go_duration::duration;
 pub struct Pulled {
     /// The image, as the spec of the pod has it.
     pub image: Box<str>,
-    /// How long it took, without waiting for other pulls of the node; `None`: the image was there already.
+    /// How long it took, without waiting for other pulls of the node; `None`: the image was there
+    /// already.
     pub took: Option<Duration>,
     /// The size of the image, in bytes; kubelets before 1.30 do not say it.
     pub bytes: Option<u64>,
@@ -23,10 +25,23 @@ impl Pulled {
         if let Some(rest) = message.strip_prefix("Successfully pulled image \"") {
             let (image, rest) = rest.split_once("\" in ")?;
             let took = duration(rest.split_whitespace().next()?.trim_end_matches('.'))?;
-            let bytes = rest.split_once("Image size: ").and_then(|(_, size)| size.split_whitespace().next()?.parse().ok());
-            return Some(Self { image: image.into(), took: Some(took), bytes });
+            let bytes = rest
+                .split_once("Image size: ")
+                .and_then(|(_, size)| size.split_whitespace().next()?.parse().ok());
+            return Some(Self {
+                image: image.into(),
+                took: Some(took),
+                bytes,
+            });
         }
-        let (image, rest) = message.strip_prefix("Container image \"")?.split_once('"')?;
-        rest.starts_with(" already present on machine").then(|| Self { image: image.into(), took: None, bytes: None })
+        let (image, rest) = message
+            .strip_prefix("Container image \"")?
+            .split_once('"')?;
+        rest.starts_with(" already present on machine")
+            .then(|| Self {
+                image: image.into(),
+                took: None,
+                bytes: None,
+            })
     }
 }

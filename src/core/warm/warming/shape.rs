@@ -1,15 +1,18 @@
-//! In which shape the warmer pods of a node are made: by what the node can do, unless the operator has chosen.
+//! In which shape the warmer pods of a node are made: by what the node can do, unless the operator
+//! has chosen.
 //!
-//! * A container whose image is swapped in place, where the park program runs: one image after the other. A node goes over to another
-//!   shape for good when a swap is forbidden, or when its first one has led to nothing in the time of one try.
+//! * A container whose image is swapped in place, where the park program runs: one image after the
+//!   other. A node goes over to another shape for good when a swap is forbidden, or when its first
+//!   one has led to nothing in the time of one try.
 //!
-//! * Image volumes, from kubelet 1.36 on: a container of the park program for each image, since the status tells of containers, not of
-//!   volumes. One that runs is the proof.
+//! * Image volumes, from kubelet 1.36 on: a container of the park program for each image, since the
+//!   status tells of containers, not of volumes. One that runs is the proof.
 //!
-//! * An impossible command, elsewhere: a container for each of up to 8 images. The command is a name of 256 bytes, which no file system
-//!   has, so no image can have it. A container that could not be started (`StartError`) and has an `imageID` is the proof; one that has
-//!   run, with whatever exit code, is a failure. It is not the shape everywhere, because each image leaves a failed container, and a pull
-//!   that hangs keeps the others of its pod waiting.
+//! * An impossible command, elsewhere: a container for each of up to 8 images. The command is a
+//!   name of 256 bytes, which no file system has, so no image can have it. A container that could
+//!   not be started (`StartError`) and has an `imageID` is the proof; one that has run, with
+//!   whatever exit code, is a failure. It is not the shape everywhere, because each image leaves a
+//!   failed container, and a pull that hangs keeps the others of its pod waiting.
 
 use crate::image::exit::Platform;
 use crate::objects::node::{KubeletVersion, Node};
@@ -42,13 +45,18 @@ impl Shapes {
     /// In place, whatever happens.
     #[must_use]
     pub const fn in_place() -> Self {
-        Self { next: Shape::InPlace, fallback: None }
+        Self {
+            next: Shape::InPlace,
+            fallback: None,
+        }
     }
 
-    /// The shapes where another one has not worked: a runtime, or a policy, may have no image volumes though the kubelet has them.
+    /// The shapes where another one has not worked: a runtime, or a policy, may have no image
+    /// volumes though the kubelet has them.
     #[must_use]
     pub fn after(next: Shape) -> Self {
-        let fallback = (next == Shape::ImageVolumes).then_some(Shape::ImpossibleCommand(System::Linux));
+        let fallback =
+            (next == Shape::ImageVolumes).then_some(Shape::ImpossibleCommand(System::Linux));
         Self { next, fallback }
     }
 
@@ -59,19 +67,35 @@ impl Shapes {
     pub fn of(node: &Node, choice: ShapeChoice) -> Result<Self, String> {
         let system = system(node)?;
         let impossible = Shape::ImpossibleCommand(system);
-        let fallback = if has_image_volumes(node) { Shape::ImageVolumes } else { impossible };
+        let fallback = if has_image_volumes(node) {
+            Shape::ImageVolumes
+        } else {
+            impossible
+        };
         match (choice, no_park_program(node, system)) {
-            (ShapeChoice::Auto, None) => Ok(Self { next: Shape::InPlace, fallback: Some(fallback) }),
+            (ShapeChoice::Auto, None) => Ok(Self {
+                next: Shape::InPlace,
+                fallback: Some(fallback),
+            }),
             (ShapeChoice::InPlace, None) => Ok(Self::in_place()),
-            (ShapeChoice::ImageVolumes, None) => Ok(Self { next: Shape::ImageVolumes, fallback: None }),
+            (ShapeChoice::ImageVolumes, None) => Ok(Self {
+                next: Shape::ImageVolumes,
+                fallback: None,
+            }),
             (ShapeChoice::InPlace | ShapeChoice::ImageVolumes, Some(why)) => Err(why),
-            (ShapeChoice::Auto | ShapeChoice::ImpossibleCommand, _) => Ok(Self { next: impossible, fallback: None }),
+            (ShapeChoice::Auto | ShapeChoice::ImpossibleCommand, _) => Ok(Self {
+                next: impossible,
+                fallback: None,
+            }),
         }
     }
 }
 
 /// The first kubelet in which image volumes are stable (KEP-4639); before, a gate may be off.
-const IMAGE_VOLUMES: KubeletVersion = KubeletVersion { major: 1, minor: 36 };
+const IMAGE_VOLUMES: KubeletVersion = KubeletVersion {
+    major: 1,
+    minor: 36,
+};
 
 fn has_image_volumes(node: &Node) -> bool {
     node.kubelet.is_some_and(|version| version >= IMAGE_VOLUMES)
@@ -86,7 +110,9 @@ fn system(node: &Node) -> Result<System, String> {
     match label(node, "kubernetes.io/os") {
         None | Some("linux") => Ok(System::Linux),
         Some("windows") => Ok(System::Windows),
-        Some(other) => Err(format!("this node runs {other}, for which there are no warmer pods")),
+        Some(other) => Err(format!(
+            "this node runs {other}, for which there are no warmer pods"
+        )),
     }
 }
 
@@ -95,7 +121,12 @@ fn no_park_program(node: &Node, system: System) -> Option<String> {
     if system == System::Windows {
         return Some("the park image is for Linux, and this node runs windows".to_owned());
     }
-    let known = |architecture: &&str| Platform::ALL.iter().any(|platform| platform.architecture() == *architecture);
-    let architecture = label(node, "kubernetes.io/arch").filter(|architecture| !known(architecture))?;
+    let known = |architecture: &&str| {
+        Platform::ALL
+            .iter()
+            .any(|platform| platform.architecture() == *architecture)
+    };
+    let architecture =
+        label(node, "kubernetes.io/arch").filter(|architecture| !known(architecture))?;
     Some(format!("there is no park program for {architecture}"))
 }

@@ -1,7 +1,9 @@
-//! The startup taint: a node that begins its life with it takes no pods until its images are there. It is taken away from a node that is
-//! Ready once all that go on for ever have their images there, and in any case after a time.
+//! The startup taint: a node that begins its life with it takes no pods until its images are there.
+//! It is taken away from a node that is Ready once all that go on for ever have their images there,
+//! and in any case after a time.
 //!
-//! The time counts from when this life has first seen the node Ready with the taint, so no two clocks are compared; another life begins anew.
+//! The time counts from when this life has first seen the node Ready with the taint, so no two
+//! clocks are compared; another life begins anew.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,16 +59,30 @@ impl StartupTaints {
     /// A node waits for its images at most this long.
     #[must_use]
     pub const fn new(timeout: Duration) -> Self {
-        Self { timeout, nodes: BTreeMap::new(), is_allowed: false, is_told: false, not_before: Duration::ZERO }
+        Self {
+            timeout,
+            nodes: BTreeMap::new(),
+            is_allowed: false,
+            is_told: false,
+            not_before: Duration::ZERO,
+        }
     }
 
     /// A node was seen.
     pub fn see(&mut self, node: &Node, now: Duration) {
-        let indexes: Vec<_> = (0..node.taints.len()).filter(|index| &*node.taints[*index].key == STARTUP_TAINT).collect();
+        let indexes: Vec<_> = (0..node.taints.len())
+            .filter(|index| &*node.taints[*index].key == STARTUP_TAINT)
+            .collect();
         if indexes.is_empty() {
             return self.leave(&node.name);
         }
-        let new = || Tainted { uid: node.uid.clone(), indexes: Vec::new(), since: None, is_writing: false, not_before: Duration::ZERO };
+        let new = || Tainted {
+            uid: node.uid.clone(),
+            indexes: Vec::new(),
+            since: None,
+            is_writing: false,
+            not_before: Duration::ZERO,
+        };
         let tainted = self.nodes.entry(node.name.clone()).or_insert_with(new);
         if tainted.uid != node.uid {
             *tainted = new();
@@ -86,12 +102,22 @@ impl StartupTaints {
         self.nodes.remove(node);
     }
 
-    /// What is to be written now. `missing` says of a node what it still lacks, and nothing where it is warm.
-    pub fn step(&mut self, now: Duration, missing: impl Fn(&str) -> Option<String>) -> Vec<Untaint> {
+    /// What is to be written now. `missing` says of a node what it still lacks, and nothing where
+    /// it is warm.
+    pub fn step(
+        &mut self,
+        now: Duration,
+        missing: impl Fn(&str) -> Option<String>,
+    ) -> Vec<Untaint> {
         let mut writes = Vec::new();
         let mut under_way = self.nodes.values().filter(|node| node.is_writing).count();
         for (name, node) in &mut self.nodes {
-            let Some(since) = node.since.filter(|_| !node.is_writing && now >= node.not_before.max(self.not_before)) else { continue };
+            let Some(since) = node
+                .since
+                .filter(|_| !node.is_writing && now >= node.not_before.max(self.not_before))
+            else {
+                continue;
+            };
             if under_way > 0 && !self.is_allowed {
                 break;
             }
@@ -100,7 +126,12 @@ impl StartupTaints {
                 continue;
             }
             (node.is_writing, under_way) = (true, under_way + 1);
-            writes.push(Untaint { node: name.clone(), uid: node.uid.clone(), indexes: node.indexes.clone(), missing });
+            writes.push(Untaint {
+                node: name.clone(),
+                uid: node.uid.clone(),
+                indexes: node.indexes.clone(),
+                missing,
+            });
         }
         writes
     }
@@ -112,7 +143,11 @@ impl StartupTaints {
             Answer::Denied(_) => ASK_AGAIN,
             Answer::Pod(_) | Answer::Done | Answer::Conflict | Answer::Gone => LOOK_AGAIN,
         };
-        if let Some(node) = self.nodes.get_mut(&untaint.node).filter(|node| node.uid == untaint.uid) {
+        if let Some(node) = self
+            .nodes
+            .get_mut(&untaint.node)
+            .filter(|node| node.uid == untaint.uid)
+        {
             (node.is_writing, node.not_before) = (false, now.saturating_add(wait));
         }
         match answer {
@@ -131,8 +166,13 @@ impl StartupTaints {
     /// When to look again if nothing happens.
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
-        let waiting = self.nodes.values().filter(|node| !node.is_writing).filter_map(|node| Some((node, node.since?)));
-        let times = waiting.flat_map(|(node, since)| [since + self.timeout, node.not_before, self.not_before]);
+        let waiting = self
+            .nodes
+            .values()
+            .filter(|node| !node.is_writing)
+            .filter_map(|node| Some((node, node.since?)));
+        let times = waiting
+            .flat_map(|(node, since)| [since + self.timeout, node.not_before, self.not_before]);
         times.filter(|due| *due > now).min()
     }
 }

@@ -23,13 +23,20 @@ impl Waits {
     /// Nothing is waited for.
     #[must_use]
     pub const fn new() -> Self {
-        Self { elsewhere: 0, slow: 0, first_slow: None, stuck: 0, first_stuck: None }
+        Self {
+            elsewhere: 0,
+            slow: 0,
+            first_slow: None,
+            stuck: 0,
+            first_stuck: None,
+        }
     }
 
     pub(crate) fn note(&mut self, name: &str, node: &NodeProgress, now: Duration) {
         if let Some(image) = node.slow(now) {
             self.slow += 1;
-            self.first_slow.get_or_insert_with(|| (name.into(), image.into()));
+            self.first_slow
+                .get_or_insert_with(|| (name.into(), image.into()));
         }
         if node.is_stuck(now) {
             self.stuck += 1;

@@ -21,13 +21,26 @@ pub(in super::super) struct WatchFaults {
 
 impl WatchFaults {
     /// The part of a fault that concerns the stream.
-    pub(in super::super) fn new(faults: &Faults, request: &Request, fault: Option<(RuleId, Effect)>) -> Self {
+    pub(in super::super) fn new(
+        faults: &Faults,
+        request: &Request,
+        fault: Option<(RuleId, Effect)>,
+    ) -> Self {
         let generation = faults.generation.subscribe();
         let known = *generation.borrow();
-        Self { faults: faults.clone(), request: request.clone(), generation, known, fault, base: 0, passed: 0 }
+        Self {
+            faults: faults.clone(),
+            request: request.clone(),
+            generation,
+            known,
+            fault,
+            base: 0,
+            passed: 0,
+        }
     }
 
-    /// Blocks while the watch is held; otherwise gives the line that is to be sent instead of the next one.
+    /// Blocks while the watch is held; otherwise gives the line that is to be sent instead of the
+    /// next one.
     pub(in super::super) async fn interrupt(&mut self, sent: usize) -> Option<Vec<u8>> {
         self.adopt(sent);
         while let Some((id, Effect::HoldWatch)) = self.fault {
@@ -46,7 +59,13 @@ impl WatchFaults {
             Some((id, Effect::ExpireWatch(at))) if at + self.base == sent => {
                 self.fault = Some((id, Effect::CloseWatch(0)));
                 let status = ApiError::expired("too old resource version: injected").body();
-                Some(format!("{}\n", serde_json::json!({"type": "ERROR", "object": status})).into_bytes())
+                Some(
+                    format!(
+                        "{}\n",
+                        serde_json::json!({"type": "ERROR", "object": status})
+                    )
+                    .into_bytes(),
+                )
             }
             _ => None,
         }

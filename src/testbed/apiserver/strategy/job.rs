@@ -40,7 +40,11 @@ fn defaults(job: &mut Value) {
     default(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     default(spec, "manualSelector", false);
-    let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    let replacement = if spec.contains_key("podFailurePolicy") {
+        "Failed"
+    } else {
+        "TerminatingOrFailed"
+    };
     default(spec, "podReplacementPolicy", replacement);
     let template = spec.entry("template").or_insert(Value::Null);
     pod_defaults::pod_spec(object(template).entry("spec").or_insert(Value::Null));
@@ -54,13 +58,18 @@ fn default_labels(job: &mut Value, labels: Value) {
     }
 }
 
-/// The selector by uid and the labels that go with it, on the template and, where it has none of its own, on the job.
+/// The selector by uid and the labels that go with it, on the template and, where it has none of
+/// its own, on the job.
 fn generate_selector(job: &mut Value) {
     let uid = text(job, "/metadata/uid").to_owned();
     let name = text(job, "/metadata/name").to_owned();
     let bare = job["metadata"].get("labels").is_none();
     let template = child(job, "spec").entry("template").or_insert(Value::Null);
-    let labels = object(child(template, "metadata").entry("labels").or_insert(Value::Null));
+    let labels = object(
+        child(template, "metadata")
+            .entry("labels")
+            .or_insert(Value::Null),
+    );
     for prefix in ["", "batch.kubernetes.io/"] {
         labels.insert(format!("{prefix}controller-uid"), uid.as_str().into());
         labels.insert(format!("{prefix}job-name"), name.as_str().into());
@@ -70,25 +79,40 @@ fn generate_selector(job: &mut Value) {
         child(job, "metadata").insert("labels".to_owned(), labels.into());
     }
     let selector = child(job, "spec").entry("selector").or_insert(Value::Null);
-    child(selector, "matchLabels").entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
+    child(selector, "matchLabels")
+        .entry("batch.kubernetes.io/controller-uid")
+        .or_insert_with(|| uid.into());
 }
 
 /// What is wrong with a new job.
 pub fn validate(job: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     errors.extend(foreign_selector(job));
-    for field in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
+    for field in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+    ] {
         errors.extend(not_negative(job, "spec", field));
     }
     let mode = text(job, "/spec/completionMode");
     if !matches!(mode, "NonIndexed" | "Indexed") {
-        errors.push(FieldError::unsupported("spec.completionMode", mode, &["NonIndexed", "Indexed"]));
+        errors.push(FieldError::unsupported(
+            "spec.completionMode",
+            mode,
+            &["NonIndexed", "Indexed"],
+        ));
     }
     if job["spec"]["completionMode"] == "Indexed" && job["spec"]["completions"].is_null() {
         let rule = "when completion mode is Indexed";
         errors.push(FieldError::required("spec.completions", rule));
     }
-    errors.extend(pod_spec::validate(&job["spec"]["template"]["spec"], "spec.template.spec"));
+    errors.extend(pod_spec::validate(
+        &job["spec"]["template"]["spec"],
+        "spec.template.spec",
+    ));
     errors.extend(restart_policy(job));
     errors.extend(selector(job));
     errors.extend(pod_name(job));
@@ -98,22 +122,37 @@ pub fn validate(job: &Value) -> Vec<FieldError> {
 /// What is wrong with a status.
 pub fn validate_status(job: &Value) -> Vec<FieldError> {
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
-    let mut errors: Vec<_> = counters.iter().filter_map(|field| not_negative(job, "status", field)).collect();
+    let mut errors: Vec<_> = counters
+        .iter()
+        .filter_map(|field| not_negative(job, "status", field))
+        .collect();
     let active = int(job, "/status/active").unwrap_or(0);
     if let Some(ready) = int(job, "/status/ready").filter(|ready| *ready > active) {
-        errors.push(FieldError::invalid("status.ready", &ready.into(), "cannot set more ready pods than active"));
+        errors.push(FieldError::invalid(
+            "status.ready",
+            &ready.into(),
+            "cannot set more ready pods than active",
+        ));
     }
     errors
 }
 
 fn not_negative(job: &Value, part: &str, field: &str) -> Option<FieldError> {
     let value = int(job, &format!("/{part}/{field}"))?;
-    (value < 0).then(|| FieldError::invalid(format!("{part}.{field}"), &value.into(), "must be greater than or equal to 0"))
+    (value < 0).then(|| {
+        FieldError::invalid(
+            format!("{part}.{field}"),
+            &value.into(),
+            "must be greater than or equal to 0",
+        )
+    })
 }
 
 /// The last pod of an indexed job must be a legal host name.
 fn pod_name(job: &Value) -> Option<FieldError> {
-    let last = int(job, "/spec/completions").filter(|count| job["spec"]["completionMode"] == "Indexed" && *count > 0)? - 1;
+    let last = int(job, "/spec/completions")
+        .filter(|count| job["spec"]["completionMode"] == "Indexed" && *count > 0)?
+        - 1;
     let name = &job["metadata"]["name"];
     let host = format!("{}-{last}", name.as_str().unwrap_or_default());
     super::meta::dns_label("metadata.name", &host)?;
@@ -124,10 +163,16 @@ fn pod_name(job: &Value) -> Option<FieldError> {
 /// A generated selector has nothing else.
 fn foreign_selector(job: &Value) -> Option<FieldError> {
     let selector = &job["spec"]["selector"];
-    let generated = |(key, _): (&String, &Value)| key.ends_with("controller-uid") || key.ends_with("job-name");
-    let foreign = !selector["matchLabels"].as_object().into_iter().flatten().all(generated);
+    let generated =
+        |(key, _): (&String, &Value)| key.ends_with("controller-uid") || key.ends_with("job-name");
+    let foreign = !selector["matchLabels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(generated);
     let manual = job["spec"]["manualSelector"] == true;
-    (foreign && !manual).then(|| FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"))
+    (foreign && !manual)
+        .then(|| FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"))
 }
 
 /// There is a selector, and it selects the pods of the template.
@@ -138,10 +183,18 @@ fn selector(job: &Value) -> Vec<FieldError> {
         errors.push(FieldError::required("spec.selector", ""));
     }
     let wanted = job["spec"]["selector"]["matchLabels"].as_object();
-    let selected = wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)));
+    let selected = wanted.is_some_and(|wanted| {
+        wanted
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+    });
     if !selected {
         let rule = "`selector` does not match template `labels`";
-        errors.push(FieldError::invalid("spec.template.metadata.labels", labels, rule));
+        errors.push(FieldError::invalid(
+            "spec.template.metadata.labels",
+            labels,
+            rule,
+        ));
     }
     errors
 }
@@ -150,8 +203,15 @@ fn restart_policy(job: &Value) -> Option<FieldError> {
     let field = "spec.template.spec.restartPolicy";
     match text(job, "/spec/template/spec/restartPolicy") {
         "OnFailure" | "Never" => None,
-        "Always" | "" => Some(FieldError::required(field, "valid values: \"OnFailure\", \"Never\"")),
-        other => Some(FieldError::unsupported(field, other, &["OnFailure", "Never"])),
+        "Always" | "" => Some(FieldError::required(
+            field,
+            "valid values: \"OnFailure\", \"Never\"",
+        )),
+        other => Some(FieldError::unsupported(
+            field,
+            other,
+            &["OnFailure", "Never"],
+        )),
     }
 }
 
@@ -165,9 +225,16 @@ fn same_template(new: &Value, old: &Value) -> bool {
         for field in ["nodeSelector", "tolerations", "schedulingGates"] {
             carry(child(&mut before, "spec"), &new["spec"], field);
         }
-        if let Some(affinity) = new["spec"].get("affinity").filter(|affinity| affinity.is_object()) {
+        if let Some(affinity) = new["spec"]
+            .get("affinity")
+            .filter(|affinity| affinity.is_object())
+        {
             let spec = child(&mut before, "spec");
-            carry(object(spec.entry("affinity").or_insert(Value::Null)), affinity, "nodeAffinity");
+            carry(
+                object(spec.entry("affinity").or_insert(Value::Null)),
+                affinity,
+                "nodeAffinity",
+            );
         }
     }
     *new == before
@@ -180,18 +247,38 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors.extend(validate(new));
     errors.extend(validate(new));
     let indexed = old["spec"]["completionMode"] == "Indexed";
-    for field in ["completions", "selector", "template", "completionMode", "podFailurePolicy", "managedBy"] {
+    for field in [
+        "completions",
+        "selector",
+        "template",
+        "completionMode",
+        "podFailurePolicy",
+        "managedBy",
+    ] {
         // An indexed job may be scaled by changing completions and parallelism together.
-        let elastic = field == "completions" && indexed && new["spec"]["completions"] == new["spec"]["parallelism"];
-        let same = if field == "template" { same_template(new, old) } else { new["spec"][field] == old["spec"][field] };
+        let elastic = field == "completions"
+            && indexed
+            && new["spec"]["completions"] == new["spec"]["parallelism"];
+        let same = if field == "template" {
+            same_template(new, old)
+        } else {
+            new["spec"][field] == old["spec"][field]
+        };
         if same || elastic {
             continue;
         }
         if field == "completions" && indexed && !new["spec"][field].is_null() {
             let rule = "can only be modified in tandem with spec.parallelism";
-            errors.push(FieldError::invalid("spec.completions", &new["spec"][field], rule));
+            errors.push(FieldError::invalid(
+                "spec.completions",
+                &new["spec"][field],
+                rule,
+            ));
         } else {
-            errors.push(FieldError::immutable(format!("spec.{field}"), &new["spec"][field]));
+            errors.push(FieldError::immutable(
+                format!("spec.{field}"),
+                &new["spec"][field],
+            ));
         }
     }
     errors

@@ -22,7 +22,10 @@ pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
     let name = text(new, "/metadata/name");
     let mut errors = Vec::new();
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
     } else if kind.is_core("namespaces") {
         errors.extend(dns_label("metadata.name", name));
     } else {
@@ -40,11 +43,19 @@ fn owners(new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for owner in list(new, "/metadata/ownerReferences") {
         let missing = |field: &&str| text(owner, &format!("/{field}")).is_empty();
-        let fields = ["apiVersion", "kind", "name", "uid"].into_iter().filter(missing);
+        let fields = ["apiVersion", "kind", "name", "uid"]
+            .into_iter()
+            .filter(missing);
         errors.extend(fields.map(|field| {
             let (place, rule) = match field {
-                "apiVersion" => ("metadata.ownerReferences.apiVersion".to_owned(), "version must not be empty"),
-                _ => (format!("metadata.ownerReferences.{field}"), "must not be empty"),
+                "apiVersion" => (
+                    "metadata.ownerReferences.apiVersion".to_owned(),
+                    "version must not be empty",
+                ),
+                _ => (
+                    format!("metadata.ownerReferences.{field}"),
+                    "must not be empty",
+                ),
             };
             FieldError::invalid(place, &"".into(), rule)
         }));
@@ -60,7 +71,11 @@ fn finalizers(new: &Value) -> Vec<FieldError> {
         errors.extend(qualified_name("metadata.finalizers", name));
         if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
             let rule = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), finalizer, rule));
+            errors.push(FieldError::invalid(
+                format!("metadata.finalizers[{index}]"),
+                finalizer,
+                rule,
+            ));
         }
     }
     errors
@@ -70,9 +85,19 @@ fn finalizers(new: &Value) -> Vec<FieldError> {
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let (new, old) = (&new["metadata"], &old["metadata"]);
     let mut errors = Vec::new();
-    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
         if new[field] != old[field] {
-            errors.push(FieldError::immutable(format!("metadata.{field}"), &new[field]));
+            errors.push(FieldError::immutable(
+                format!("metadata.{field}"),
+                &new[field],
+            ));
         }
     }
     errors.extend(labels("metadata.labels", &new["labels"]));
@@ -84,10 +109,15 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn no_new_finalizers(new: &Value, old: &Value) -> Option<FieldError> {
-    let fresh: Vec<_> = list(new, "/finalizers").iter().filter(|finalizer| !list(old, "/finalizers").contains(finalizer)).collect();
+    let fresh: Vec<_> = list(new, "/finalizers")
+        .iter()
+        .filter(|finalizer| !list(old, "/finalizers").contains(finalizer))
+        .collect();
     let names: Vec<_> = fresh.iter().map(ToString::to_string).collect();
-    let detail =
-        format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", names.join(", "));
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        names.join(", ")
+    );
     (!fresh.is_empty()).then(|| FieldError::forbidden("metadata.finalizers", &detail))
 }
 
@@ -109,11 +139,20 @@ const ANNOTATIONS: usize = 256 * 1024;
 
 fn annotations(annotations: &Value) -> Vec<FieldError> {
     let map = annotations.as_object().into_iter().flatten();
-    let size: usize = map.clone().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    let mut errors: Vec<_> = map.filter_map(|(key, _)| qualified_name("metadata.annotations", &key.to_lowercase())).collect();
+    let size: usize = map
+        .clone()
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    let mut errors: Vec<_> = map
+        .filter_map(|(key, _)| qualified_name("metadata.annotations", &key.to_lowercase()))
+        .collect();
     if size > ANNOTATIONS {
         let message = format!("may not be more than {ANNOTATIONS} bytes");
-        errors.push(FieldError::invalid("metadata.annotations", &Value::Null, &message));
+        errors.push(FieldError::invalid(
+            "metadata.annotations",
+            &Value::Null,
+            &message,
+        ));
     }
     errors
 }
@@ -127,8 +166,12 @@ pub fn qualified_name(field: &str, key: &str) -> Option<FieldError> {
 
 /// Letters, digits and `-_.`, with a letter or digit at both ends, at most 63 long.
 fn is_name(text: &str) -> bool {
-    let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.ends_with(|c: char| c.is_ascii_alphanumeric());
-    ends && text.len() <= 63 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric());
+    ends && text.len() <= 63
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 fn is_label(text: &str) -> bool {
@@ -147,7 +190,11 @@ pub fn dns_subdomain(field: &str, name: &str) -> Option<FieldError> {
 
 /// A DNS-1123 label of at most 63 characters.
 pub fn dns_label(field: &str, name: &str) -> Option<FieldError> {
-    let rule = if is_subdomain(name) { "must not contain dots" } else { LABEL };
+    let rule = if is_subdomain(name) {
+        "must not contain dots"
+    } else {
+        LABEL
+    };
     check(field, name, 63, is_label(name), rule)
 }
 

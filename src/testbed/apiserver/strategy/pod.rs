@@ -16,7 +16,10 @@ pub fn prepare_create(pod: &mut Value) {
     pod_defaults::pod_spec(spec);
     pod_defaults::pod_only(spec);
     let qos = pod_defaults::qos_class(spec);
-    object(pod).insert("status".to_owned(), json!({"phase": "Pending", "qosClass": qos}));
+    object(pod).insert(
+        "status".to_owned(),
+        json!({"phase": "Pending", "qosClass": qos}),
+    );
     if !list(pod, "/spec/schedulingGates").is_empty() {
         let created = pod["metadata"]["creationTimestamp"].clone();
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
@@ -40,7 +43,9 @@ pub fn prepare_update(part: Part, new: &mut Value, old: &Value) {
 
 /// The period of a graceful deletion; zero means now.
 pub fn graceful_period(pod: &Value, asked: Option<i64>) -> i64 {
-    let period = asked.or_else(|| int(pod, "/spec/terminationGracePeriodSeconds")).unwrap_or(0);
+    let period = asked
+        .or_else(|| int(pod, "/spec/terminationGracePeriodSeconds"))
+        .unwrap_or(0);
     let unscheduled = text(pod, "/spec/nodeName").is_empty();
     let over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
     match period {
@@ -50,7 +55,8 @@ pub fn graceful_period(pod: &Value, asked: Option<i64>) -> i64 {
     }
 }
 
-/// The update rule of pods. The checks come in the order, and as often, as the real server makes them.
+/// The update rule of pods. The checks come in the order, and as often, as the real server makes
+/// them.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::validate_update(new, old);
     errors.extend(pod_spec::validate(&new["spec"], "spec"));
@@ -58,11 +64,16 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         let pointer = format!("/spec/{field}");
         let containers = list(new, &pointer);
         if containers.len() != list(old, &pointer).len() {
-            errors.push(FieldError::forbidden(format!("spec.{field}"), "pod updates may not add or remove containers"));
+            errors.push(FieldError::forbidden(
+                format!("spec.{field}"),
+                "pod updates may not add or remove containers",
+            ));
             return errors;
         }
         let paths = containers.iter().enumerate();
-        errors.extend(paths.filter_map(|(index, one)| pod_spec::image(text(one, "/image"), &format!("spec.{field}[{index}]"))));
+        errors.extend(paths.filter_map(|(index, one)| {
+            pod_spec::image(text(one, "/image"), &format!("spec.{field}[{index}]"))
+        }));
     }
     if let Some(error) = deadline(new, old) {
         errors.push(error);
@@ -80,10 +91,16 @@ fn deadline(new: &Value, old: &Value) -> Option<FieldError> {
     let field = "spec.activeDeadlineSeconds";
     let before = int(old, "/spec/activeDeadlineSeconds");
     match (int(new, "/spec/activeDeadlineSeconds"), before) {
-        (Some(after), Some(before)) if after > before => {
-            Some(FieldError::invalid(field, &after.into(), "must be less than or equal to previous value"))
-        }
-        (None, Some(_)) => Some(FieldError::invalid(field, &Value::Null, "must not update from a positive integer to nil value")),
+        (Some(after), Some(before)) if after > before => Some(FieldError::invalid(
+            field,
+            &after.into(),
+            "must be less than or equal to previous value",
+        )),
+        (None, Some(_)) => Some(FieldError::invalid(
+            field,
+            &Value::Null,
+            "must not update from a positive integer to nil value",
+        )),
         _ => None,
     }
 }
@@ -96,14 +113,21 @@ fn tolerations(new: &Value, old: &Value) -> Option<FieldError> {
         toleration
     };
     let after: Vec<_> = list(new, "/spec/tolerations").iter().map(bare).collect();
-    let lost = list(old, "/spec/tolerations").iter().any(|before| !after.contains(&bare(before)));
+    let lost = list(old, "/spec/tolerations")
+        .iter()
+        .any(|before| !after.contains(&bare(before)));
     let rule = "existing toleration can not be modified except its tolerationSeconds";
     lost.then(|| FieldError::forbidden("spec.tolerations", rule))
 }
 
 fn gates(new: &Value, old: &Value) -> Option<FieldError> {
-    let fresh = list(new, "/spec/schedulingGates").iter().find(|gate| !list(old, "/spec/schedulingGates").contains(gate))?;
-    let rule = format!("only deletion is allowed, but found new scheduling gate '{}'", text(fresh, "/name"));
+    let fresh = list(new, "/spec/schedulingGates")
+        .iter()
+        .find(|gate| !list(old, "/spec/schedulingGates").contains(gate))?;
+    let rule = format!(
+        "only deletion is allowed, but found new scheduling gate '{}'",
+        text(fresh, "/name")
+    );
     Some(FieldError::forbidden("spec.schedulingGates", &rule))
 }
 
@@ -111,7 +135,8 @@ fn gates(new: &Value, old: &Value) -> Option<FieldError> {
 fn rest(new: &Value, old: &Value) -> Option<FieldError> {
     let (munged, before) = (munged(new, old), &old["spec"]);
     let changed = changed_fields("spec", &munged, before);
-    (!changed.is_empty()).then(|| FieldError::forbidden("spec", &format!("{FIELDS}\n{}", changed.join("\n"))))
+    (!changed.is_empty())
+        .then(|| FieldError::forbidden("spec", &format!("{FIELDS}\n{}", changed.join("\n"))))
 }
 
 /// The new spec with everything put back that may change.
@@ -119,15 +144,24 @@ fn munged(new: &Value, old: &Value) -> Value {
     let mut spec = new["spec"].clone();
     for field in ["containers", "initContainers"] {
         let olds = list(old, &format!("/spec/{field}"));
-        let news = spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
-        news.zip(olds).for_each(|(new, old)| super::carry(object(new), old, "image"));
+        let news = spec
+            .get_mut(field)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
+        news.zip(olds)
+            .for_each(|(new, old)| super::carry(object(new), old, "image"));
     }
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
         super::carry(object(&mut spec), &old["spec"], field);
     }
     let grace = |value: &Value| int(value, "/spec/terminationGracePeriodSeconds");
     if grace(old).is_some_and(|seconds| seconds < 0) && grace(new) == Some(1) {
-        super::carry(object(&mut spec), &old["spec"], "terminationGracePeriodSeconds");
+        super::carry(
+            object(&mut spec),
+            &old["spec"],
+            "terminationGracePeriodSeconds",
+        );
     }
     if !list(old, "/spec/schedulingGates").is_empty() {
         for field in ["nodeSelector", "affinity"] {
@@ -144,13 +178,21 @@ fn changed_fields(path: &str, new: &Value, old: &Value) -> Vec<String> {
         (Value::Object(new), Value::Object(old)) => {
             let fields: std::collections::BTreeSet<_> = new.keys().chain(old.keys()).collect();
             let differing = |field: &&String| {
-                changed_fields(&format!("{path}.{field}"), new.get(*field).unwrap_or(&Value::Null), old.get(*field).unwrap_or(&Value::Null))
+                changed_fields(
+                    &format!("{path}.{field}"),
+                    new.get(*field).unwrap_or(&Value::Null),
+                    old.get(*field).unwrap_or(&Value::Null),
+                )
             };
             fields.iter().flat_map(differing).collect()
         }
         (Value::Array(new), Value::Array(old)) if new.len() == old.len() => {
             let pairs = new.iter().zip(old).enumerate();
-            pairs.flat_map(|(index, (new, old))| changed_fields(&format!("{path}[{index}]"), new, old)).collect()
+            pairs
+                .flat_map(|(index, (new, old))| {
+                    changed_fields(&format!("{path}[{index}]"), new, old)
+                })
+                .collect()
         }
         _ => vec![format!("- {path}: {old}\n+ {path}: {new}")],
     }

@@ -15,10 +15,19 @@ pub fn prepare(new: &mut Value, old: &Value) {
     if !status.contains_key("qosClass") {
         carry(status, &old["status"], "qosClass");
     }
-    if status.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0) == 0 {
+    if status
+        .get("observedGeneration")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        == 0
+    {
         carry(status, &old["status"], "observedGeneration");
     }
-    for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+    for field in [
+        "containerStatuses",
+        "initContainerStatuses",
+        "ephemeralContainerStatuses",
+    ] {
         let statuses = status.get_mut(field).and_then(Value::as_array_mut);
         statuses.into_iter().flatten().for_each(complete_container);
     }
@@ -27,16 +36,26 @@ pub fn prepare(new: &mut Value, old: &Value) {
 
 /// Adds the nulls that conditions always write.
 pub fn complete_conditions(object: &mut Value, times: &[&str]) {
-    let conditions = child(object, "status").get_mut("conditions").and_then(Value::as_array_mut);
-    conditions.into_iter().flatten().for_each(|condition| null_unless_set(condition, times));
+    let conditions = child(object, "status")
+        .get_mut("conditions")
+        .and_then(Value::as_array_mut);
+    conditions
+        .into_iter()
+        .flatten()
+        .for_each(|condition| null_unless_set(condition, times));
 }
 
 fn complete_container(status: &mut Value) {
     for field in ["state", "lastState"] {
         default(object(status), field, json!({}));
-        for (kind, times) in [("running", &["startedAt"][..]), ("terminated", &["startedAt", "finishedAt"])] {
+        for (kind, times) in [
+            ("running", &["startedAt"][..]),
+            ("terminated", &["startedAt", "finishedAt"]),
+        ] {
             let state = object(child_value(status, field)).get_mut(kind);
-            state.into_iter().for_each(|state| null_unless_set(state, times));
+            state
+                .into_iter()
+                .for_each(|state| null_unless_set(state, times));
         }
     }
 }
@@ -55,15 +74,30 @@ fn null_unless_set(value: &mut Value, fields: &[&str]) {
 pub fn validate(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = super::meta::validate_update(new, old);
     if new["status"]["qosClass"] != old["status"]["qosClass"] {
-        errors.push(FieldError::immutable("status.qosClass", &new["status"]["qosClass"]));
+        errors.push(FieldError::immutable(
+            "status.qosClass",
+            &new["status"]["qosClass"],
+        ));
     }
-    errors.extend(transitions("containerStatuses", new, old, |name, code| restarts(old, name, code)));
-    errors.extend(transitions("initContainerStatuses", new, old, |name, code| init_restarts(old, name, code)));
+    errors.extend(transitions("containerStatuses", new, old, |name, code| {
+        restarts(old, name, code)
+    }));
+    errors.extend(transitions(
+        "initContainerStatuses",
+        new,
+        old,
+        |name, code| init_restarts(old, name, code),
+    ));
     errors
 }
 
 /// A terminated container may be shown as not terminated only where its policy lets it run again.
-fn transitions(field: &str, new: &Value, old: &Value, may_restart: impl Fn(&str, i64) -> bool) -> Vec<FieldError> {
+fn transitions(
+    field: &str,
+    new: &Value,
+    old: &Value,
+    may_restart: impl Fn(&str, i64) -> bool,
+) -> Vec<FieldError> {
     let pointer = format!("/status/{field}");
     let mut errors = Vec::new();
     for (index, before) in list(old, &pointer).iter().enumerate() {
@@ -71,11 +105,16 @@ fn transitions(field: &str, new: &Value, old: &Value, may_restart: impl Fn(&str,
             continue;
         };
         let name = text(before, "/name");
-        let after = list(new, &pointer).iter().find(|status| text(status, "/name") == name);
+        let after = list(new, &pointer)
+            .iter()
+            .find(|status| text(status, "/name") == name);
         let back = after.is_some_and(|after| after.pointer("/state/terminated").is_none());
         if back && !may_restart(name, code) {
             let field = format!("status.{field}[{index}].state");
-            errors.push(FieldError::forbidden(field, "may not be transitioned to non-terminated state"));
+            errors.push(FieldError::forbidden(
+                field,
+                "may not be transitioned to non-terminated state",
+            ));
         }
     }
     errors
@@ -83,16 +122,25 @@ fn transitions(field: &str, new: &Value, old: &Value, may_restart: impl Fn(&str,
 
 /// The container's own policy counts before the pod's.
 fn restarts(pod: &Value, name: &str, code: i64) -> bool {
-    let container = list(pod, "/spec/containers").iter().find(|container| text(container, "/name") == name);
+    let container = list(pod, "/spec/containers")
+        .iter()
+        .find(|container| text(container, "/name") == name);
     let own = container.map_or("", |container| text(container, "/restartPolicy"));
-    let policy = if own.is_empty() { text(pod, "/spec/restartPolicy") } else { own };
+    let policy = if own.is_empty() {
+        text(pod, "/spec/restartPolicy")
+    } else {
+        own
+    };
     policy == "Always" || (policy == "OnFailure" && code != 0)
 }
 
 /// Restartable init containers always restart; the others where the pod restarts failures.
 fn init_restarts(pod: &Value, name: &str, code: i64) -> bool {
-    let container = list(pod, "/spec/initContainers").iter().find(|container| text(container, "/name") == name);
-    let restartable = container.is_some_and(|container| text(container, "/restartPolicy") == "Always");
+    let container = list(pod, "/spec/initContainers")
+        .iter()
+        .find(|container| text(container, "/name") == name);
+    let restartable =
+        container.is_some_and(|container| text(container, "/restartPolicy") == "Always");
     let policy = text(pod, "/spec/restartPolicy");
     restartable || policy == "Always" || (policy == "OnFailure" && code != 0)
 }

@@ -1,4 +1,5 @@
-//! Containers that ran before this kubelet did: they have gone on, as containers do while a kubelet is away.
+//! Containers that ran before this kubelet did: they have gone on, as containers do while a kubelet
+//! is away.
 
 use jiff::Timestamp;
 use swaplet_core::image::ImageReference;
@@ -21,36 +22,70 @@ impl Kubelet {
                 self.has_sandbox = true;
             }
         }
-        self.started = self.pod.status.start_time.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
-        self.status.phase = if self.has_sandbox { self.pod.status.phase.clone() } else { String::new() };
+        self.started = self
+            .pod
+            .status
+            .start_time
+            .as_ref()
+            .and_then(|text| text.parse::<Timestamp>().ok());
+        self.status.phase = if self.has_sandbox {
+            self.pod.status.phase.clone()
+        } else {
+            String::new()
+        };
     }
 
     fn found(&self, index: usize, images: &mut Images) -> Option<Record> {
         let unit = &self.units[index];
         let status = &self.pod.status;
-        let statuses = if unit.init { &status.init_container_statuses } else { &status.container_statuses };
-        let status = statuses.iter().find(|status| status.name == unit.spec.name)?;
+        let statuses = if unit.init {
+            &status.init_container_statuses
+        } else {
+            &status.container_statuses
+        };
+        let status = statuses
+            .iter()
+            .find(|status| status.name == unit.spec.name)?;
         let state = match (status.running_since(), status.ended()) {
             (Some(since), _) => {
                 // It runs what it was started with, whatever the spec says by now.
-                let spec = Container { image: wanted(&unit.spec, status), ..unit.spec.clone() };
-                let behaviour = spec.behaviour(images, self.policy(), self.options.exit_runs).ok()?;
+                let spec = Container {
+                    image: wanted(&unit.spec, status),
+                    ..unit.spec.clone()
+                };
+                let behaviour = spec
+                    .behaviour(images, self.policy(), self.options.exit_runs)
+                    .ok()?;
                 State::Running(since, Life::start(behaviour, status.restart_count, since))
             }
             (None, Some((since, at, code))) => State::Ended(since, End { at, code }),
             (None, None) => return None,
         };
         images.pull(&status.image);
-        let local = Local { image: status.image.clone(), image_id: status.image_id.clone() };
-        Some(Record { wanted: wanted(&unit.spec, status), local, id: status.container_id.clone()?, restarts: status.restart_count, state })
+        let local = Local {
+            image: status.image.clone(),
+            image_id: status.image_id.clone(),
+        };
+        Some(Record {
+            wanted: wanted(&unit.spec, status),
+            local,
+            id: status.container_id.clone()?,
+            restarts: status.restart_count,
+            state,
+        })
     }
 }
 
-/// The image that the container was started with: that of the spec, unless the status contradicts it.
+/// The image that the container was started with: that of the spec, unless the status contradicts
+/// it.
 fn wanted(spec: &Container, status: &SeenStatus) -> String {
     let same = ImageReference::parse(&spec.image).is_ok_and(|image| match image.digest() {
         Some(digest) => status.image_id.ends_with(digest),
         None => image.normalized() == status.image,
     });
-    if same || spec.image == status.image_id { spec.image.clone() } else { status.image.clone() }
+    if same || spec.image == status.image_id {
+        spec.image.clone()
+    } else {
+        status.image.clone()
+    }
 }

@@ -22,7 +22,13 @@ struct Entry {
 impl Backoffs {
     /// The wait that is still on at `now` for something that happened at `since`, if any.
     #[must_use]
-    pub fn waiting(&self, key: &str, since: Timestamp, now: Timestamp, longest: Duration) -> Option<Duration> {
+    pub fn waiting(
+        &self,
+        key: &str,
+        since: Timestamp,
+        now: Timestamp,
+        longest: Duration,
+    ) -> Option<Duration> {
         let entry = self.entries.get(key)?;
         let on = !entry.is_over(since, longest) && now < later(since, entry.wait);
         on.then_some(entry.wait)
@@ -36,10 +42,20 @@ impl Backoffs {
     }
 
     /// The next failure is followed by a longer wait, unless the last one was long ago.
-    pub fn next(&mut self, key: &str, since: Timestamp, now: Timestamp, (first, longest): (Duration, Duration)) {
-        let before = self.entries.get(key).filter(|entry| !entry.is_over(since, longest));
+    pub fn next(
+        &mut self,
+        key: &str,
+        since: Timestamp,
+        now: Timestamp,
+        (first, longest): (Duration, Duration),
+    ) {
+        let before = self
+            .entries
+            .get(key)
+            .filter(|entry| !entry.is_over(since, longest));
         let wait = before.map_or(first, |entry| (entry.wait * 2).min(longest));
-        self.entries.insert(key.to_owned(), Entry { wait, updated: now });
+        self.entries
+            .insert(key.to_owned(), Entry { wait, updated: now });
     }
 }
 

@@ -31,8 +31,12 @@ impl Kubelet {
         match tally {
             Tally { running: 1.., .. } => "Running",
             Tally { stopped: 0, .. } => "Pending",
-            Tally { restarting: 1.., .. } if !ended => "Running",
-            Tally { stopped, succeeded, .. } if stopped == succeeded => "Succeeded",
+            Tally {
+                restarting: 1.., ..
+            } if !ended => "Running",
+            Tally {
+                stopped, succeeded, ..
+            } if stopped == succeeded => "Succeeded",
             _ => "Failed",
         }
     }
@@ -53,10 +57,13 @@ impl Kubelet {
         tally
     }
 
-    /// The phase to report. A final one is kept back until all containers have ended for certain; one that somebody else wrote is kept
-    /// once the pod is being ended, and not before.
+    /// The phase to report. A final one is kept back until all containers have ended for certain;
+    /// one that somebody else wrote is kept once the pod is being ended, and not before.
     pub(super) fn phase_to_report(&self) -> String {
-        let ending = matches!(self.work, Work::Terminating(_) | Work::Settling(_) | Work::Terminated);
+        let ending = matches!(
+            self.work,
+            Work::Terminating(_) | Work::Settling(_) | Work::Terminated
+        );
         if ending && self.pod.is_terminal() {
             return self.pod.status.phase.clone();
         }
@@ -68,7 +75,11 @@ impl Kubelet {
         if ended || !super::super::pod::is_terminal(&phase) {
             return phase;
         }
-        if self.status.phase.is_empty() { "Pending".to_owned() } else { self.status.phase.clone() }
+        if self.status.phase.is_empty() {
+            "Pending".to_owned()
+        } else {
+            self.status.phase.clone()
+        }
     }
 }
 

@@ -33,7 +33,12 @@ impl Kubelet {
     pub(super) fn begin_starting(&mut self, index: usize, at: Timestamp, images: &Images) {
         let unit = &self.units[index].spec;
         let (image, policy) = (unit.image.clone(), unit.image_pull_policy);
-        let volume = self.synced.spec.image_volumes(unit).find(|volume| images.local(volume).is_none()).map(str::to_owned);
+        let volume = self
+            .synced
+            .spec
+            .image_volumes(unit)
+            .find(|volume| images.local(volume).is_none())
+            .map(str::to_owned);
         if let Some(volume) = volume {
             return self.begin_pull(index, &volume, at, images);
         }
@@ -47,12 +52,22 @@ impl Kubelet {
         }
         match (policy, images.local(&image)) {
             (Pull::IfNotPresent | Pull::Never, Some(_)) => {
-                self.container_event(index, PodEvent::normal("Pulled", format!("Container image {image:?} already present on machine")));
+                self.container_event(
+                    index,
+                    PodEvent::normal(
+                        "Pulled",
+                        format!("Container image {image:?} already present on machine"),
+                    ),
+                );
                 self.create(index, at);
             }
             (Pull::Never, None) => {
-                let message = format!("Container image {image:?} is not present with pull policy of Never");
-                self.container_event(index, PodEvent::warning("ErrImageNeverPull", message.clone()));
+                let message =
+                    format!("Container image {image:?} is not present with pull policy of Never");
+                self.container_event(
+                    index,
+                    PodEvent::warning("ErrImageNeverPull", message.clone()),
+                );
                 self.fail(index, "ErrImageNeverPull", message, true);
             }
             _ => self.begin_pull(index, &image, at, images),
@@ -64,15 +79,29 @@ impl Kubelet {
         let unit = &self.units[index];
         let Some(end) = unit.end() else { return false };
         let key = format!("{} {}", unit.spec.name, unit.spec.image);
-        let Some(wait) = self.restarts.waiting(&key, end.at, at, self.options.backoff.1) else {
+        let Some(wait) = self
+            .restarts
+            .waiting(&key, end.at, at, self.options.backoff.1)
+        else {
             self.restarts.next(&key, end.at, at, self.options.backoff);
             return false;
         };
         let (name, pod) = (&unit.spec.name, &self.pod.metadata);
-        let what = format!("container {name} in pod {}_{}({})", pod.name, pod.namespace, pod.uid);
-        let message =
-            format!("back-off {} restarting failed container={name} pod={}_{}({})", go_duration(wait), pod.name, pod.namespace, pod.uid);
-        self.container_event(index, PodEvent::warning("BackOff", format!("Back-off restarting failed {what}")));
+        let what = format!(
+            "container {name} in pod {}_{}({})",
+            pod.name, pod.namespace, pod.uid
+        );
+        let message = format!(
+            "back-off {} restarting failed container={name} pod={}_{}({})",
+            go_duration(wait),
+            pod.name,
+            pod.namespace,
+            pod.uid
+        );
+        self.container_event(
+            index,
+            PodEvent::warning("BackOff", format!("Back-off restarting failed {what}")),
+        );
         self.fail(index, "CrashLoopBackOff", message, false);
         true
     }
@@ -81,13 +110,30 @@ impl Kubelet {
         if self.pulls.waiting_since_failure(image, at).is_some() {
             let message = format!("Back-off pulling image {image:?}");
             self.container_event(index, PodEvent::normal("BackOff", message.clone()));
-            return self.fail(index, "ImagePullBackOff", format!("{message}: ErrImagePull: {}", pull_problem(image)), true);
+            return self.fail(
+                index,
+                "ImagePullBackOff",
+                format!("{message}: ErrImagePull: {}", pull_problem(image)),
+                true,
+            );
         }
-        self.container_event(index, PodEvent::normal("Pulling", format!("Pulling image {image:?}")));
-        self.doing(Doing::Starting(index, Starting::Pulling(image.to_owned(), at, later(at, images.pull_time(image)))));
+        self.container_event(
+            index,
+            PodEvent::normal("Pulling", format!("Pulling image {image:?}")),
+        );
+        self.doing(Doing::Starting(
+            index,
+            Starting::Pulling(image.to_owned(), at, later(at, images.pull_time(image))),
+        ));
     }
 
-    pub(super) fn go_on_starting(&mut self, index: usize, starting: Starting, at: Timestamp, images: &mut Images) {
+    pub(super) fn go_on_starting(
+        &mut self,
+        index: usize,
+        starting: Starting,
+        at: Timestamp,
+        images: &mut Images,
+    ) {
         match starting {
             Starting::Pulling(image, since, _) => self.pulled(index, &image, since, at, images),
             Starting::Creating(_) => self.run(index, at, images),
@@ -95,33 +141,67 @@ impl Kubelet {
         }
     }
 
-    fn pulled(&mut self, index: usize, image: &str, since: Timestamp, at: Timestamp, images: &mut Images) {
+    fn pulled(
+        &mut self,
+        index: usize,
+        image: &str,
+        since: Timestamp,
+        at: Timestamp,
+        images: &mut Images,
+    ) {
         if images.pull(image) {
             let millis = at.as_millisecond() - since.as_millisecond();
-            let message =
-                format!("Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes.");
+            let message = format!(
+                "Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes."
+            );
             self.container_event(index, PodEvent::normal("Pulled", message));
             let is_its_own = self.units[index].spec.image == *image;
-            return if is_its_own { self.create(index, at) } else { self.begin_starting(index, at, images) };
+            return if is_its_own {
+                self.create(index, at)
+            } else {
+                self.begin_starting(index, at, images)
+            };
         }
         self.pulls.next(image, at, at, self.options.backoff);
         let message = pull_problem(image);
-        self.container_event(index, PodEvent::warning("Failed", format!("Failed to pull image {image:?}: {message}")));
+        self.container_event(
+            index,
+            PodEvent::warning(
+                "Failed",
+                format!("Failed to pull image {image:?}: {message}"),
+            ),
+        );
         self.fail(index, "ErrImagePull", message, true);
     }
 
     fn create(&mut self, index: usize, at: Timestamp) {
-        self.doing(Doing::Starting(index, Starting::Creating(later(at, self.options.start))));
+        self.doing(Doing::Starting(
+            index,
+            Starting::Creating(later(at, self.options.start)),
+        ));
     }
 
     fn run(&mut self, index: usize, at: Timestamp, images: &Images) {
         let unit = &self.units[index];
-        let behaviour = match unit.spec.behaviour(images, self.policy(), self.options.exit_runs) {
+        let behaviour = match unit
+            .spec
+            .behaviour(images, self.policy(), self.options.exit_runs)
+        {
             Ok(behaviour) => behaviour,
-            Err(error) => return self.fail(index, "CreateContainerConfigError", error.to_string(), true),
+            Err(error) => {
+                return self.fail(index, "CreateContainerConfigError", error.to_string(), true);
+            }
         };
-        let Some(local) = images.local(&unit.spec.image) else { return };
-        self.container_event(index, PodEvent::normal("Created", format!("Created container: {}", self.units[index].spec.name)));
+        let Some(local) = images.local(&unit.spec.image) else {
+            return;
+        };
+        self.container_event(
+            index,
+            PodEvent::normal(
+                "Created",
+                format!("Created container: {}", self.units[index].spec.name),
+            ),
+        );
         self.container_changed(at);
         if let Some(problem) = not_startable(&self.units[index], images) {
             self.record(index, local, State::NotStarted(at, problem.clone()));
@@ -130,7 +210,13 @@ impl Kubelet {
         let life = Life::start(behaviour, self.units[index].records.len(), at);
         self.record(index, local, State::Running(at, life));
         self.units[index].waiting = None;
-        self.container_event(index, PodEvent::normal("Started", format!("Started container {}", self.units[index].spec.name)));
+        self.container_event(
+            index,
+            PodEvent::normal(
+                "Started",
+                format!("Started container {}", self.units[index].spec.name),
+            ),
+        );
         let hook = self.units[index].spec.post_start();
         self.doing(Doing::Starting(index, Starting::Hook(later(at, hook))));
     }
@@ -139,14 +225,27 @@ impl Kubelet {
         let uid = &self.pod.metadata.uid;
         let unit = &mut self.units[index];
         let restarts = unit.last().map_or(0, |last| last.restarts + 1);
-        let id = format!("containerd://{}", hash(&format!("{uid}/{}/{restarts}", unit.spec.name)));
-        unit.records.push(Record { wanted: unit.spec.image.clone(), local, id, restarts, state });
+        let id = format!(
+            "containerd://{}",
+            hash(&format!("{uid}/{}/{restarts}", unit.spec.name))
+        );
+        unit.records.push(Record {
+            wanted: unit.spec.image.clone(),
+            local,
+            id,
+            restarts,
+            state,
+        });
     }
 
     /// The container cannot be started now; the sync is tried again.
     fn fail(&mut self, index: usize, reason: &'static str, message: String, event: bool) {
         if event {
-            let text = if reason == "RunContainerError" { message.clone() } else { reason.to_owned() };
+            let text = if reason == "RunContainerError" {
+                message.clone()
+            } else {
+                reason.to_owned()
+            };
             self.container_event(index, PodEvent::warning("Failed", format!("Error: {text}")));
         }
         self.units[index].waiting = Some(Waiting { reason, message });
@@ -157,17 +256,22 @@ impl Kubelet {
 }
 
 fn pull_problem(image: &str) -> String {
-    format!("failed to pull and unpack image {image:?}: failed to resolve reference {image:?}: not found")
+    format!(
+        "failed to pull and unpack image {image:?}: failed to resolve reference {image:?}: not found"
+    )
 }
 
 /// The longest name that file systems have, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Exit images have programs at known places only; other images are taken to have what their containers call, if that can be at all.
+/// Exit images have programs at known places only; other images are taken to have what their
+/// containers call, if that can be at all.
 fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
     let command = unit.spec.command.first()?;
     let is_possible = command.split('/').all(|name| name.len() <= LONGEST_NAME);
-    let has_it = images.kind(&unit.spec.image) != ImageKind::Exit || unit.spec.command_is_on_a_volume() || images.exit_image_has(command);
+    let has_it = images.kind(&unit.spec.image) != ImageKind::Exit
+        || unit.spec.command_is_on_a_volume()
+        || images.exit_image_has(command);
     let is_there = is_possible && has_it;
     let why = if !is_possible {
         format!("stat {command}: file name too long")
@@ -183,5 +287,9 @@ fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
 /// A duration as Go prints it: `1m20s`.
 fn go_duration(time: std::time::Duration) -> String {
     let seconds = time.as_secs();
-    if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{seconds}s")
+    } else {
+        format!("{}m{}s", seconds / 60, seconds % 60)
+    }
 }

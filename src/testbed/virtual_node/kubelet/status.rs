@@ -31,13 +31,16 @@ impl Kubelet {
         if status != self.status.status {
             self.status.phase = phase;
             self.status.status = status;
-            self.status.due.get_or_insert(later(at, self.options.status_delay));
+            self.status
+                .due
+                .get_or_insert(later(at, self.options.status_delay));
         }
     }
 
     pub(super) fn send(&mut self) {
         if self.status.due.take().is_some() {
-            self.out.push(Action::PatchStatus(self.status.status.clone()));
+            self.out
+                .push(Action::PatchStatus(self.status.status.clone()));
         }
     }
 
@@ -56,7 +59,10 @@ impl Kubelet {
         let mut regular = self.statuses(false, at);
         regular.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
         let (reason, message) = match (self.status.out_of_time, phase) {
-            (true, "Failed") => (json!("DeadlineExceeded"), json!("Pod was active on the node longer than the specified deadline")),
+            (true, "Failed") => (
+                json!("DeadlineExceeded"),
+                json!("Pod was active on the node longer than the specified deadline"),
+            ),
             _ => (Value::Null, Value::Null),
         };
         let mut status = json!({
@@ -70,7 +76,10 @@ impl Kubelet {
         if self.units.iter().any(|unit| unit.init) {
             status["initContainerStatuses"] = self.statuses(true, at).into();
         }
-        if let (true, Some(generation)) = (self.options.observed_generation, self.synced.metadata.generation) {
+        if let (true, Some(generation)) = (
+            self.options.observed_generation,
+            self.synced.metadata.generation,
+        ) {
             status["observedGeneration"] = generation.into();
         }
         status
@@ -78,11 +87,17 @@ impl Kubelet {
 
     fn byte(&self, at: usize) -> u8 {
         let id = hash(&self.pod.metadata.uid);
-        id.get(at..at + 2).and_then(|text| u8::from_str_radix(text, 16).ok()).unwrap_or(1)
+        id.get(at..at + 2)
+            .and_then(|text| u8::from_str_radix(text, 16).ok())
+            .unwrap_or(1)
     }
 
     fn statuses(&self, init: bool, at: Timestamp) -> Vec<Value> {
-        self.units.iter().filter(|unit| unit.init == init).map(|unit| self.container_status(unit, at)).collect()
+        self.units
+            .iter()
+            .filter(|unit| unit.init == init)
+            .map(|unit| self.container_status(unit, at))
+            .collect()
     }
 
     fn container_status(&self, unit: &Unit, at: Timestamp) -> Value {
@@ -91,7 +106,10 @@ impl Kubelet {
         let mut state = last.map(record_state);
         let mut last_state = before.map_or_else(|| json!({}), record_state);
         // The reason of a failed start is shown where another start may follow.
-        let waiting = unit.waiting.as_ref().filter(|_| unit.should_start(self.policy()));
+        let waiting = unit
+            .waiting
+            .as_ref()
+            .filter(|_| unit.should_start(self.policy()));
         if let Some(waiting) = waiting {
             if let Some(ended) = state.take() {
                 last_state = ended;
@@ -99,7 +117,8 @@ impl Kubelet {
             state = Some(waiting_state(waiting));
         }
         let state = state.unwrap_or_else(|| self.never_ran());
-        let completed = unit.init && !unit.is_native_sidecar() && unit.end().is_some_and(|end| end.code == 0);
+        let completed =
+            unit.init && !unit.is_native_sidecar() && unit.end().is_some_and(|end| end.code == 0);
         json!({
             "name": unit.spec.name, "image": last.map_or(&unit.spec.image, |record| &record.local.image),
             "imageID": last.map_or("", |record| &record.local.image_id), "containerID": last.map(|record| &record.id),
@@ -113,29 +132,53 @@ impl Kubelet {
             let message = "The container could not be located when the pod was terminated";
             return json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": message}});
         }
-        let reason = if self.units.iter().any(|unit| unit.init) { "PodInitializing" } else { "ContainerCreating" };
+        let reason = if self.units.iter().any(|unit| unit.init) {
+            "PodInitializing"
+        } else {
+            "ContainerCreating"
+        };
         json!({"waiting": {"reason": reason}})
     }
 
     fn conditions(&self, phase: &str, at: Timestamp) -> Value {
         let computed = self.phase(matches!(self.work, Work::Terminated));
-        let over = super::super::pod::is_terminal(phase) || super::super::pod::is_terminal(&computed);
-        let unready: Vec<&str> =
-            self.units.iter().filter(|unit| !unit.init && !unit.is_running()).map(|unit| unit.spec.name.as_str()).collect();
+        let over =
+            super::super::pod::is_terminal(phase) || super::super::pod::is_terminal(&computed);
+        let unready: Vec<&str> = self
+            .units
+            .iter()
+            .filter(|unit| !unit.init && !unit.is_running())
+            .map(|unit| unit.spec.name.as_str())
+            .collect();
         let ready = unready.is_empty() && !over;
         let (reason, message) = match (ready, phase == "Succeeded" || computed == "Succeeded") {
             (true, _) => (None, None),
             (false, true) => (Some("PodCompleted"), None),
             (false, false) if over => (Some("PodFailed"), None),
-            _ => (Some("ContainersNotReady"), Some(format!("containers with unready status: [{}]", unready.join(" ")))),
+            _ => (
+                Some("ContainersNotReady"),
+                Some(format!(
+                    "containers with unready status: [{}]",
+                    unready.join(" ")
+                )),
+            ),
         };
-        let generation = self.synced.metadata.generation.filter(|_| self.options.observed_generation);
+        let generation = self
+            .synced
+            .metadata
+            .generation
+            .filter(|_| self.options.observed_generation);
         let condition = |kind: &str, on: bool, reason: Option<&str>, message: Option<&str>| {
             json!({"type": kind, "status": if on { "True" } else { "False" }, "lastProbeTime": null, "lastTransitionTime": time(at),
                 "reason": reason, "message": message, "observedGeneration": generation})
         };
         json!([
-            condition("PodReadyToStartContainers", self.has_sandbox && !matches!(self.work, Work::Terminated), None, None),
+            condition(
+                "PodReadyToStartContainers",
+                self.has_sandbox && !matches!(self.work, Work::Terminated),
+                None,
+                None
+            ),
             condition("Initialized", self.is_initialized(), None, None),
             condition("Ready", ready, reason, message.as_deref()),
             condition("ContainersReady", ready, reason, message.as_deref()),
@@ -150,7 +193,9 @@ const HOST_IP: &str = "10.0.0.1";
 fn keep_transitions(status: &mut Value, before: &Value) {
     let old = before["conditions"].as_array().cloned().unwrap_or_default();
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        let same = old.iter().find(|old| old["type"] == condition["type"] && old["status"] == condition["status"]);
+        let same = old
+            .iter()
+            .find(|old| old["type"] == condition["type"] && old["status"] == condition["status"]);
         if let Some(same) = same {
             condition["lastTransitionTime"] = same["lastTransitionTime"].clone();
         }
@@ -168,12 +213,16 @@ fn record_state(record: &Record) -> Value {
             let reason = if end.code == 0 { "Completed" } else { "Error" };
             json!({"terminated": {"exitCode": end.code, "reason": reason, "startedAt": time(*since), "finishedAt": time(end.at), "containerID": record.id}})
         }
-        State::NotStarted(at, message) => json!({"terminated": {"exitCode": 128, "reason": "StartError", "message": message,
-            "startedAt": time(Timestamp::UNIX_EPOCH), "finishedAt": time(*at), "containerID": record.id}}),
+        State::NotStarted(at, message) => {
+            json!({"terminated": {"exitCode": 128, "reason": "StartError", "message": message,
+            "startedAt": time(Timestamp::UNIX_EPOCH), "finishedAt": time(*at), "containerID": record.id}})
+        }
     }
 }
 
 /// A time as Kubernetes writes it: whole seconds.
 pub(in super::super) fn time(at: Timestamp) -> String {
-    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+    Timestamp::from_second(at.as_second())
+        .unwrap_or(at)
+        .to_string()
 }

@@ -25,20 +25,31 @@ impl Kubelet {
         }
         self.started.get_or_insert(at);
         if let (None, Some(seconds)) = (self.deadline, self.synced.spec.active_deadline_seconds) {
-            self.deadline = self.started.map(|started| later(started, Duration::from_secs(seconds)));
+            self.deadline = self
+                .started
+                .map(|started| later(started, Duration::from_secs(seconds)));
         }
         self.report(at);
         if super::super::pod::is_terminal(&self.phase(false)) {
             return self.terminate(at);
         }
         let rest = self.plan();
-        self.work = Work::Syncing { rest, now: Doing::Nothing, failed: false };
+        self.work = Work::Syncing {
+            rest,
+            now: Doing::Nothing,
+            failed: false,
+        };
     }
 
     /// The worker gets the newest pod.
     fn take_over(&mut self) {
         self.synced = self.pod.clone();
-        let specs = self.pod.spec.init_containers.iter().chain(&self.pod.spec.containers);
+        let specs = self
+            .pod
+            .spec
+            .init_containers
+            .iter()
+            .chain(&self.pod.spec.containers);
         for (unit, spec) in self.units.iter_mut().zip(specs) {
             unit.spec = spec.clone();
         }
@@ -77,7 +88,8 @@ impl Kubelet {
                 return false;
             }
             starts.push(Step::Start(index));
-            // One at a time: the next one waits until this one has ended, or runs if it is a sidecar.
+            // One at a time: the next one waits until this one has ended, or runs if it is a
+            // sidecar.
             if !initialized {
                 return false;
             }
@@ -85,8 +97,8 @@ impl Kubelet {
         true
     }
 
-    /// A running container whose image has changed is killed and started whatever the policy says; for one that has ended only the
-    /// policy counts, and one that has never run starts.
+    /// A running container whose image has changed is killed and started whatever the policy says;
+    /// for one that has ended only the policy counts, and one that has never run starts.
     fn plan_regular(&self, kills: &mut Vec<Step>, starts: &mut Vec<Step>) {
         for (index, unit) in self.units.iter().enumerate().filter(|(_, unit)| !unit.init) {
             if unit.is_outdated() {
@@ -100,14 +112,22 @@ impl Kubelet {
 
     /// A pod is initialised for good once a regular container has run.
     pub(super) fn is_initialized(&self) -> bool {
-        let done = |unit: &Unit| unit.end().is_some_and(|end| end.code == 0) || (unit.is_native_sidecar() && unit.is_running());
-        let ran = self.units.iter().any(|unit| !unit.init && unit.last().is_some());
+        let done = |unit: &Unit| {
+            unit.end().is_some_and(|end| end.code == 0)
+                || (unit.is_native_sidecar() && unit.is_running())
+        };
+        let ran = self
+            .units
+            .iter()
+            .any(|unit| !unit.init && unit.last().is_some());
         ran || self.units.iter().filter(|unit| unit.init).all(done)
     }
 
     /// When the step at hand is done; at once where there is none and another one waits.
     pub(super) fn step_due(&self) -> Option<Timestamp> {
-        let Work::Syncing { now, .. } = &self.work else { return None };
+        let Work::Syncing { now, .. } = &self.work else {
+            return None;
+        };
         match now {
             Doing::Nothing => Some(self.latest),
             // Its end brings it forward.
@@ -119,7 +139,9 @@ impl Kubelet {
     }
 
     pub(super) fn step(&mut self, at: Timestamp, images: &mut Images) {
-        let Work::Syncing { rest, now, .. } = &mut self.work else { return };
+        let Work::Syncing { rest, now, .. } = &mut self.work else {
+            return;
+        };
         match std::mem::replace(now, Doing::Nothing) {
             Doing::Starting(index, starting) => self.go_on_starting(index, starting, at, images),
             Doing::Sandbox(_) => {
@@ -138,8 +160,18 @@ impl Kubelet {
         match step {
             Step::Kill(index) => {
                 let name = self.units[index].spec.name.clone();
-                let kind = if self.units[index].init { "Init container" } else { "Container" };
-                self.container_event(index, PodEvent::normal("Killing", format!("{kind} {name} definition changed, will be restarted")));
+                let kind = if self.units[index].init {
+                    "Init container"
+                } else {
+                    "Container"
+                };
+                self.container_event(
+                    index,
+                    PodEvent::normal(
+                        "Killing",
+                        format!("{kind} {name} definition changed, will be restarted"),
+                    ),
+                );
                 let grace = self.synced.grace();
                 self.units[index].stop(grace, at);
                 self.doing(Doing::Killing(index));

@@ -24,7 +24,9 @@ impl Kubelet {
     }
 
     pub(super) fn terminate_further(&mut self, at: Timestamp) {
-        let Work::Terminating(since) = self.work else { return };
+        let Work::Terminating(since) = self.work else {
+            return;
+        };
         self.stop_running(since, at);
         if !self.units.iter().any(super::unit::Unit::is_running) {
             self.report(at);
@@ -36,10 +38,21 @@ impl Kubelet {
     fn stop_running(&mut self, since: Timestamp, at: Timestamp) {
         let running = |native: bool, this: &Self| {
             let units = this.units.iter().enumerate();
-            units.filter(|(_, unit)| unit.is_running() && unit.is_native_sidecar() == native).map(|(index, _)| index).collect::<Vec<_>>()
+            units
+                .filter(|(_, unit)| unit.is_running() && unit.is_native_sidecar() == native)
+                .map(|(index, _)| index)
+                .collect::<Vec<_>>()
         };
         let regular = running(false, self);
-        let turn = if regular.is_empty() { running(true, self).into_iter().next_back().into_iter().collect() } else { regular };
+        let turn = if regular.is_empty() {
+            running(true, self)
+                .into_iter()
+                .next_back()
+                .into_iter()
+                .collect()
+        } else {
+            regular
+        };
         // The grace period is that of the whole pod.
         let over = later(since, self.pod.grace());
         let grace = std::time::Duration::try_from(over.duration_since(at)).unwrap_or_default();
@@ -83,7 +96,10 @@ impl Kubelet {
         self.deadline = None;
         if matches!(self.work, Work::Idle | Work::Syncing { .. }) {
             self.status.out_of_time = true;
-            self.event(PodEvent::normal("DeadlineExceeded", "Pod was active on the node longer than the specified deadline".to_owned()));
+            self.event(PodEvent::normal(
+                "DeadlineExceeded",
+                "Pod was active on the node longer than the specified deadline".to_owned(),
+            ));
             self.terminate(at);
         }
     }

@@ -62,7 +62,10 @@ impl Record {
         match self.state {
             State::Running(..) => None,
             State::Ended(_, end) => Some(end),
-            State::NotStarted(at, _) => Some(End { at, code: START_ERROR }),
+            State::NotStarted(at, _) => Some(End {
+                at,
+                code: START_ERROR,
+            }),
         }
     }
 
@@ -77,7 +80,13 @@ impl Record {
 
 impl Unit {
     pub fn new(spec: Container, init: bool) -> Self {
-        Self { spec, init, records: Vec::new(), waiting: None, dropped: None }
+        Self {
+            spec,
+            init,
+            records: Vec::new(),
+            waiting: None,
+            dropped: None,
+        }
     }
 
     /// An init container that goes on running beside the main containers.
@@ -103,12 +112,19 @@ impl Unit {
 
     /// Whether it runs with another image than the spec names now.
     pub fn is_outdated(&self) -> bool {
-        self.is_running() && self.last().is_some_and(|record| record.wanted != self.spec.image)
+        self.is_running()
+            && self
+                .last()
+                .is_some_and(|record| record.wanted != self.spec.image)
     }
 
     /// Whether it is to be started, as far as its last end decides: also if it has never run.
     pub fn should_start(&self, pod: Policy) -> bool {
-        let policy = if self.init && pod == Policy::Always { Policy::OnFailure } else { pod };
+        let policy = if self.init && pod == Policy::Always {
+            Policy::OnFailure
+        } else {
+            pod
+        };
         match self.last().map(Record::end) {
             None => true,
             Some(None) => false,
@@ -116,10 +132,17 @@ impl Unit {
         }
     }
 
-    /// Sends SIGTERM after the preStop hook, and SIGKILL when the grace period is over, which counts from now.
+    /// Sends SIGTERM after the preStop hook, and SIGKILL when the grace period is over, which
+    /// counts from now.
     pub fn stop(&mut self, grace: std::time::Duration, now: Timestamp) {
         let hook = self.spec.pre_stop().min(grace);
-        let Some(Record { state: State::Running(_, life), .. }) = self.records.last_mut() else { return };
+        let Some(Record {
+            state: State::Running(_, life),
+            ..
+        }) = self.records.last_mut()
+        else {
+            return;
+        };
         let term = later(now, hook);
         life.stop(term, later(term, (grace - hook).max(SHORTEST_GRACE)));
     }
@@ -130,7 +153,9 @@ impl Unit {
 
     /// Records the end that was due.
     pub fn finish(&mut self) {
-        let Some(record) = self.records.last_mut() else { return };
+        let Some(record) = self.records.last_mut() else {
+            return;
+        };
         if let (State::Running(started, _), Some(end)) = (&record.state, record.will_end()) {
             record.state = State::Ended(*started, end);
         }
@@ -138,7 +163,10 @@ impl Unit {
 
     /// The records that the runtime still has at a time: the last, and the one before.
     pub fn kept(&self, now: Timestamp) -> (Option<&Record>, Option<&Record>) {
-        let first = self.dropped.filter(|(_, at)| *at <= now).map_or(0, |(first, _)| first);
+        let first = self
+            .dropped
+            .filter(|(_, at)| *at <= now)
+            .map_or(0, |(first, _)| first);
         let mut newest = self.records.iter().skip(first).rev();
         (newest.next(), newest.next())
     }

@@ -45,7 +45,12 @@ struct Run {
 
 impl Group {
     /// Containers with arguments that cannot be read are an error.
-    pub fn new(options: ProviderOptions, pod: &Value, images: &Images, now: Timestamp) -> Result<Self, String> {
+    pub fn new(
+        options: ProviderOptions,
+        pod: &Value,
+        images: &Images,
+        now: Timestamp,
+    ) -> Result<Self, String> {
         let seen = PodSeen::read(pod);
         check(&seen, images)?;
         let starts_at = Some(later(now, options.start_delay));
@@ -60,8 +65,21 @@ impl Group {
             follows: false,
             terminated: None,
         };
-        let containers = seen.spec.containers.iter().map(run).map(|run| run.adopted(&seen, pod, images, options)).collect();
-        let mut group = Self { options, pod: pod.clone(), policy: seen.spec.restart_policy, containers, stopped: false, started: now };
+        let containers = seen
+            .spec
+            .containers
+            .iter()
+            .map(run)
+            .map(|run| run.adopted(&seen, pod, images, options))
+            .collect();
+        let mut group = Self {
+            options,
+            pod: pod.clone(),
+            policy: seen.spec.restart_policy,
+            containers,
+            stopped: false,
+            started: now,
+        };
         group.write_status(now);
         Ok(group)
     }
@@ -107,8 +125,18 @@ impl Group {
 
     /// Lets the next thing happen; says whether it can be seen.
     pub fn happen(&mut self, at: Timestamp, images: &mut Images) -> bool {
-        let Some(index) = self.containers.iter().position(|run| run.wake().is_some_and(|due| due <= at)) else { return false };
-        let seen = if self.containers[index].life.is_some() { self.end(index, at) } else { self.begin(index, at, images) };
+        let Some(index) = self
+            .containers
+            .iter()
+            .position(|run| run.wake().is_some_and(|due| due <= at))
+        else {
+            return false;
+        };
+        let seen = if self.containers[index].life.is_some() {
+            self.end(index, at)
+        } else {
+            self.begin(index, at, images)
+        };
         if seen {
             self.write_status(at);
         }
@@ -117,17 +145,21 @@ impl Group {
 
     fn begin(&mut self, index: usize, at: Timestamp, images: &mut Images) -> bool {
         let (options, policy) = (self.options, self.policy);
-        let uid = self.pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let uid = self.pod["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let run = &mut self.containers[index];
         if images.local(&run.spec.image).is_none() && !images.pull(&run.spec.image) {
             run.starts_at = Some(later(at, AGAIN));
             if run.lives == 0 {
-                run.status["state"] =
-                    json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image {:?}", run.spec.image)}});
+                run.status["state"] = json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image {:?}", run.spec.image)}});
             }
             return run.lives == 0;
         }
-        let Ok(behaviour) = run.spec.behaviour(images, policy, options.exit_runs) else { return false };
+        let Ok(behaviour) = run.spec.behaviour(images, policy, options.exit_runs) else {
+            return false;
+        };
         run.life = Some((at, Life::start(behaviour, run.lives, at)));
         run.lives += 1;
         (run.starts_at, run.replacing, run.follows, run.terminated) = (None, false, false, None);
@@ -137,16 +169,28 @@ impl Group {
 
     /// As the mock on the real library does it: see there.
     fn end(&mut self, index: usize, at: Timestamp) -> bool {
-        let (policy, stopped, gap, start) = (self.policy, self.stopped, self.options.gap, later(at, self.options.start_delay));
+        let (policy, stopped, gap, start) = (
+            self.policy,
+            self.stopped,
+            self.options.gap,
+            later(at, self.options.start_delay),
+        );
         let run = &mut self.containers[index];
-        let Some((started, code)) = run.life.take().and_then(|(started, life)| Some((started, life.end()?.code))) else { return false };
+        let Some((started, code)) = run
+            .life
+            .take()
+            .and_then(|(started, life)| Some((started, life.end()?.code)))
+        else {
+            return false;
+        };
         let replaced = run.replacing && !stopped;
         if replaced && gap == Gap::Hidden {
             run.starts_at = Some(start);
             return false;
         }
         run.ended(started, code, at, self.options.completed_as_running);
-        run.follows = !stopped && (run.spec.restarts(policy, code) || (replaced && gap == Gap::Reported));
+        run.follows =
+            !stopped && (run.spec.restarts(policy, code) || (replaced && gap == Gap::Reported));
         let follows = run.follows;
         // What is judged stays as it is.
         self.stopped |= is_terminal(self.phase());
@@ -170,7 +214,11 @@ impl Group {
     }
 
     fn write_status(&mut self, at: Timestamp) {
-        let statuses: Vec<Value> = self.containers.iter().map(|run| run.status.clone()).collect();
+        let statuses: Vec<Value> = self
+            .containers
+            .iter()
+            .map(|run| run.status.clone())
+            .collect();
         let ready = statuses.iter().all(|status| status["ready"] == true);
         let phase = self.phase();
         let status = &mut self.pod["status"];
@@ -185,20 +233,47 @@ impl Group {
 
 impl Run {
     /// What ran before this virtual-kubelet did has gone on.
-    fn adopted(mut self, seen: &PodSeen, pod: &Value, images: &Images, options: ProviderOptions) -> Self {
-        let Some(status) = seen.status.container_statuses.iter().find(|status| status.name == self.spec.name) else { return self };
+    fn adopted(
+        mut self,
+        seen: &PodSeen,
+        pod: &Value,
+        images: &Images,
+        options: ProviderOptions,
+    ) -> Self {
+        let Some(status) = seen
+            .status
+            .container_statuses
+            .iter()
+            .find(|status| status.name == self.spec.name)
+        else {
+            return self;
+        };
         let (since, ended) = (status.running_since(), status.ended());
         if since.is_none() && ended.is_none() {
             return self;
         }
-        let all = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-        self.status = all.into_iter().find(|one| one["name"] == status.name.as_str()).cloned().unwrap_or_default();
+        let all = pod["status"]["containerStatuses"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        self.status = all
+            .into_iter()
+            .find(|one| one["name"] == status.name.as_str())
+            .cloned()
+            .unwrap_or_default();
         self.lives = status.restart_count + 1;
         self.starts_at = None;
         self.terminated = ended.map(|(_, _, code)| code);
-        let spec = Container { image: status.image.clone(), ..self.spec.clone() };
-        let behaviour = spec.behaviour(images, seen.spec.restart_policy, options.exit_runs).ok();
-        self.life = since.zip(behaviour).map(|(since, behaviour)| (since, Life::start(behaviour, status.restart_count, since)));
+        let spec = Container {
+            image: status.image.clone(),
+            ..self.spec.clone()
+        };
+        let behaviour = spec
+            .behaviour(images, seen.spec.restart_policy, options.exit_runs)
+            .ok();
+        self.life = since
+            .zip(behaviour)
+            .map(|(since, behaviour)| (since, Life::start(behaviour, status.restart_count, since)));
         self
     }
 
@@ -210,9 +285,21 @@ impl Run {
     }
 
     fn running(&self, options: &ProviderOptions, uid: &str, at: Timestamp) -> Value {
-        let life = if options.new_container_ids { format!("/{}", self.lives) } else { String::new() };
-        let restarts = if options.counts_restarts { self.lives - 1 } else { 0 };
-        let image_id = if options.reports_image_id { image_id(&self.spec.image) } else { String::new() };
+        let life = if options.new_container_ids {
+            format!("/{}", self.lives)
+        } else {
+            String::new()
+        };
+        let restarts = if options.counts_restarts {
+            self.lives - 1
+        } else {
+            0
+        };
+        let image_id = if options.reports_image_id {
+            image_id(&self.spec.image)
+        } else {
+            String::new()
+        };
         json!({"name": self.spec.name, "image": self.spec.image, "imageID": image_id, "ready": true, "started": true, "restartCount": restarts,
             "containerID": format!("mock://{}", hash(&format!("{uid}/{}{life}", self.spec.name))),
             "state": {"running": {"startedAt": time(at)}}, "lastState": {}})
@@ -242,14 +329,26 @@ fn check(pod: &PodSeen, images: &Images) -> Result<(), String> {
 }
 
 fn image_id(image: &str) -> String {
-    let Ok(reference) = ImageReference::parse(image) else { return String::new() };
-    format!("{}/{}@{}", reference.registry(), reference.repository(), super::super::images::digest_of(&reference))
+    let Ok(reference) = ImageReference::parse(image) else {
+        return String::new();
+    };
+    format!(
+        "{}/{}@{}",
+        reference.registry(),
+        reference.repository(),
+        super::super::images::digest_of(&reference)
+    )
 }
 
 fn set_condition(status: &mut Value, kind: &str, on: bool, at: Timestamp) {
     let wanted = json!({"type": kind, "status": if on { "True" } else { "False" }, "lastTransitionTime": time(at)});
-    let Some(conditions) = list(status, "conditions") else { return };
-    match conditions.iter_mut().find(|condition| condition["type"] == kind) {
+    let Some(conditions) = list(status, "conditions") else {
+        return;
+    };
+    match conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == kind)
+    {
         Some(known) if known["status"] == wanted["status"] => (),
         Some(known) => *known = wanted,
         None => conditions.push(wanted),

@@ -1,5 +1,5 @@
-//! Which provider is played. The words and their meaning are those of the mock provider on the real virtual-kubelet library
-//! (`e2e/virtual-kubelet-mock`), so that the two can be compared.
+//! Which provider is played. The words and their meaning are those of the mock provider on the real
+//! virtual-kubelet library (`e2e/virtual-kubelet-mock`), so that the two can be compared.
 
 use std::time::Duration;
 
@@ -52,7 +52,8 @@ pub struct ProviderOptions {
     pub reports_image_id: bool,
     /// What is seen in the gap.
     pub gap: Gap,
-    /// Whether changed labels and annotations are kept; if not, the next status report reverts them.
+    /// Whether changed labels and annotations are kept; if not, the next status report reverts
+    /// them.
     pub keeps_metadata: bool,
     /// Whether a container that ended with 0 is shown as running.
     pub completed_as_running: bool,

@@ -1,4 +1,5 @@
-//! What the real virtual-kubelet library did with a provider of ours (`docs/measured.md`, "The virtual-kubelet library"), and what its source says.
+//! What the real virtual-kubelet library did with a provider of ours (`docs/measured.md`, "The
+//! virtual-kubelet library"), and what its source says.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -31,14 +32,25 @@ impl World {
         let now = Timestamp::from_millisecond(1_000_000_300).unwrap();
         let pod = pod(policy);
         let node = VirtualKubelet::new(options, &pod, now);
-        Self { pod, node, images: Images::new(ImageOptions::default()), trace: Trace::default(), events: Vec::new(), now, deleted: false }
+        Self {
+            pod,
+            node,
+            images: Images::new(ImageOptions::default()),
+            trace: Trace::default(),
+            events: Vec::new(),
+            now,
+            deleted: false,
+        }
     }
 
     /// After the main container's end.
     fn ready(policy: &str, options: ProviderOptions) -> Self {
         let mut world = Self::new(policy, options);
         world.run(11.0);
-        assert_eq!((world.phase(), world.state("main").as_str()), ("Running", "terminated(0) work:1 rc0"));
+        assert_eq!(
+            (world.phase(), world.state("main").as_str()),
+            ("Running", "terminated(0) work:1 rc0")
+        );
         world.events.clear();
         world
     }
@@ -85,7 +97,12 @@ impl World {
     }
 
     fn state(&self, name: &str) -> String {
-        self.trace.last().unwrap().container(name).unwrap().to_string()
+        self.trace
+            .last()
+            .unwrap()
+            .container(name)
+            .unwrap()
+            .to_string()
     }
 }
 
@@ -95,42 +112,82 @@ fn section_6_updates() {
         let mut world = World::ready(policy, ProviderOptions::default());
         world.swap();
         world.run(2.0);
-        assert_eq!((world.phase(), world.state("side").as_str()), ("Succeeded", "terminated(0) exit:1 rc0"));
+        assert_eq!(
+            (world.phase(), world.state("side").as_str()),
+            ("Succeeded", "terminated(0) exit:1 rc0")
+        );
         assert_eq!(world.events, ["ProviderUpdateSuccess"]);
-        assert_eq!(world.trace.states("side")[1..], ["running work:1 rc0", "running exit:1 rc0", "terminated(0) exit:1 rc0"]);
+        assert_eq!(
+            world.trace.states("side")[1..],
+            [
+                "running work:1 rc0",
+                "running exit:1 rc0",
+                "terminated(0) exit:1 rc0"
+            ]
+        );
     }
 }
 
 #[test]
 fn section_6_inert_says_that_all_is_well_and_a_written_phase_sticks() {
     for policy in ["Never", "OnFailure"] {
-        let mut world = World::ready(policy, ProviderOptions { on_update: OnUpdate::Nothing, ..ProviderOptions::default() });
+        let mut world = World::ready(
+            policy,
+            ProviderOptions {
+                on_update: OnUpdate::Nothing,
+                ..ProviderOptions::default()
+            },
+        );
         world.swap();
         world.run(60.0);
         assert_eq!(
-            (world.phase(), world.state("side").as_str(), world.events.as_slice()),
-            ("Running", "running work:1 rc0", &["ProviderUpdateSuccess".to_owned()][..])
+            (
+                world.phase(),
+                world.state("side").as_str(),
+                world.events.as_slice()
+            ),
+            (
+                "Running",
+                "running work:1 rc0",
+                &["ProviderUpdateSuccess".to_owned()][..]
+            )
         );
         world.pod["status"]["phase"] = json!("Succeeded");
         world.shown();
         world.run(60.0);
-        assert_eq!((world.phase(), world.state("side").as_str()), ("Succeeded", "running work:1 rc0"));
+        assert_eq!(
+            (world.phase(), world.state("side").as_str()),
+            ("Succeeded", "running work:1 rc0")
+        );
     }
 }
 
 #[test]
 fn section_6_rejects() {
-    let options = ProviderOptions { on_update: OnUpdate::Fails, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        on_update: OnUpdate::Fails,
+        ..ProviderOptions::default()
+    };
     let mut world = World::ready("Never", options);
     world.swap();
     world.run(1.0);
-    assert_eq!((world.phase(), world.pod["status"]["reason"].as_str()), ("Failed", Some("ProviderFailed")));
-    assert_eq!(world.events, ["ProviderUpdateFailed"], "a final phase is not tried again");
+    assert_eq!(
+        (world.phase(), world.pod["status"]["reason"].as_str()),
+        ("Failed", Some("ProviderFailed"))
+    );
+    assert_eq!(
+        world.events,
+        ["ProviderUpdateFailed"],
+        "a final phase is not tried again"
+    );
 
     let mut world = World::ready("OnFailure", options);
     world.swap();
     world.run(1.0);
-    assert_eq!((world.phase(), world.pod["status"]["reason"].as_str()), ("Pending", Some("ProviderFailed")));
+    assert_eq!(
+        (world.phase(), world.pod["status"]["reason"].as_str()),
+        ("Pending", Some("ProviderFailed"))
+    );
     assert!(world.events.len() > 5, "tried again and again");
     world.pod["status"]["phase"] = json!("Succeeded");
     world.shown();
@@ -146,7 +203,13 @@ fn section_6_rejects() {
 
 #[test]
 fn given_up_after_twenty_errors_until_the_pod_changes() {
-    let mut world = World::ready("OnFailure", ProviderOptions { on_update: OnUpdate::Fails, ..ProviderOptions::default() });
+    let mut world = World::ready(
+        "OnFailure",
+        ProviderOptions {
+            on_update: OnUpdate::Fails,
+            ..ProviderOptions::default()
+        },
+    );
     world.swap();
     world.run(8000.0);
     assert_eq!(world.events.len(), 21);
@@ -160,16 +223,28 @@ fn given_up_after_twenty_errors_until_the_pod_changes() {
 
 #[test]
 fn a_judged_gap_fails_a_pod_under_never() {
-    let options = ProviderOptions { gap: Gap::Judged, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        gap: Gap::Judged,
+        ..ProviderOptions::default()
+    };
     let mut world = World::ready("Never", options);
     world.swap();
     world.run(10.0);
-    assert_eq!((world.phase(), world.state("side").as_str()), ("Failed", "terminated(143) work:1 rc0"));
+    assert_eq!(
+        (world.phase(), world.state("side").as_str()),
+        ("Failed", "terminated(143) work:1 rc0")
+    );
     let mut world = World::ready("OnFailure", options);
     world.swap();
     world.run(10.0);
     assert_eq!(world.phase(), "Succeeded");
-    let mut world = World::ready("Never", ProviderOptions { gap: Gap::Reported, ..options });
+    let mut world = World::ready(
+        "Never",
+        ProviderOptions {
+            gap: Gap::Reported,
+            ..options
+        },
+    );
     world.swap();
     world.run(10.0);
     assert_eq!(world.phase(), "Succeeded");
@@ -178,15 +253,26 @@ fn a_judged_gap_fails_a_pod_under_never() {
 #[test]
 fn ids_and_counts() {
     let id = |world: &World| world.pod["status"]["containerStatuses"][1]["containerID"].clone();
-    let options = ProviderOptions { new_container_ids: true, counts_restarts: true, reports_image_id: true, ..ProviderOptions::default() };
+    let options = ProviderOptions {
+        new_container_ids: true,
+        counts_restarts: true,
+        reports_image_id: true,
+        ..ProviderOptions::default()
+    };
     for (options, changes) in [(ProviderOptions::default(), false), (options, true)] {
         let mut world = World::ready("Never", options);
         let before = id(&world);
         world.swap();
         world.run(3.0);
-        let image_id = world.pod["status"]["containerStatuses"][1]["imageID"].as_str().unwrap();
+        let image_id = world.pod["status"]["containerStatuses"][1]["imageID"]
+            .as_str()
+            .unwrap();
         assert_eq!(
-            (id(&world) != before, world.state("side").ends_with("rc1"), image_id.starts_with("docker.io/library/exit@sha256:")),
+            (
+                id(&world) != before,
+                world.state("side").ends_with("rc1"),
+                image_id.starts_with("docker.io/library/exit@sha256:")
+            ),
             (changes, changes, changes)
         );
     }
@@ -194,8 +280,17 @@ fn ids_and_counts() {
 
 #[test]
 fn a_stale_copy_takes_labels_back() {
-    for (keeps_metadata, kept) in [(true, json!({"a": "1", "b": "2"})), (false, json!({"a": "1"}))] {
-        let mut world = World::new("Never", ProviderOptions { keeps_metadata, ..ProviderOptions::default() });
+    for (keeps_metadata, kept) in [
+        (true, json!({"a": "1", "b": "2"})),
+        (false, json!({"a": "1"})),
+    ] {
+        let mut world = World::new(
+            "Never",
+            ProviderOptions {
+                keeps_metadata,
+                ..ProviderOptions::default()
+            },
+        );
         world.run(0.5);
         world.pod["metadata"]["labels"]["b"] = json!("2");
         world.shown();
@@ -206,7 +301,13 @@ fn a_stale_copy_takes_labels_back() {
 
 #[test]
 fn polled_every_five_seconds() {
-    let mut world = World::new("Never", ProviderOptions { status: StatusMode::Poll, ..ProviderOptions::default() });
+    let mut world = World::new(
+        "Never",
+        ProviderOptions {
+            status: StatusMode::Poll,
+            ..ProviderOptions::default()
+        },
+    );
     world.run(4.0);
     assert_eq!(world.phase(), "Pending");
     world.run(1.0);
@@ -215,12 +316,21 @@ fn polled_every_five_seconds() {
     assert_eq!(world.state("main"), "terminated(0) work:1 rc0");
     world.node.lose_instance();
     world.run(5.0);
-    assert_eq!((world.phase(), world.state("side").as_str()), ("Failed", "terminated(-137) work:1 rc0"));
+    assert_eq!(
+        (world.phase(), world.state("side").as_str()),
+        ("Failed", "terminated(-137) work:1 rc0")
+    );
 }
 
 #[test]
 fn completed_shown_as_running() {
-    let mut world = World::new("Never", ProviderOptions { completed_as_running: true, ..ProviderOptions::default() });
+    let mut world = World::new(
+        "Never",
+        ProviderOptions {
+            completed_as_running: true,
+            ..ProviderOptions::default()
+        },
+    );
     world.run(5.0);
     assert_eq!(world.state("main"), "running work:1 rc0");
 }
@@ -271,7 +381,8 @@ mod properties {
     }
 
     fn options() -> impl Strategy<Value = ProviderOptions> {
-        let on_update = prop::sample::select(vec![OnUpdate::Replaces, OnUpdate::Nothing, OnUpdate::Fails]);
+        let on_update =
+            prop::sample::select(vec![OnUpdate::Replaces, OnUpdate::Nothing, OnUpdate::Fails]);
         let status = prop::sample::select(vec![StatusMode::Notify, StatusMode::Poll]);
         let gap = prop::sample::select(vec![Gap::Hidden, Gap::Reported, Gap::Judged]);
         let made = |(on_update, status, gap, keeps_metadata)| ProviderOptions {

@@ -56,7 +56,14 @@ pub(crate) enum Take<K> {
 
 impl<K: Resource> Place<K> {
     pub(crate) fn new(keep: fn(&K) -> K) -> Self {
-        Self { state: State::Waits, current: None, listing: None, known: HashMap::new(), unlisted: HashSet::new(), keep }
+        Self {
+            state: State::Waits,
+            current: None,
+            listing: None,
+            known: HashMap::new(),
+            unlisted: HashSet::new(),
+            keep,
+        }
     }
 
     pub(crate) fn is_watched(&self) -> bool {
@@ -75,10 +82,15 @@ impl<K: Resource> Place<K> {
         self.current
     }
 
-    /// Takes notice of what its watch tells. `may_hide`: it need not be waited for while its list fails.
+    /// Takes notice of what its watch tells. `may_hide`: it need not be waited for while its list
+    /// fails.
     pub(crate) fn take(&mut self, event: Event<K>, may_hide: bool) -> Take<K> {
         if self.is_hidden() {
-            return if matches!(event, Event::ListEnd) { Take::SeenAgain } else { Take::Pass(Vec::new()) };
+            return if matches!(event, Event::ListEnd) {
+                Take::SeenAgain
+            } else {
+                Take::Pass(Vec::new())
+            };
         }
         match event {
             Event::ListStart => self.list_starts(),
@@ -90,7 +102,14 @@ impl<K: Resource> Place<K> {
                 return Take::Pass(vec![Event::Deleted(object)]);
             }
             Event::Forbidden(_) if self.listing.is_some() => return self.hide(event),
-            Event::Trouble(_) if may_hide && self.listing.is_some_and(|since| since.elapsed() >= LISTED_WITHIN) => return self.hide(event),
+            Event::Trouble(_)
+                if may_hide
+                    && self
+                        .listing
+                        .is_some_and(|since| since.elapsed() >= LISTED_WITHIN) =>
+            {
+                return self.hide(event);
+            }
             Event::Current(since) => {
                 self.current = Some(since);
                 return Take::Pass(vec![Event::Current(since)]);
@@ -111,7 +130,11 @@ impl<K: Resource> Place<K> {
 
     fn list_ends(&mut self) -> Vec<Event<K>> {
         (self.state, self.listing) = (State::Watches, None);
-        take(&mut self.unlisted).into_iter().filter_map(|name| self.known.remove(&name)).map(Event::Deleted).collect()
+        take(&mut self.unlisted)
+            .into_iter()
+            .filter_map(|name| self.known.remove(&name))
+            .map(Event::Deleted)
+            .collect()
     }
 
     /// An object of the name of another one has come after that was gone.
@@ -120,13 +143,22 @@ impl<K: Resource> Place<K> {
         self.unlisted.remove(name);
         let before = self.known.insert(name.to_owned(), (self.keep)(&object));
         let gone = before.filter(|before| before.meta().uid != object.meta().uid);
-        gone.map(Event::Deleted).into_iter().chain([told(object)]).collect()
+        gone.map(Event::Deleted)
+            .into_iter()
+            .chain([told(object)])
+            .collect()
     }
 
     fn hide(&mut self, why: Event<K>) -> Take<K> {
         (self.state, self.listing) = (State::Hidden, None);
         self.unlisted.clear();
-        Take::Hide { gone: take(&mut self.known).into_values().map(Event::Deleted).collect(), why }
+        Take::Hide {
+            gone: take(&mut self.known)
+                .into_values()
+                .map(Event::Deleted)
+                .collect(),
+            why,
+        }
     }
 }
 

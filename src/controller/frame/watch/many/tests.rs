@@ -9,14 +9,32 @@ type Senders = Vec<mpsc::Sender<Event<ConfigMap>>>;
 /// The object `name`, or of `name/uid`.
 fn object(text: &str) -> ConfigMap {
     let (name, uid) = text.split_once('/').unwrap_or((text, "u"));
-    ConfigMap { metadata: ObjectMeta { name: Some(name.into()), uid: Some(uid.into()), ..ObjectMeta::default() }, ..ConfigMap::default() }
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            uid: Some(uid.into()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    }
 }
 
 /// A round of two watches, the ends on which to play them, and what it tells.
-fn round(unlisted: Unlisted) -> (tokio::task::JoinHandle<bool>, Senders, mpsc::Receiver<Event<ConfigMap>>) {
+fn round(
+    unlisted: Unlisted,
+) -> (
+    tokio::task::JoinHandle<bool>,
+    Senders,
+    mpsc::Receiver<Event<ConfigMap>>,
+) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::channel(8)).unzip();
     let (events, told) = mpsc::channel(32);
-    let round = tokio::spawn(async move { Round::new(receivers, &events, unlisted, ConfigMap::clone).run().await.is_ok() });
+    let round = tokio::spawn(async move {
+        Round::new(receivers, &events, unlisted, ConfigMap::clone)
+            .run()
+            .await
+            .is_ok()
+    });
     (round, senders, told)
 }
 
@@ -34,14 +52,21 @@ async fn play(watch: &mpsc::Sender<Event<ConfigMap>>, events: Vec<Event<ConfigMa
 fn all(told: &mut mpsc::Receiver<Event<ConfigMap>>) -> Vec<String> {
     let words = |event: Event<ConfigMap>| match event {
         Event::Current(_) => "Current".to_owned(),
-        event => format!("{:?}", event.map(|object| object.metadata.name.unwrap())).replace('"', ""),
+        event => {
+            format!("{:?}", event.map(|object| object.metadata.name.unwrap())).replace('"', "")
+        }
     };
-    std::iter::from_fn(|| told.try_recv().ok()).map(words).collect()
+    std::iter::from_fn(|| told.try_recv().ok())
+        .map(words)
+        .collect()
 }
 
 fn listed(names: &[&str]) -> Vec<Event<ConfigMap>> {
     let objects = names.iter().map(|name| Event::Listed(object(name)));
-    std::iter::once(Event::ListStart).chain(objects).chain([Event::ListEnd]).collect()
+    std::iter::once(Event::ListStart)
+        .chain(objects)
+        .chain([Event::ListEnd])
+        .collect()
 }
 
 fn trouble() -> Event<ConfigMap> {
@@ -59,8 +84,15 @@ async fn a_list_is_complete_when_each_namespace_was_listed() {
     play(&watches[0], vec![Event::Applied(object("a2"))]).await;
     assert_eq!(all(&mut told), ["ListStart", "Listed(a)", "Listed(a2)"]);
     play(&watches[1], listed(&["b"])).await;
-    play(&watches[1], vec![Event::Applied(object("b2")), Event::Deleted(object("b"))]).await;
-    assert_eq!(all(&mut told), ["Listed(b)", "ListEnd", "Applied(b2)", "Deleted(b)"]);
+    play(
+        &watches[1],
+        vec![Event::Applied(object("b2")), Event::Deleted(object("b"))],
+    )
+    .await;
+    assert_eq!(
+        all(&mut told),
+        ["Listed(b)", "ListEnd", "Applied(b2)", "Deleted(b)"]
+    );
 }
 
 #[tokio::test]
@@ -70,10 +102,23 @@ async fn watch_one_namespace_that_is_listed_again_is_told_by_what_has_changed_in
     play(&watches[1], listed(&["b"])).await;
     all(&mut told);
     play(&watches[0], listed(&["a", "new", "other/2"])).await;
-    assert_eq!(all(&mut told), ["Applied(a)", "Applied(new)", "Deleted(other)", "Applied(other)", "Deleted(gone)"]);
+    assert_eq!(
+        all(&mut told),
+        [
+            "Applied(a)",
+            "Applied(new)",
+            "Deleted(other)",
+            "Applied(other)",
+            "Deleted(gone)"
+        ]
+    );
     play(&watches[0], vec![Event::Deleted(object("new"))]).await;
     play(&watches[0], listed(&["a", "other/2"])).await;
-    assert_eq!(all(&mut told), ["Deleted(new)", "Applied(a)", "Applied(other)"], "nothing ends twice");
+    assert_eq!(
+        all(&mut told),
+        ["Deleted(new)", "Applied(a)", "Applied(other)"],
+        "nothing ends twice"
+    );
 }
 
 #[tokio::test]
@@ -83,7 +128,16 @@ async fn a_hidden_namespace_does_not_keep_the_others_waiting_until_it_is_seen() 
     play(&watches[1], listed(&["b"])).await;
     play(&watches[0], vec![Event::ListStart, forbidden()]).await;
     play(&watches[1], vec![Event::Applied(object("b2"))]).await;
-    assert_eq!(all(&mut told), ["ListStart", "Listed(b)", "ListEnd", "Hidden(no)", "Applied(b2)"]);
+    assert_eq!(
+        all(&mut told),
+        [
+            "ListStart",
+            "Listed(b)",
+            "ListEnd",
+            "Hidden(no)",
+            "Applied(b2)"
+        ]
+    );
     play(&watches[0], listed(&["a"])).await;
     assert!(round.await.unwrap(), "to be listed in a list of all");
     assert_eq!(all(&mut told), [""; 0]);
@@ -109,10 +163,33 @@ async fn nothing_is_complete_where_everything_is_hidden_or_a_list_breaks_off() {
 
     let (_round, watches, mut told) = self::round(Unlisted::AreWaitedFor);
     play(&watches[1], listed(&["b"])).await;
-    play(&watches[0], vec![Event::ListStart, trouble(), Event::ListStart, Event::Listed(object("a")), trouble()]).await;
-    assert_eq!(all(&mut told), ["ListStart", "Listed(b)", "Trouble(500)", "Listed(a)", "Trouble(500)"]);
+    play(
+        &watches[0],
+        vec![
+            Event::ListStart,
+            trouble(),
+            Event::ListStart,
+            Event::Listed(object("a")),
+            trouble(),
+        ],
+    )
+    .await;
+    assert_eq!(
+        all(&mut told),
+        [
+            "ListStart",
+            "Listed(b)",
+            "Trouble(500)",
+            "Listed(a)",
+            "Trouble(500)"
+        ]
+    );
     play(&watches[0], listed(&["a2"])).await;
-    assert_eq!(all(&mut told), ["Listed(a2)", "Deleted(a)", "ListEnd"], "a was named by a list that was not complete");
+    assert_eq!(
+        all(&mut told),
+        ["Listed(a2)", "Deleted(a)", "ListEnd"],
+        "a was named by a list that was not complete"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +206,16 @@ async fn watch_a_namespace_whose_list_keeps_failing_is_waited_for_only_where_tha
             continue;
         }
         assert_eq!(all(&mut told), ["ListEnd", "Hidden(500)"]);
-        play(&watches[0], vec![Event::ListStart, trouble(), Event::ListStart, Event::Listed(object("a"))]).await;
+        play(
+            &watches[0],
+            vec![
+                Event::ListStart,
+                trouble(),
+                Event::ListStart,
+                Event::Listed(object("a")),
+            ],
+        )
+        .await;
         play(&watches[1], listed(&["b"])).await;
         assert_eq!(all(&mut told), ["Applied(b)"]);
         play(&watches[0], vec![Event::ListEnd]).await;
@@ -154,7 +240,11 @@ async fn watch_no_namespace_is_hidden_while_none_can_be_listed() {
         }
         assert_eq!(all(&mut told), ["Trouble(500)", "Trouble(500)"]);
     }
-    play(&watches[0], vec![Event::Listed(object("a")), Event::ListEnd]).await;
+    play(
+        &watches[0],
+        vec![Event::Listed(object("a")), Event::ListEnd],
+    )
+    .await;
     play(&watches[1], vec![trouble()]).await;
     assert_eq!(all(&mut told), ["Applied(a)", "Deleted(b)", "Hidden(500)"]);
 }

@@ -1,4 +1,5 @@
-//! What comes late, or not at all: answers behind what followed their writes, and the ends of requests that are deleted halfway.
+//! What comes late, or not at all: answers behind what followed their writes, and the ends of
+//! requests that are deleted halfway.
 
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::node::NodeWire;
@@ -9,11 +10,19 @@ use swaplet_core::restart::request::RestartRequestWire;
 use super::*;
 
 const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-const ALIAS: &str = "r.example/side:1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const ALIAS: &str =
+    "r.example/side:1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 fn at(seconds: u64) -> Now {
     let since_start = Duration::from_secs(seconds);
-    Now { since_start, today: "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().checked_add(since_start).unwrap() }
+    Now {
+        since_start,
+        today: "2026-01-01T00:00:00Z"
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+            .checked_add(since_start)
+            .unwrap(),
+    }
 }
 
 /// A pod of a Job, with a sidecar.
@@ -47,7 +56,8 @@ fn restarted(pod: Value, version: &str) -> Value {
     pod["status"]["observedGeneration"] = json!(2);
     pod["status"]["containerStatuses"][1]["restartCount"] = json!(1);
     pod["status"]["containerStatuses"][1]["containerID"] = json!("containerd://side-1");
-    pod["status"]["containerStatuses"][1]["state"] = json!({"running": {"startedAt": "2026-01-01T00:00:02Z"}});
+    pod["status"]["containerStatuses"][1]["state"] =
+        json!({"running": {"startedAt": "2026-01-01T00:00:02Z"}});
     pod
 }
 
@@ -57,22 +67,40 @@ fn begun() -> Value {
     let mark = json!({"containerID": "containerd://side-0", "restartCount": 0, "startedAt": "2025-12-31T00:00:00Z", "intent": intent});
     let mut request = request("team", 0, "a");
     request["spec"]["containers"] = json!([{"name": "side"}]);
-    request["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": json!({"side": mark}).to_string()});
-    request["metadata"]["labels"] = json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/pod-uid": "u-a"});
+    request["metadata"]["annotations"] =
+        json!({"swaplet.io/restart-journal": json!({"side": mark}).to_string()});
+    request["metadata"]["labels"] =
+        json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/pod-uid": "u-a"});
     request["status"] = json!({"phase": "Recreating"});
     request
 }
 
 fn stored_pod(pod: &Value) -> Stored {
-    Stored::Pod(Box::new(serde_json::from_value::<RestartPodWire>(pod.clone()).unwrap().read().unwrap()))
+    Stored::Pod(Box::new(
+        serde_json::from_value::<RestartPodWire>(pod.clone())
+            .unwrap()
+            .read()
+            .unwrap(),
+    ))
 }
 
 fn stored_request(request: &Value) -> Stored {
-    Stored::Request(Box::new(serde_json::from_value::<RestartRequestWire>(request.clone()).unwrap().read().unwrap()))
+    Stored::Request(Box::new(
+        serde_json::from_value::<RestartRequestWire>(request.clone())
+            .unwrap()
+            .read()
+            .unwrap(),
+    ))
 }
 
 fn applies(index: &mut Index, pod: &Value, now: Now) {
-    index.apply(serde_json::from_value::<PodWire>(pod.clone()).unwrap().read().unwrap(), now.since_start);
+    index.apply(
+        serde_json::from_value::<PodWire>(pod.clone())
+            .unwrap()
+            .read()
+            .unwrap(),
+        now.since_start,
+    );
 }
 
 /// A request that is about to change the pod `a`: the write.
@@ -81,18 +109,31 @@ fn about_to_swap(index: &mut Index) -> (Restarts, RestartWrite) {
     hears(&mut restarts, begun());
     shows(&mut restarts, pod_of_job("a", "10"));
     let mut writes = turn(&mut restarts, index, at(1));
-    assert!(matches!(writes[..], [RestartWrite { action: Action::Swap(_), .. }]), "{writes:?}");
+    assert!(
+        matches!(
+            writes[..],
+            [RestartWrite {
+                action: Action::Swap(_),
+                ..
+            }]
+        ),
+        "{writes:?}"
+    );
     (restarts, writes.remove(0))
 }
 
 /// A Job that allows three restarts, with two pods.
 fn index_with_job() -> Index {
     let mut index = index();
-    let node: NodeWire = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).unwrap();
+    let node: NodeWire =
+        serde_json::from_value(json!({"metadata": {"name": "n", "uid": "1"}})).unwrap();
     index.nodes.apply(&node.read().unwrap());
     let job = |ledger: &mut swaplet_core::cluster::headroom::Ledger| {
         ledger.job_list_starts();
-        ledger.job(&Job { uid: "ju".into(), backoff_limit: 3 });
+        ledger.job(&Job {
+            uid: "ju".into(),
+            backoff_limit: 3,
+        });
         ledger.job_list_ends();
     };
     index.jobs(job, Duration::ZERO);
@@ -108,10 +149,19 @@ fn bug8_an_answer_does_not_take_back_what_the_watch_has_shown_since() {
     let mut index = index_with_job();
     let (mut restarts, write) = about_to_swap(&mut index);
     shows(&mut restarts, restarted(pod_of_job("a", "10"), "12"));
-    restarts.written(write, Ok(stored_pod(&changed(pod_of_job("a", "10"), "11"))), at(3).since_start);
+    restarts.written(
+        write,
+        Ok(stored_pod(&changed(pod_of_job("a", "10"), "11"))),
+        at(3).since_start,
+    );
     let writes = turn(&mut restarts, &mut index, at(4));
-    let Action::Report(status) = &writes[0].action else { panic!("{writes:?}") };
-    assert_eq!(status.states[0].phase, swaplet_core::restart::request::StatePhase::Succeeded);
+    let Action::Report(status) = &writes[0].action else {
+        panic!("{writes:?}")
+    };
+    assert_eq!(
+        status.states[0].phase,
+        swaplet_core::restart::request::StatePhase::Succeeded
+    );
 }
 
 #[test]
@@ -121,9 +171,18 @@ fn bug8_an_answer_counts_where_the_watch_has_shown_only_what_was_before() {
     let mut earlier = pod_of_job("a", "10");
     earlier["status"]["message"] = json!("x");
     shows(&mut restarts, earlier);
-    restarts.written(write, Ok(stored_pod(&changed(pod_of_job("a", "10"), "11"))), at(3).since_start);
+    restarts.written(
+        write,
+        Ok(stored_pod(&changed(pod_of_job("a", "10"), "11"))),
+        at(3).since_start,
+    );
     let writes = turn(&mut restarts, &mut index, at(4));
-    assert!(!writes.iter().any(|write| matches!(write.action, Action::Swap(_))), "it was made: {writes:?}");
+    assert!(
+        !writes
+            .iter()
+            .any(|write| matches!(write.action, Action::Swap(_))),
+        "it was made: {writes:?}"
+    );
 }
 
 /// A pod of the same name in a StatefulSet.
@@ -134,9 +193,16 @@ fn bug8_an_answer_about_another_pod_of_the_same_name_is_not_taken() {
     let mut next = pod_of_job("a", "12");
     next["metadata"]["uid"] = json!("another");
     shows(&mut restarts, next);
-    restarts.written(write, Ok(stored_pod(&changed(pod_of_job("a", "10"), "13"))), at(3).since_start);
+    restarts.written(
+        write,
+        Ok(stored_pod(&changed(pod_of_job("a", "10"), "13"))),
+        at(3).since_start,
+    );
     let writes = turn(&mut restarts, &mut index, at(4));
-    assert!(matches!(&writes[0].action, Action::Report(status) if &*status.message == "pod has gone"), "{writes:?}");
+    assert!(
+        matches!(&writes[0].action, Action::Report(status) if &*status.message == "pod has gone"),
+        "{writes:?}"
+    );
 }
 
 #[test]
@@ -149,7 +215,10 @@ fn bug8_the_version_of_a_request_does_not_go_back_with_an_answer() {
     let write = turn(&mut restarts, &mut index, at(1)).remove(0);
     assert!(matches!(write.action, Action::Accept(_)), "{write:?}");
     let taken_up = begun();
-    (object["metadata"]["labels"], object["metadata"]["resourceVersion"]) = (taken_up["metadata"]["labels"].clone(), json!("20"));
+    (
+        object["metadata"]["labels"],
+        object["metadata"]["resourceVersion"],
+    ) = (taken_up["metadata"]["labels"].clone(), json!("20"));
     let journal = r#"{"app": {"containerID": "containerd://app-0", "restartCount": 0, "startedAt": "2025-12-31T00:00:00Z"}}"#;
     object["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": journal});
     let answer = object.clone();
@@ -158,25 +227,39 @@ fn bug8_the_version_of_a_request_does_not_go_back_with_an_answer() {
     hears(&mut restarts, object);
     restarts.written(write, Ok(stored_request(&answer)), at(2).since_start);
     let writes = turn(&mut restarts, &mut index, at(3));
-    assert_eq!(writes.iter().map(|write| &*write.request.version).collect::<Vec<_>>(), ["21"]);
+    assert_eq!(
+        writes
+            .iter()
+            .map(|write| &*write.request.version)
+            .collect::<Vec<_>>(),
+        ["21"]
+    );
 }
 
 #[test]
 fn bug8_versions_without_an_order_count_while_nothing_new_was_shown() {
-    assert!(is_later("11", "10", "10") && is_later("100", "99", "98") && !is_later("11", "11", "10") && !is_later("9", "10", "9"));
+    assert!(
+        is_later("11", "10", "10")
+            && is_later("100", "99", "98")
+            && !is_later("11", "11", "10")
+            && !is_later("9", "10", "9")
+    );
     assert!(is_later("b", "a", "a") && !is_later("b", "c", "a"));
 }
 
 /// The images of the pods of the Job that are to be changed now.
 fn swaps(index: &mut Index, now: Now) -> Vec<Box<str>> {
     index.wake(now.since_start);
-    std::iter::from_fn(|| index.next_write(now.since_start).0).map(|write| write.target.name).collect()
+    std::iter::from_fn(|| index.next_write(now.since_start).0)
+        .map(|write| write.target.name)
+        .collect()
 }
 
 /// `b`, whose main container is done.
 fn done(version: &str) -> Value {
     let mut pod = pod_of_job("b", version);
-    pod["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}});
+    pod["status"]["containerStatuses"][0]["state"] =
+        json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}});
     pod
 }
 
@@ -185,12 +268,22 @@ fn bug6_room_is_given_back_when_a_request_is_deleted_halfway() {
     for is_shown in [true, false] {
         let mut index = index_with_job();
         let (mut restarts, write) = about_to_swap(&mut index);
-        restarts.written(write, Ok(stored_pod(&changed(pod_of_job("a", "10"), "12"))), at(1).since_start);
+        restarts.written(
+            write,
+            Ok(stored_pod(&changed(pod_of_job("a", "10"), "12"))),
+            at(1).since_start,
+        );
         applies(&mut index, &done("13"), at(2));
         assert!(swaps(&mut index, at(2)).is_empty(), "the room is taken");
-        restarts.hear(Event::Deleted(serde_json::from_value(begun()).unwrap()), at(3).since_start);
+        restarts.hear(
+            Event::Deleted(serde_json::from_value(begun()).unwrap()),
+            at(3).since_start,
+        );
         assert!(turn(&mut restarts, &mut index, at(3)).is_empty());
-        assert!(swaps(&mut index, at(3)).is_empty(), "what was written may still come");
+        assert!(
+            swaps(&mut index, at(3)).is_empty(),
+            "what was written may still come"
+        );
         if is_shown {
             applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(4));
             assert_eq!(swaps(&mut index, at(4)), ["b".into()]);
@@ -211,10 +304,20 @@ fn bug6_nothing_is_kept_of_restarts_in_pods_that_are_gone() {
         if by_list {
             index.list_starts();
         } else {
-            index.remove(&serde_json::from_value::<PodWire>(pod_of_job("a", "12")).unwrap().read().unwrap(), at(2).since_start);
+            index.remove(
+                &serde_json::from_value::<PodWire>(pod_of_job("a", "12"))
+                    .unwrap()
+                    .read()
+                    .unwrap(),
+                at(2).since_start,
+            );
         }
         applies(&mut index, &done("13"), at(2));
         index.list_ends(at(2).since_start);
-        assert_eq!((index.restarts_begun(), swaps(&mut index, at(3))), (0, vec!["b".into()]), "{by_list}");
+        assert_eq!(
+            (index.restarts_begun(), swaps(&mut index, at(3))),
+            (0, vec!["b".into()]),
+            "{by_list}"
+        );
     }
 }

@@ -9,21 +9,31 @@ use super::Entry;
 use crate::warm::jobs::caches::Caches;
 
 impl Entry {
-    /// Brings what is known of the cache up to date; the cache, where it is to be made. A job that is no object, and so has no status, has none.
+    /// Brings what is known of the cache up to date; the cache, where it is to be made. A job that
+    /// is no object, and so has no status, has none.
     pub fn cache(&mut self, caches: &mut Caches, now: Duration) -> Option<NewImageCache> {
         let may_begin = self.has_object && self.may_begin();
-        let run = self.run.as_mut().filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
+        let run = self
+            .run
+            .as_mut()
+            .filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
         let Some(cache) = wanted(&self.job, &run.spec, &run.targets, &caches.options) else {
             let state = without(&run.targets);
             self.has_news |= state != run.cached.state;
             run.cached.state = state;
             return None;
         };
-        let (name, since) = run.cache_since.take().filter(|(name, _)| *name == cache.name).unwrap_or_else(|| (cache.name.clone(), now));
+        let (name, since) = run
+            .cache_since
+            .take()
+            .filter(|(name, _)| *name == cache.name)
+            .unwrap_or_else(|| (cache.name.clone(), now));
         run.cache_since = Some((name, since));
         let limit = patience(&run.spec).filter(|limit| now >= since + *limit);
         let state = match (caches.state(&cache, now), limit) {
-            (CacheState::Waits(why), Some(limit)) => CacheState::Failed(format!("not Ready within {} s: {why}", limit.as_secs())),
+            (CacheState::Waits(why), Some(limit)) => {
+                CacheState::Failed(format!("not Ready within {} s: {why}", limit.as_secs()))
+            }
             (state, _) => state,
         };
         self.has_news |= state != run.cached.state;

@@ -1,5 +1,6 @@
-//! The exit images, kept on every node that keeps images: a job like any of type `Never`, but without an object. So it needs no CRD, nobody
-//! can delete or edit it by mistake, and there is no status to write; the log tells of it, and `swaplet warm status`.
+//! The exit images, kept on every node that keeps images: a job like any of type `Never`, but
+//! without an object. So it needs no CRD, nobody can delete or edit it by mistake, and there is no
+//! status to write; the log tells of it, and `swaplet warm status`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,7 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::core::Selector;
 use swaplet_core::objects::values::short_digest::short_digest;
-use swaplet_core::warm::pull_job::object::{Completion, JobKind, Parallelism, PodWishes, PullJob, PullSpec, Targets};
+use swaplet_core::warm::pull_job::object::{
+    Completion, JobKind, Parallelism, PodWishes, PullJob, PullSpec, Targets,
+};
 use swaplet_core::warm::warming::End;
 
 use super::Entry;
@@ -17,26 +20,39 @@ use crate::warm::jobs::nodes::Nodes;
 
 /// What the log calls it. No object can have a name with a space.
 const NAME: &str = "exit images";
-/// How many nodes of a hundred pull at a time. The images are tiny, and nobody waits for the first pod of a node's life.
+/// How many nodes of a hundred pull at a time. The images are tiny, and nobody waits for the first
+/// pod of a node's life.
 const PERCENT: u32 = 10;
 /// As a job that says nothing of it.
 const BACKOFF_LIMIT: u32 = 3;
 /// What one try of an image may take.
 const TIMEOUT_SECONDS: u32 = 300;
-/// When nodes are tried again on which an image has failed: there is no user who could make the job anew when the registry is mended.
+/// When nodes are tried again on which an image has failed: there is no user who could make the job
+/// anew when the registry is mended.
 const AGAIN: Duration = Duration::from_secs(1800);
 /// As many derived images are kept at most: tenants can ask for ever new ones.
 const MOST_DERIVED: usize = 50;
 
-/// The label [`JOB`](swaplet_core::warm::pod::JOB) of its pods: the same in each life, and another one for each installation.
+/// The label [`JOB`](swaplet_core::warm::pod::JOB) of its pods: the same in each life, and another
+/// one for each installation.
 pub(in crate::warm::jobs) fn uid(settings: &WarmSettings, namespaces: &Namespaces) -> Box<str> {
-    format!("exit-images-{}", short_digest(format!("{} {namespaces}", settings.namespace), 5)).into()
+    format!(
+        "exit-images-{}",
+        short_digest(format!("{} {namespaces}", settings.namespace), 5)
+    )
+    .into()
 }
 
 /// The job, with these derived images; `None` where exit images are not to be kept.
-pub(in crate::warm::jobs) fn job(settings: &WarmSettings, uid: &str, derived: &BTreeSet<Box<str>>) -> Option<PullJob> {
+pub(in crate::warm::jobs) fn job(
+    settings: &WarmSettings,
+    uid: &str,
+    derived: &BTreeSet<Box<str>>,
+) -> Option<PullJob> {
     let exit_image = settings.exit_image.clone()?;
-    let images: Vec<_> = std::iter::once(exit_image).chain(derived.iter().take(MOST_DERIVED).cloned()).collect();
+    let images: Vec<_> = std::iter::once(exit_image)
+        .chain(derived.iter().take(MOST_DERIVED).cloned())
+        .collect();
     Some(PullJob {
         kind: JobKind::ImageListPullJob,
         namespace: settings.namespace.clone(),
@@ -68,7 +84,10 @@ pub(in crate::warm::jobs) fn job(settings: &WarmSettings, uid: &str, derived: &B
 impl Entry {
     /// A job of ours that no object stands for: nothing is reported of it.
     pub fn without_object(job: PullJob) -> Self {
-        Self { has_object: false, ..Self::new(job) }
+        Self {
+            has_object: false,
+            ..Self::new(job)
+        }
     }
 
     /// Whether an object stands for it.
@@ -78,17 +97,25 @@ impl Entry {
 
     /// Nodes that have failed are tried again after a while.
     pub(crate) fn try_failed_again(&mut self, nodes: &Nodes, now: Duration) {
-        let Some(run) = self.run.as_mut().filter(|_| !self.has_object) else { return };
+        let Some(run) = self.run.as_mut().filter(|_| !self.has_object) else {
+            return;
+        };
         let has_failed = |end: &Option<End>| matches!(end, Some(End::Failed(_)));
         let progress = run.warming.progress();
-        let failed = progress.filter(|(_, images)| images.iter().any(|image| has_failed(&image.end))).map(|(node, _)| Box::from(node));
+        let failed = progress
+            .filter(|(_, images)| images.iter().any(|image| has_failed(&image.end)))
+            .map(|(node, _)| Box::from(node));
         let failed: Vec<Box<str>> = failed.collect();
         if failed.is_empty() {
             self.again = None;
         } else if now >= *self.again.get_or_insert(now + AGAIN) {
             self.again = None;
             for node in failed {
-                run.warming.try_again(&node, nodes.all.get(&node).is_some_and(|node| node.ready), now);
+                run.warming.try_again(
+                    &node,
+                    nodes.all.get(&node).is_some_and(|node| node.ready),
+                    now,
+                );
             }
         }
     }

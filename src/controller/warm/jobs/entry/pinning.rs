@@ -1,4 +1,5 @@
-//! The tags of a job that are to be pinned: registries are asked, and what they say is written down before anything is pulled.
+//! The tags of a job that are to be pinned: registries are asked, and what they say is written down
+//! before anything is pulled.
 
 use std::time::Duration;
 
@@ -14,14 +15,19 @@ impl Entry {
         if self.is_completed() {
             return Vec::new();
         }
-        let Ok(spec) = &self.job.spec else { return Vec::new() };
+        let Ok(spec) = &self.job.spec else {
+            return Vec::new();
+        };
         self.pins.question(spec, &self.job.pinned, now)
     }
 
     /// What registries have said.
     pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, now: Duration) {
         let (namespace, job) = (&self.job.namespace, &self.job.name);
-        for (image, unresolved) in answers.iter().filter_map(|(image, resolved)| Some((image, resolved.as_ref().err()?))) {
+        for (image, unresolved) in answers
+            .iter()
+            .filter_map(|(image, resolved)| Some((image, resolved.as_ref().err()?)))
+        {
             tracing::warn!(%namespace, %job, %image, error = %unresolved.words, "the tag cannot be pinned to a digest");
         }
         self.has_news = true;
@@ -32,13 +38,20 @@ impl Entry {
 
     /// Whether registries have yet to answer before the job can begin.
     pub(crate) fn waits_for_digests(&self) -> bool {
-        self.job.spec.as_ref().is_ok_and(|spec| self.pins.holds_up(spec, &self.job.pinned))
+        self.job
+            .spec
+            .as_ref()
+            .is_ok_and(|spec| self.pins.holds_up(spec, &self.job.pinned))
     }
 
     /// Whether the API server has kept what was written.
     pub(crate) fn digests_were_written(&mut self, written: &Status, stored: &PullJob) {
-        let (Status::Pull(PullStatus { pinned, .. }) | Status::List(ListStatus { pinned, .. })) = written;
-        if let (true, Ok(spec)) = (stored.pinned.is_empty() && pinned.as_ref().is_some_and(|pinned| !pinned.is_empty()), &self.job.spec) {
+        let (Status::Pull(PullStatus { pinned, .. }) | Status::List(ListStatus { pinned, .. })) =
+            written;
+        if let (true, Ok(spec)) = (
+            stored.pinned.is_empty() && pinned.as_ref().is_some_and(|pinned| !pinned.is_empty()),
+            &self.job.spec,
+        ) {
             self.has_news = true;
             self.pins.are_not_kept(spec);
         }
@@ -46,10 +59,14 @@ impl Entry {
 
     /// An image of which nothing is pulled, because its tag is not pinned, with the reason.
     pub(crate) fn not_pinned(&self) -> Option<String> {
-        self.run.as_ref()?.targets.iter().find_map(|target| match &target.pull {
-            Pull::Image(_) => None,
-            Pull::Waits => Some(format!("{}: its tag is not pinned yet", target.image)),
-            Pull::Fails(why) => Some(format!("{}: {why}", target.image)),
-        })
+        self.run
+            .as_ref()?
+            .targets
+            .iter()
+            .find_map(|target| match &target.pull {
+                Pull::Image(_) => None,
+                Pull::Waits => Some(format!("{}: its tag is not pinned yet", target.image)),
+                Pull::Fails(why) => Some(format!("{}: {why}", target.image)),
+            })
     }
 }

@@ -22,15 +22,25 @@ const MOST_EVENTS: usize = 10;
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
 impl Entry {
-    /// An Event on the job, which tells of an image that is not on a node; the status has those beyond the first ones.
+    /// An Event on the job, which tells of an image that is not on a node; the status has those
+    /// beyond the first ones.
     pub fn notice(&mut self, ended: &Ended, why: &str) -> Option<Notice> {
         // A right that is missing is said once, for all jobs.
         if !self.has_object || self.events >= MOST_EVENTS || is_missing_right(why) {
             return None;
         }
         self.events += 1;
-        let note = format!("the image {} is not on node {}: {why}", ended.image, ended.node);
-        Some(Notice { target: Target::of_pull_job(&self.job), report: Told { reason: Reason::PullImageFailed, note } })
+        let note = format!(
+            "the image {} is not on node {}: {why}",
+            ended.image, ended.node
+        );
+        Some(Notice {
+            target: Target::of_pull_job(&self.job),
+            report: Told {
+                reason: Reason::PullImageFailed,
+                note,
+            },
+        })
     }
 
     /// What is to be written to the job itself, or its deletion.
@@ -38,7 +48,11 @@ impl Entry {
         if !self.has_object || self.is_writing || now.since_start < self.not_before {
             return None;
         }
-        let write = if self.is_completed() { self.delete_in_time(now) } else { self.report_news(now) };
+        let write = if self.is_completed() {
+            self.delete_in_time(now)
+        } else {
+            self.report_news(now)
+        };
         self.is_writing = write.is_some();
         write
     }
@@ -53,8 +67,12 @@ impl Entry {
         if self.started_at.is_none() && self.waits_for_digests() {
             return None;
         }
-        // Counting takes time in proportion to the nodes, so it is done only where something has changed, or an end comes by time.
-        let counts = self.run.as_mut().is_some_and(|run| run.warming.take_changed() || run.waits_for_its_end());
+        // Counting takes time in proportion to the nodes, so it is done only where something has
+        // changed, or an end comes by time.
+        let counts = self
+            .run
+            .as_mut()
+            .is_some_and(|run| run.warming.take_changed() || run.waits_for_its_end());
         if !std::mem::take(&mut self.has_news) && !counts {
             return None;
         }
@@ -70,7 +88,10 @@ impl Entry {
                     trouble: self.pins.trouble(),
                 };
                 let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
-                (status(self.job.kind, known, pinned, run.stage(is_over)), is_over)
+                (
+                    status(self.job.kind, known, pinned, run.stage(is_over)),
+                    is_over,
+                )
             }
             (Ok(_), None) => return None,
         };
@@ -78,11 +99,24 @@ impl Entry {
             return None;
         }
         let started_at = self.started_at.unwrap_or(now.today);
-        let report = Report { status, started_at, completed_at: is_over.then_some(now.today) };
-        Some(PullWrite::Report { job: Box::new(self.job.clone()), report: Box::new(report) })
+        let report = Report {
+            status,
+            started_at,
+            completed_at: is_over.then_some(now.today),
+        };
+        Some(PullWrite::Report {
+            job: Box::new(self.job.clone()),
+            report: Box::new(report),
+        })
     }
 
-    pub fn reported(&mut self, job: &PullJob, report: &Report, result: Result<Option<Box<PullJob>>, Outcome>, now: Duration) {
+    pub fn reported(
+        &mut self,
+        job: &PullJob,
+        report: &Report,
+        result: Result<Option<Box<PullJob>>, Outcome>,
+        now: Duration,
+    ) {
         self.is_writing = false;
         match result {
             Ok(stored) => {
@@ -92,19 +126,26 @@ impl Entry {
                 self.started_at = Some(report.started_at);
                 self.told = Some(report.status.clone());
                 self.completed = report.completed_at.map(|_| job.generation);
-                if let Some(stored) = stored.filter(|stored| stored.uid == self.job.uid && stored.generation >= self.job.generation) {
+                if let Some(stored) = stored.filter(|stored| {
+                    stored.uid == self.job.uid && stored.generation >= self.job.generation
+                }) {
                     self.digests_were_written(&report.status, &stored);
                     self.apply(*stored);
                 }
             }
             // The watch will show what has made it so.
-            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => (self.not_before, self.has_news) = (now + FIRST_RETRY, true),
+            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => {
+                (self.not_before, self.has_news) = (now + FIRST_RETRY, true)
+            }
             Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
                 // A right that is missing is said once, for all jobs.
                 if !is_missing_right(&error) {
                     tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
                 }
-                self.not_before = now + FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+                self.not_before = now
+                    + FIRST_RETRY
+                        .saturating_mul(1 << self.failures.min(16))
+                        .min(LAST_RETRY);
                 (self.failures, self.has_news) = (self.failures + 1, true);
             }
         }

@@ -41,7 +41,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub fn new(spec: PullSpec, targets: Vec<Target>, warmers: Arc<Warmers>, longest_try: Duration) -> Self {
+    pub fn new(
+        spec: PullSpec,
+        targets: Vec<Target>,
+        warmers: Arc<Warmers>,
+        longest_try: Duration,
+    ) -> Self {
         let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0, longest_try));
         Self {
             spec,
@@ -59,7 +64,11 @@ impl Run {
     pub fn made(&self, pod: &WarmerPod) -> bool {
         pod.run == self.warmers.run
             && pod.namespace == self.warmers.namespace
-            && self.warmers.job.as_ref().is_some_and(|(_, uid)| *uid == pod.job)
+            && self
+                .warmers
+                .job
+                .as_ref()
+                .is_some_and(|(_, uid)| *uid == pod.job)
     }
 
     /// Whether everything is final, and kubelets have had the time to tell of the pulls.
@@ -93,8 +102,15 @@ impl Run {
         (self.spec, self.targets) = (spec.clone(), targets);
     }
 
-    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
-    pub fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are
+    /// taken over.
+    pub fn aim(
+        &mut self,
+        nodes: &Nodes,
+        selected: &Selected,
+        pods: &BTreeMap<Box<str>, WarmerPod>,
+        now: Duration,
+    ) {
         let names = self.nodes.keys().chain(nodes.all.keys()).cloned().collect();
         self.aim_at(names, nodes, selected, pods, now);
     }
@@ -109,11 +125,16 @@ impl Run {
         now: Duration,
     ) {
         let pod_nodes = selected.nodes();
-        let is_wanted = |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
+        let is_wanted =
+            |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
         let (mut wanted, mut left) = (Vec::new(), Vec::new());
         for name in &names {
             let node = nodes.all.get(name).filter(|node| is_wanted(name, node));
-            if self.nodes.get(name).is_some_and(|uid| node.is_none_or(|node| node.uid != *uid)) {
+            if self
+                .nodes
+                .get(name)
+                .is_some_and(|uid| node.is_none_or(|node| node.uid != *uid))
+            {
                 left.push(name);
             }
             wanted.extend(node.map(|node| (&**name, node)));
@@ -124,7 +145,10 @@ impl Run {
             self.cached.nodes.remove(name);
         }
         let mut known: BTreeMap<&str, Vec<&WarmerPod>> = BTreeMap::new();
-        for pod in pods.values().filter(|pod| names.contains(&pod.node) && self.made(pod)) {
+        for pod in pods
+            .values()
+            .filter(|pod| names.contains(&pod.node) && self.made(pod))
+        {
             known.entry(&pod.node).or_default().push(pod);
         }
         for (name, node) in wanted {
@@ -155,9 +179,17 @@ impl Run {
         self.gave_up = true;
     }
 
-    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &[&WarmerPod], now: Duration) {
+    fn begin(
+        &mut self,
+        node: &str,
+        shapes: Shapes,
+        ready: bool,
+        pods: &[&WarmerPod],
+        now: Duration,
+    ) {
         self.warming.add(node, shapes, ready, now);
-        pods.iter().for_each(|pod| self.warming.see_pod((*pod).clone(), now));
+        pods.iter()
+            .for_each(|pod| self.warming.see_pod((*pod).clone(), now));
     }
 }
 
@@ -175,10 +207,22 @@ fn pulled(targets: &[Target]) -> Vec<Box<str>> {
 }
 
 /// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
-pub(crate) fn warmers(job: &PullJob, has_object: bool, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
-    let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
+pub(crate) fn warmers(
+    job: &PullJob,
+    has_object: bool,
+    spec: &PullSpec,
+    settings: &WarmSettings,
+) -> Warmers {
+    let namespace = if spec.pods.pull_secrets.is_empty() {
+        &settings.namespace
+    } else {
+        &job.namespace
+    };
     // Pods that are made in another way are those of another run.
-    let pods = format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods);
+    let pods = format!(
+        "{} {namespace} {} {:?}",
+        job.uid, settings.park_image, spec.pods
+    );
     Warmers {
         namespace: namespace.clone(),
         run: short_digest(pods, 5).into(),

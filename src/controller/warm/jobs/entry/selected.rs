@@ -24,7 +24,12 @@ pub(crate) struct Selected {
 impl Selected {
     pub fn of(job: &PullJob) -> Self {
         let query = query(job);
-        Self { seen: query.is_none(), query, pods: BTreeMap::new(), unlisted: BTreeSet::new() }
+        Self {
+            seen: query.is_none(),
+            query,
+            pods: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
+        }
     }
 
     /// The job has changed.
@@ -42,13 +47,20 @@ impl Selected {
     pub fn see(&mut self, event: Event<PodWire>) -> bool {
         match event {
             Event::ListStart => self.unlisted = self.pods.keys().cloned().collect(),
-            Event::Listed(pod) | Event::Applied(pod) => return read("pod", || pod.read()).is_some_and(|pod| self.apply(&pod)),
+            Event::Listed(pod) | Event::Applied(pod) => {
+                return read("pod", || pod.read()).is_some_and(|pod| self.apply(&pod));
+            }
             Event::ListEnd => {
                 self.seen = true;
-                std::mem::take(&mut self.unlisted).iter().for_each(|uid| drop(self.pods.remove(uid)));
+                std::mem::take(&mut self.unlisted)
+                    .iter()
+                    .for_each(|uid| drop(self.pods.remove(uid)));
                 return true;
             }
-            Event::Deleted(pod) => return read("pod", || pod.read()).is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
+            Event::Deleted(pod) => {
+                return read("pod", || pod.read())
+                    .is_some_and(|pod| self.pods.remove(&pod.uid).is_some());
+            }
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         false
@@ -57,7 +69,9 @@ impl Selected {
     /// Pods that are finished or going do not count (OpenKruise: active pods).
     fn apply(&mut self, pod: &Pod) -> bool {
         self.unlisted.remove(&pod.uid);
-        let is_active = !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed) && !pod.node.is_empty();
+        let is_active = !pod.deleting
+            && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
+            && !pod.node.is_empty();
         if !is_active {
             return self.pods.remove(&pod.uid).is_some();
         }
@@ -66,6 +80,8 @@ impl Selected {
 }
 
 fn query(job: &PullJob) -> Option<PodQuery> {
-    let Targets::Pods(selector) = &job.spec.as_ref().ok()?.targets else { return None };
+    let Targets::Pods(selector) = &job.spec.as_ref().ok()?.targets else {
+        return None;
+    };
     Some((job.uid.clone(), job.namespace.clone(), selector.to_string()))
 }

@@ -9,9 +9,11 @@ pub(crate) enum Part<'a> {
     Reference(&'a str),
 }
 
-/// The parts of a text, in their order. `$$` is a `$`; one before anything else, and `$(` without an end, stay as they are.
+/// The parts of a text, in their order. `$$` is a `$`; one before anything else, and `$(` without
+/// an end, stay as they are.
 pub(crate) fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
-    // Behind the last `)` nothing is a reference: so each byte is looked at once, however many have no end.
+    // Behind the last `)` nothing is a reference: so each byte is looked at once, however many have
+    // no end.
     let (mut rest, mut end) = (text, text.rfind(')').unwrap_or_default());
     std::iter::from_fn(move || {
         let (part, length) = next(rest, end)?;
@@ -31,6 +33,11 @@ fn next(text: &str, end: usize) -> Option<(Part<'_>, usize)> {
     if behind.starts_with('$') {
         return Some((Part::Text("$"), 2));
     }
-    let name = behind.strip_prefix('(').filter(|_| end > 1).and_then(|inside| inside.split_once(')'));
-    Some(name.map_or((Part::Text("$"), 1), |(name, _)| (Part::Reference(name), name.len() + 3)))
+    let name = behind
+        .strip_prefix('(')
+        .filter(|_| end > 1)
+        .and_then(|inside| inside.split_once(')'));
+    Some(name.map_or((Part::Text("$"), 1), |(name, _)| {
+        (Part::Reference(name), name.len() + 3)
+    }))
 }

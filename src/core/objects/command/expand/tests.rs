@@ -5,19 +5,33 @@ use proptest::prelude::*;
 use super::*;
 
 fn literal(name: &str, value: &str) -> EnvVar {
-    EnvVar { name: name.into(), value: EnvValue::Literal(value.into()) }
+    EnvVar {
+        name: name.into(),
+        value: EnvValue::Literal(value.into()),
+    }
 }
 
 fn reference(name: &str) -> EnvVar {
-    EnvVar { name: name.into(), value: EnvValue::Reference { required: true } }
+    EnvVar {
+        name: name.into(),
+        value: EnvValue::Reference { required: true },
+    }
 }
 
 fn container(env: Vec<EnvVar>) -> ContainerSpec {
-    ContainerSpec { env, ..ContainerSpec::default() }
+    ContainerSpec {
+        env,
+        ..ContainerSpec::default()
+    }
 }
 
 fn expanded(text: &str) -> Option<String> {
-    let env = vec![literal("A", "a"), literal("B", "$$(A)"), literal("EMPTY", ""), reference("U")];
+    let env = vec![
+        literal("A", "a"),
+        literal("B", "$$(A)"),
+        literal("EMPTY", ""),
+        reference("U"),
+    ];
     Environment::of(&container(env)).expand(text)
 }
 
@@ -77,31 +91,56 @@ fn a_value_sees_what_stands_before_it_as_it_is_there() {
     ];
     let container = container(env);
     let environment = Environment::of(&container);
-    assert_eq!(environment.expand("$(A) $(B) $(C)").as_deref(), Some("123 1$(C) 1$(C)"));
+    assert_eq!(
+        environment.expand("$(A) $(B) $(C)").as_deref(),
+        Some("123 1$(C) 1$(C)")
+    );
     assert_eq!(environment.search_path(), Variable::Known("/12".to_owned()));
 }
 
 #[test]
 fn variables_of_services_are_not_taken_for_unset() {
-    for name in ["KUBERNETES_SERVICE_HOST", "DB_SERVICE_PORT_SQL", "DB_PORT", "DB_PORT_53_UDP_ADDR"] {
+    for name in [
+        "KUBERNETES_SERVICE_HOST",
+        "DB_SERVICE_PORT_SQL",
+        "DB_PORT",
+        "DB_PORT_53_UDP_ADDR",
+    ] {
         assert!(is_of_a_service(name), "{name}");
     }
     assert!(!is_of_a_service("HOME"));
 }
 
-/// Each value is the one before it twice: the pod of finding A1, which ended the controller in 1.7 kB.
+/// Each value is the one before it twice: the pod of finding A1, which ended the controller in 1.7
+/// kB.
 fn doubling(levels: usize, first: &str) -> ContainerSpec {
-    let doubled = (1..=levels).map(|level| literal(&format!("A{level}"), &format!("$(A{0})$(A{0})", level - 1)));
-    container(std::iter::once(literal("A0", first)).chain(doubled).collect())
+    let doubled = (1..=levels)
+        .map(|level| literal(&format!("A{level}"), &format!("$(A{0})$(A{0})", level - 1)));
+    container(
+        std::iter::once(literal("A0", first))
+            .chain(doubled)
+            .collect(),
+    )
 }
 
 #[test]
 fn a1_what_doubles_with_each_variable_is_given_up_and_not_made() {
     let container = doubling(64, "aaaaaaaa");
     let environment = Environment::of(&container);
-    assert_eq!(environment.expand("/bin/sleep").as_deref(), Some("/bin/sleep"), "nobody asks for them");
-    assert_eq!(environment.left.get(), MOST_WORK - "/bin/sleep".len(), "so nothing of them is made");
-    assert_eq!(environment.expand("$(A14)").map(|text| text.len()), Some(MOST_TEXT));
+    assert_eq!(
+        environment.expand("/bin/sleep").as_deref(),
+        Some("/bin/sleep"),
+        "nobody asks for them"
+    );
+    assert_eq!(
+        environment.left.get(),
+        MOST_WORK - "/bin/sleep".len(),
+        "so nothing of them is made"
+    );
+    assert_eq!(
+        environment.expand("$(A14)").map(|text| text.len()),
+        Some(MOST_TEXT)
+    );
     assert_eq!(environment.expand("$(A15)"), None);
     assert_eq!(environment.expand("$(A64)"), None);
 }
@@ -110,7 +149,10 @@ fn a1_what_doubles_with_each_variable_is_given_up_and_not_made() {
 fn a1_a_long_chain_is_no_deep_recursion() {
     let chain = (1..8_000).map(|nth| literal(&format!("A{nth}"), &format!("$(A{})", nth - 1)));
     let container = container(std::iter::once(literal("A0", "x")).chain(chain).collect());
-    assert_eq!(Environment::of(&container).expand("$(A7999)").as_deref(), Some("x"));
+    assert_eq!(
+        Environment::of(&container).expand("$(A7999)").as_deref(),
+        Some("x")
+    );
 }
 
 #[test]
@@ -118,11 +160,18 @@ fn a1_the_work_for_one_container_is_bounded_also_where_each_text_is_short_enough
     let values = (0..64).map(|nth| literal(&format!("A{nth}"), &"x".repeat(100_000)));
     let container = container(values.collect());
     let environment = Environment::of(&container);
-    let made = (0..64).filter(|nth| environment.expand(&format!("$(A{nth})")).is_some()).count();
-    assert_eq!(made, MOST_WORK / 200_000, "each is put together twice: as a value, and in the text");
+    let made = (0..64)
+        .filter(|nth| environment.expand(&format!("$(A{nth})")).is_some())
+        .count();
+    assert_eq!(
+        made,
+        MOST_WORK / 200_000,
+        "each is put together twice: as a value, and in the text"
+    );
 }
 
-/// The kubelet's rule in its plainest form, without a bound: byte by byte, and every value in its turn.
+/// The kubelet's rule in its plainest form, without a bound: byte by byte, and every value in its
+/// turn.
 fn plain(text: &str, known: &BTreeMap<String, Option<String>>, open: bool) -> Option<String> {
     let (mut made, mut rest) = (String::new(), text);
     while let Some(sign) = rest.chars().next() {
@@ -161,20 +210,43 @@ fn plain_environment(container: &ContainerSpec) -> BTreeMap<String, Option<Strin
 
 fn text() -> impl Strategy<Value = String> {
     let part = prop::sample::select(
-        &["$(A)", "$(B)", "$(PATH)", "$(C)", "$$", "$", "(", ")", "$(", "x", "/", "\u{e9}", "$(X_PORT)", "$$(A)", "$($(A))"][..],
+        &[
+            "$(A)",
+            "$(B)",
+            "$(PATH)",
+            "$(C)",
+            "$$",
+            "$",
+            "(",
+            ")",
+            "$(",
+            "x",
+            "/",
+            "\u{e9}",
+            "$(X_PORT)",
+            "$$(A)",
+            "$($(A))",
+        ][..],
     );
     prop::collection::vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
 fn environment() -> impl Strategy<Value = ContainerSpec> {
-    let value =
-        prop_oneof![6 => text().prop_map(|text| EnvValue::Literal(text.into())), 1 => Just(EnvValue::Reference { required: false })];
-    let entry = (prop::sample::select(&["A", "B", "C", "PATH", "", "X_PORT"][..]), value);
-    let entry = entry.prop_map(|(name, value)| EnvVar { name: name.into(), value });
-    (prop::collection::vec(entry, 0..8), any::<bool>()).prop_map(|(env, has_env_from)| ContainerSpec {
-        env,
-        has_env_from,
-        ..ContainerSpec::default()
+    let value = prop_oneof![6 => text().prop_map(|text| EnvValue::Literal(text.into())), 1 => Just(EnvValue::Reference { required: false })];
+    let entry = (
+        prop::sample::select(&["A", "B", "C", "PATH", "", "X_PORT"][..]),
+        value,
+    );
+    let entry = entry.prop_map(|(name, value)| EnvVar {
+        name: name.into(),
+        value,
+    });
+    (prop::collection::vec(entry, 0..8), any::<bool>()).prop_map(|(env, has_env_from)| {
+        ContainerSpec {
+            env,
+            has_env_from,
+            ..ContainerSpec::default()
+        }
     })
 }
 

@@ -14,9 +14,17 @@ pub(crate) struct CommandWire {
 }
 
 impl Shape for CommandWire {
-    fn from_array<'de, A: SeqAccess<'de>>(mut array: A, _: usize) -> Result<Option<Self>, A::Error> {
-        let Some(first) = array.next_element::<Text<{ bounds::ARGUMENT }>>()? else { return Ok(Some(Self::default())) };
-        let mut command = Self { first: Some(first.value.unwrap_or_default()), malformed: first.malformed };
+    fn from_array<'de, A: SeqAccess<'de>>(
+        mut array: A,
+        _: usize,
+    ) -> Result<Option<Self>, A::Error> {
+        let Some(first) = array.next_element::<Text<{ bounds::ARGUMENT }>>()? else {
+            return Ok(Some(Self::default()));
+        };
+        let mut command = Self {
+            first: Some(first.value.unwrap_or_default()),
+            malformed: first.malformed,
+        };
         while let Some(item) = array.next_element::<Lenient<Filled>>()? {
             command.malformed |= item.malformed;
         }
@@ -32,15 +40,32 @@ pub(crate) struct MountsWire {
 }
 
 impl Shape for MountsWire {
-    fn from_array<'de, A: SeqAccess<'de>>(mut array: A, _: usize) -> Result<Option<Self>, A::Error> {
+    fn from_array<'de, A: SeqAccess<'de>>(
+        mut array: A,
+        _: usize,
+    ) -> Result<Option<Self>, A::Error> {
         let (mut list, mut bytes) = (Vec::new(), 0);
         while let Some(mount) = array.next_element::<Lenient<Object<MountWire>>>()? {
-            bytes += mount.value.0.mount_path.value.as_ref().map_or(0, |path| path.len());
+            bytes += mount
+                .value
+                .0
+                .mount_path
+                .value
+                .as_ref()
+                .map_or(0, |path| path.len());
             if list.len() >= bounds::MOUNTS || bytes > bounds::MOUNT_PATHS {
-                return drain_array(array).map(|()| Some(Self { list: Vec::new(), too_many: true }));
+                return drain_array(array).map(|()| {
+                    Some(Self {
+                        list: Vec::new(),
+                        too_many: true,
+                    })
+                });
             }
             list.push(mount);
         }
-        Ok(Some(Self { list, too_many: false }))
+        Ok(Some(Self {
+            list,
+            too_many: false,
+        }))
     }
 }

@@ -7,8 +7,8 @@ use super::{Member, Objects, Text};
 use crate::objects::pod::RestartRule;
 use crate::objects::values::lenient::{Lenient, Object};
 
-/// One rule. Its action is not read: each that there is starts the container again, alone (`Restart`) or with all others
-/// (`RestartAllContainers`).
+/// One rule. Its action is not read: each that there is starts the container again, alone
+/// (`Restart`) or with all others (`RestartAllContainers`).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RuleWire {
@@ -25,7 +25,10 @@ struct ExitCodesWire {
 /// The rules that start the container again. What cannot be read is taken for one that always does.
 pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
     let unreadable = rules.malformed.then(RestartRule::unreadable);
-    unreadable.into_iter().chain(rules.value.iter().filter_map(restarts)).collect()
+    unreadable
+        .into_iter()
+        .chain(rules.value.iter().filter_map(restarts))
+        .collect()
 }
 
 /// `None` for a rule without exit codes, which matches nothing.
@@ -41,14 +44,20 @@ fn restarts(rule: &Lenient<Object<RuleWire>>) -> Option<RestartRule> {
     };
     let values: Option<_> = codes.values.value.iter().map(|code| code.value).collect();
     let values = values.filter(|_| !codes.values.malformed);
-    Some(values.map_or_else(RestartRule::unreadable, |codes| RestartRule { not_in, codes }))
+    Some(
+        values.map_or_else(RestartRule::unreadable, |codes| RestartRule {
+            not_in,
+            codes,
+        }),
+    )
 }
 
 impl RuleWire {
     /// What cannot be read is taken for the worse.
     pub(crate) fn read(&self) -> Rule {
         let codes = self.exit_codes.value.as_ref();
-        let has_zero = |codes: &ExitCodesWire| codes.values.value.iter().any(|code| code.value == Some(0));
+        let has_zero =
+            |codes: &ExitCodesWire| codes.values.value.iter().any(|code| code.value == Some(0));
         match codes.and_then(|codes| codes.operator.value.as_deref()) {
             Some("In") if !codes.is_some_and(|codes| has_zero(codes)) => Rule::OnFailure,
             Some("NotIn") if codes.is_some_and(|codes| has_zero(codes)) => Rule::OnFailure,

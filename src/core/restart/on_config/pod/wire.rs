@@ -15,7 +15,8 @@ type Texts = Lenient<lenient::Texts>;
 type Flag = Lenient<Option<bool>>;
 type Member<T> = Lenient<Option<Box<T>>>;
 
-/// A pod of a list or watch. As for all pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+/// A pod of a list or watch. As for all pods, only JSON that is no object of Kubernetes at all
+/// cannot be decoded.
 #[derive(Clone, Debug)]
 pub struct ConfiguredPodWire {
     metadata: ObjectMeta,
@@ -178,7 +179,12 @@ impl<'de> Deserialize<'de> for ConfiguredPodWire {
             resource_version: text(&meta.resource_version),
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, meta, spec: top.spec.value.0, status: top.status.value.0 })
+        Ok(Self {
+            metadata,
+            meta,
+            spec: top.spec.value.0,
+            status: top.status.value.0,
+        })
     }
 }
 
@@ -192,12 +198,29 @@ impl ConfiguredPodWire {
     /// Reads the pod. `None` where it asks for nothing, or cannot be addressed.
     #[must_use]
     pub fn read(self) -> Option<ConfiguredPod> {
-        let Self { meta, spec, status, .. } = self;
+        let Self {
+            meta, spec, status, ..
+        } = self;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let text = meta.annotations.value.0.restart_on.value?;
-        let containers: Vec<_> = spec.containers.value.iter().filter_map(|container| container.value.0.name.value.clone()).collect();
-        let labels = meta.labels.value.0.into_iter().map(|(key, text)| (key.into(), text.into()));
-        let owner = meta.owner_references.value.into_iter().map(|owner| owner.value.0).find(|owner| owner.controller.value == Some(true));
+        let containers: Vec<_> = spec
+            .containers
+            .value
+            .iter()
+            .filter_map(|container| container.value.0.name.value.clone())
+            .collect();
+        let labels = meta
+            .labels
+            .value
+            .0
+            .into_iter()
+            .map(|(key, text)| (key.into(), text.into()));
+        let owner = meta
+            .owner_references
+            .value
+            .into_iter()
+            .map(|owner| owner.value.0)
+            .find(|owner| owner.controller.value == Some(true));
         let is_over = matches!(status.phase.value.as_deref(), Some("Succeeded" | "Failed"));
         Some(ConfiguredPod {
             namespace: required(meta.namespace)?,
@@ -207,10 +230,19 @@ impl ConfiguredPodWire {
             owner: owner.and_then(|owner| required(owner.uid)),
             node: spec.node_name.value.clone().unwrap_or_default(),
             ending: meta.deletion_timestamp.value.0 || is_over,
-            ready: status.conditions.value.iter().any(|condition| condition.value.0.is_ready()),
+            ready: status
+                .conditions
+                .value
+                .iter()
+                .any(|condition| condition.value.0.is_ready()),
             wish: parse(&text, &containers),
             uses: spec.uses(),
-            lives: status.container_statuses.value.into_iter().filter_map(|status| status.value.0.life()).collect(),
+            lives: status
+                .container_statuses
+                .value
+                .into_iter()
+                .filter_map(|status| status.value.0.life())
+                .collect(),
         })
     }
 }
@@ -218,14 +250,42 @@ impl ConfiguredPodWire {
 impl SpecWire {
     fn uses(&self) -> BTreeMap<(Box<str>, Reference), Use> {
         let mut uses = BTreeMap::<_, Use>::new();
-        for container in self.containers.value.iter().map(|container| &container.value.0) {
-            let Some(name) = &container.name.value else { continue };
-            let mounts: BTreeSet<_> =
-                container.volume_mounts.value.iter().filter_map(|mount| mount.value.0.name.value.as_deref()).collect();
-            let is_mounted = |volume: &&VolumeWire| volume.name.value.as_deref().is_some_and(|name| mounts.contains(name));
-            let volumes = self.volumes.value.iter().map(|volume| &volume.value.0).filter(is_mounted);
-            let files = volumes.flat_map(VolumeWire::mentions).map(|mention| (mention, true));
-            for ((reference, is_required), is_mounted) in container.mentions().map(|mention| (mention, false)).chain(files) {
+        for container in self
+            .containers
+            .value
+            .iter()
+            .map(|container| &container.value.0)
+        {
+            let Some(name) = &container.name.value else {
+                continue;
+            };
+            let mounts: BTreeSet<_> = container
+                .volume_mounts
+                .value
+                .iter()
+                .filter_map(|mount| mount.value.0.name.value.as_deref())
+                .collect();
+            let is_mounted = |volume: &&VolumeWire| {
+                volume
+                    .name
+                    .value
+                    .as_deref()
+                    .is_some_and(|name| mounts.contains(name))
+            };
+            let volumes = self
+                .volumes
+                .value
+                .iter()
+                .map(|volume| &volume.value.0)
+                .filter(is_mounted);
+            let files = volumes
+                .flat_map(VolumeWire::mentions)
+                .map(|mention| (mention, true));
+            for ((reference, is_required), is_mounted) in container
+                .mentions()
+                .map(|mention| (mention, false))
+                .chain(files)
+            {
                 let usage = uses.entry((name.clone(), reference)).or_default();
                 usage.mounted |= is_mounted;
                 usage.required |= is_required;
@@ -240,8 +300,13 @@ type Mention = (Reference, bool);
 
 impl ContainerWire {
     fn mentions(&self) -> impl Iterator<Item = Mention> {
-        let values = self.env.value.iter().filter_map(|env| env.value.0.value_from.value.as_deref());
-        let values = values.flat_map(|from| mentions(&from.config_map_key_ref, &from.secret_key_ref));
+        let values = self
+            .env
+            .value
+            .iter()
+            .filter_map(|env| env.value.0.value_from.value.as_deref());
+        let values =
+            values.flat_map(|from| mentions(&from.config_map_key_ref, &from.secret_key_ref));
         let all = self.env_from.value.iter().map(|from| &from.value.0);
         values.chain(all.flat_map(|from| mentions(&from.config_map_ref, &from.secret_ref)))
     }
@@ -249,22 +314,44 @@ impl ContainerWire {
 
 impl VolumeWire {
     fn mentions(&self) -> impl Iterator<Item = Mention> {
-        let projected = self.projected.value.iter().flat_map(|projected| &projected.sources.value).map(|source| &source.value.0);
-        mentions(&self.config_map, &self.secret).chain(projected.flat_map(|source| mentions(&source.config_map, &source.secret)))
+        let projected = self
+            .projected
+            .value
+            .iter()
+            .flat_map(|projected| &projected.sources.value)
+            .map(|source| &source.value.0);
+        mentions(&self.config_map, &self.secret)
+            .chain(projected.flat_map(|source| mentions(&source.config_map, &source.secret)))
     }
 }
 
-fn mentions<'a>(config_map: &'a Member<SourceWire>, secret: &'a Member<SourceWire>) -> impl Iterator<Item = Mention> + 'a {
-    [(ReferenceKind::ConfigMap, config_map), (ReferenceKind::SecretMetadata, secret)].into_iter().filter_map(|(kind, source)| {
+fn mentions<'a>(
+    config_map: &'a Member<SourceWire>,
+    secret: &'a Member<SourceWire>,
+) -> impl Iterator<Item = Mention> + 'a {
+    [
+        (ReferenceKind::ConfigMap, config_map),
+        (ReferenceKind::SecretMetadata, secret),
+    ]
+    .into_iter()
+    .filter_map(|(kind, source)| {
         let source = source.value.as_deref()?;
-        let name = source.name.value.clone().or_else(|| source.secret_name.value.clone())?;
-        Some((Reference { kind, name }, source.optional.value != Some(true)))
+        let name = source
+            .name
+            .value
+            .clone()
+            .or_else(|| source.secret_name.value.clone())?;
+        Some((
+            Reference { kind, name },
+            source.optional.value != Some(true),
+        ))
     })
 }
 
 impl ConditionWire {
     fn is_ready(&self) -> bool {
-        self.r#type.value.as_deref() == Some("Ready") && self.status.value.as_deref() == Some("True")
+        self.r#type.value.as_deref() == Some("Ready")
+            && self.status.value.as_deref() == Some("True")
     }
 }
 

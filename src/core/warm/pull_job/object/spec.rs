@@ -65,16 +65,23 @@ struct SandboxConfigWire {
 }
 
 impl SpecWire {
-    /// OpenKruise's defaults are put where nothing is said: its own webhook does not always do it (reference A.2).
+    /// OpenKruise's defaults are put where nothing is said: its own webhook does not always do it
+    /// (reference A.2).
     pub(crate) fn read(self, pin_tags: bool) -> Result<PullSpec, String> {
         self.check_bounds()?;
-        let images = self.image.into_iter().chain(self.images.into_iter().flatten()).collect::<Vec<_>>();
+        let images = self
+            .image
+            .into_iter()
+            .chain(self.images.into_iter().flatten())
+            .collect::<Vec<_>>();
         let sandbox = self.sandbox_config;
         Ok(PullSpec {
             images: each_once(images)?,
             targets: targets(self.selector, self.pod_selector)?,
             parallelism: parallelism(self.parallelism)?,
-            timeout_seconds: seconds(self.pull_policy.timeout_seconds).unwrap_or(600).max(1),
+            timeout_seconds: seconds(self.pull_policy.timeout_seconds)
+                .unwrap_or(600)
+                .max(1),
             backoff_limit: seconds(self.pull_policy.backoff_limit).unwrap_or(3),
             completion: self.completion_policy.read()?,
             pods: PodWishes {
@@ -92,22 +99,66 @@ impl SpecWire {
 impl SpecWire {
     /// What is longer than anything can be that it is for.
     fn check_bounds(&self) -> Result<(), String> {
-        let lengths = |texts: &Option<Vec<Box<str>>>| texts.iter().flatten().map(|text| text.len()).max().unwrap_or_default();
+        let lengths = |texts: &Option<Vec<Box<str>>>| {
+            texts
+                .iter()
+                .flatten()
+                .map(|text| text.len())
+                .max()
+                .unwrap_or_default()
+        };
         let members = |texts: &Option<BTreeMap<String, String>>| {
             let texts = texts.iter().flatten();
-            texts.map(|(key, text)| key.len() + text.len()).sum::<usize>()
+            texts
+                .map(|(key, text)| key.len() + text.len())
+                .sum::<usize>()
         };
-        let names = self.selector.as_ref().and_then(|selector| selector.names.as_ref());
+        let names = self
+            .selector
+            .as_ref()
+            .and_then(|selector| selector.names.as_ref());
         let checks = [
-            (self.images.as_ref().map_or(0, Vec::len), MOST_IMAGES, "images", "images"),
-            (self.pull_secrets.as_ref().map_or(0, Vec::len), MOST_SECRETS, "pullSecrets", "names"),
-            (lengths(&self.pull_secrets), bounds::TEXT, "pullSecrets", "bytes in a name"),
-            (names.map_or(0, BTreeSet::len), MOST_NAMES, "selector.names", "names"),
-            (members(&self.sandbox_config.labels), bounds::RECORD, "sandboxConfig.labels", "bytes"),
-            (members(&self.sandbox_config.annotations), bounds::RECORD, "sandboxConfig.annotations", "bytes"),
+            (
+                self.images.as_ref().map_or(0, Vec::len),
+                MOST_IMAGES,
+                "images",
+                "images",
+            ),
+            (
+                self.pull_secrets.as_ref().map_or(0, Vec::len),
+                MOST_SECRETS,
+                "pullSecrets",
+                "names",
+            ),
+            (
+                lengths(&self.pull_secrets),
+                bounds::TEXT,
+                "pullSecrets",
+                "bytes in a name",
+            ),
+            (
+                names.map_or(0, BTreeSet::len),
+                MOST_NAMES,
+                "selector.names",
+                "names",
+            ),
+            (
+                members(&self.sandbox_config.labels),
+                bounds::RECORD,
+                "sandboxConfig.labels",
+                "bytes",
+            ),
+            (
+                members(&self.sandbox_config.annotations),
+                bounds::RECORD,
+                "sandboxConfig.annotations",
+                "bytes",
+            ),
         ];
         match checks.into_iter().find(|(found, most, ..)| found > most) {
-            Some((found, most, field, what)) => Err(format!("{field} has {found} {what}: write at most {most}")),
+            Some((found, most, field, what)) => {
+                Err(format!("{field} has {found} {what}: write at most {most}"))
+            }
             None => Ok(()),
         }
     }
@@ -118,15 +169,23 @@ fn each_once(images: Vec<Box<str>>) -> Result<Vec<Box<str>>, String> {
     let mut seen = BTreeSet::new();
     let mut once = Vec::new();
     for image in images {
-        let reference = ImageReference::parse(&image).map_err(|error| format!("invalid image {}: {error}", cut(&image, SHOWN)))?;
+        let reference = ImageReference::parse(&image)
+            .map_err(|error| format!("invalid image {}: {error}", cut(&image, SHOWN)))?;
         if seen.insert(reference.normalized()) {
             once.push(image);
         }
     }
-    if once.is_empty() { Err("image can not be empty".to_owned()) } else { Ok(once) }
+    if once.is_empty() {
+        Err("image can not be empty".to_owned())
+    } else {
+        Ok(once)
+    }
 }
 
-fn targets(selector: Option<NodeSelectorWire>, pods: Option<LabelSelector>) -> Result<Targets, String> {
+fn targets(
+    selector: Option<NodeSelectorWire>,
+    pods: Option<LabelSelector>,
+) -> Result<Targets, String> {
     let read = |field: &str, labels: LabelSelector| {
         check_labels(field, &labels)?;
         Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"))
@@ -135,22 +194,47 @@ fn targets(selector: Option<NodeSelectorWire>, pods: Option<LabelSelector>) -> R
         (Some(_), Some(_)) => Err("can not set both selector and podSelector".to_owned()),
         (None, None) => Ok(Targets::Labels(Selector::default())),
         (None, Some(labels)) => Ok(Targets::Pods(read("podSelector", labels)?)),
-        (Some(NodeSelectorWire { names: Some(names), labels }), None) if labels == LabelSelector::default() => Ok(Targets::Names(names)),
+        (
+            Some(NodeSelectorWire {
+                names: Some(names),
+                labels,
+            }),
+            None,
+        ) if labels == LabelSelector::default() => Ok(Targets::Names(names)),
         (Some(NodeSelectorWire { names: Some(_), .. }), None) => {
             Err("can not set both names and labelSelector in this spec.selector".to_owned())
         }
-        (Some(NodeSelectorWire { names: None, labels }), None) => Ok(Targets::Labels(read("selector", labels)?)),
+        (
+            Some(NodeSelectorWire {
+                names: None,
+                labels,
+            }),
+            None,
+        ) => Ok(Targets::Labels(read("selector", labels)?)),
     }
 }
 
-/// The API server refuses a selector with anything else by 400 at each try, and a schema cannot say what the keys of a map are like.
+/// The API server refuses a selector with anything else by 400 at each try, and a schema cannot say
+/// what the keys of a map are like.
 fn check_labels(field: &str, labels: &LabelSelector) -> Result<(), String> {
-    let pairs = labels.match_labels.iter().flatten().map(|(key, value)| (key, std::slice::from_ref(value)));
+    let pairs = labels
+        .match_labels
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key, std::slice::from_ref(value)));
     let expressions = labels.match_expressions.iter().flatten();
-    let sets = expressions.map(|expression| (&expression.key, expression.values.as_deref().unwrap_or_default()));
+    let sets = expressions.map(|expression| {
+        (
+            &expression.key,
+            expression.values.as_deref().unwrap_or_default(),
+        )
+    });
     for (key, values) in pairs.chain(sets) {
         if !is_label_key(key) {
-            return Err(format!("invalid {field}: {:?} is no key of a label: write one like app or example.com/app", cut(key, SHOWN)));
+            return Err(format!(
+                "invalid {field}: {:?} is no key of a label: write one like app or example.com/app",
+                cut(key, SHOWN)
+            ));
         }
         if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
             return Err(format!(
@@ -163,7 +247,11 @@ fn check_labels(field: &str, labels: &LabelSelector) -> Result<(), String> {
 }
 
 fn parallelism(written: Option<IntOrString>) -> Result<Parallelism, String> {
-    let number = |text: &str| text.parse().map_err(|_| format!("parallelism must be a non-negative integer or a percentage, not {text:?}"));
+    let number = |text: &str| {
+        text.parse().map_err(|_| {
+            format!("parallelism must be a non-negative integer or a percentage, not {text:?}")
+        })
+    };
     match written {
         None => Ok(Parallelism::Nodes(1)),
         Some(IntOrString::Int(count)) => Ok(Parallelism::Nodes(number(&count.to_string())?)),

@@ -24,7 +24,8 @@ pub struct PullStatus {
     pub failed_nodes: Vec<Box<str>>,
     /// The first of them, with the reason.
     pub failures: Vec<Failure>,
-    /// What the kubelets have told of its pulls; null, which takes it away, where they have told nothing.
+    /// What the kubelets have told of its pulls; null, which takes it away, where they have told
+    /// nothing.
     pub pulls: Option<Pulls>,
     /// The digest of its tag; null, which takes it away, where tags are not pinned.
     pub pinned: Option<Vec<Pinned>>,
@@ -39,16 +40,19 @@ pub struct Pinned {
     pub digest: Box<str>,
 }
 
-/// What the kubelets have told of the pulls of an image. They tell of few pulls in a row, so there may have been more.
+/// What the kubelets have told of the pulls of an image. They tell of few pulls in a row, so there
+/// may have been more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pulls {
     /// Nodes that have pulled it; on the others it was there, or their kubelets have told nothing.
     pub nodes: usize,
-    /// Its size, in bytes: the largest, where it differs from node to node. Kubelets before 1.30 do not say it.
+    /// Its size, in bytes: the largest, where it differs from node to node. Kubelets before 1.30 do
+    /// not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How long the slowest of them took, without waiting for other pulls of the node; written as Go writes durations.
+    /// How long the slowest of them took, without waiting for other pulls of the node; written as
+    /// Go writes durations.
     #[serde(serialize_with = "as_go_writes_it")]
     pub slowest: Duration,
     /// The node of that pull.

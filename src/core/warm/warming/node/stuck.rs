@@ -1,4 +1,5 @@
-//! Pulls that take long, and pods that were deleted and do not go away: a kubelet that pulls does not end the pod.
+//! Pulls that take long, and pods that were deleted and do not go away: a kubelet that pulls does
+//! not end the pod.
 
 use std::time::Duration;
 
@@ -16,15 +17,25 @@ const MOST_LEFT: usize = 4;
 impl NodeProgress {
     /// The image that the pod has pulled for so long that others need not wait for it.
     pub fn slow(&self, now: Duration) -> Option<&str> {
-        let pod = self.pod.as_ref().map(|seen| &seen.pod).filter(|pod| !pod.deleting && has_started(pod))?;
-        let mut open = pod.images.iter().filter_map(|image| self.position(image)).map(|index| &self.images[index]);
+        let pod = self
+            .pod
+            .as_ref()
+            .map(|seen| &seen.pod)
+            .filter(|pod| !pod.deleting && has_started(pod))?;
+        let mut open = pod
+            .images
+            .iter()
+            .filter_map(|image| self.position(image))
+            .map(|index| &self.images[index]);
         let image = open.find(|image| image.is_due(now))?;
         (now >= self.since.max(image.not_before) + SLOW).then_some(&*image.image)
     }
 
     /// Whether the deletion of its pod takes too long.
     pub fn hangs(&self, now: Duration) -> bool {
-        !self.writing && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting) && now >= self.since + LEAVE
+        !self.writing
+            && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting)
+            && now >= self.since + LEAVE
     }
 
     /// Whether it has a pod that was deleted and does not go away.
@@ -34,10 +45,15 @@ impl NodeProgress {
 
     /// Whether nothing can be written for it now, and no time of its own runs.
     pub fn rests(&self, may_begin: bool) -> bool {
-        !may_begin && self.pod.is_none() && !self.writing && !self.unsure && (self.unready_since.is_none() || self.is_done())
+        !may_begin
+            && self.pod.is_none()
+            && !self.writing
+            && !self.unsure
+            && (self.unready_since.is_none() || self.is_done())
     }
 
-    /// The uids of its pods: the one that is there, the one before it, and those that do not go away.
+    /// The uids of its pods: the one that is there, the one before it, and those that do not go
+    /// away.
     pub fn uids(&self) -> impl Iterator<Item = &Box<str>> {
         let pods = self.pod.iter().map(|seen| &seen.pod).chain(&self.last);
         pods.map(|pod| &pod.uid).chain(&self.left)
@@ -49,7 +65,10 @@ impl NodeProgress {
             self.number += 1;
             self.expected = false;
             self.left.extend(self.pod.take().map(|seen| seen.pod.uid));
-        } else if now >= self.since + limits.timeout && self.left.len() >= MOST_LEFT && !self.is_done() {
+        } else if now >= self.since + limits.timeout
+            && self.left.len() >= MOST_LEFT
+            && !self.is_done()
+        {
             self.abandon("the warmer pods were deleted and do not go away");
         }
         None

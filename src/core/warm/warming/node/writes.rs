@@ -15,14 +15,23 @@ impl NodeProgress {
     /// What became of a write.
     pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
         self.writing = false;
-        self.unsure = matches!((action, &answer), (Action::Create { .. }, Answer::Failed { .. } | Answer::Conflict | Answer::Done))
-            && self.pod.is_none();
-        if matches!((action, &answer), (Action::Create { .. }, Answer::Conflict)) && !self.left.is_empty() {
+        self.unsure = matches!(
+            (action, &answer),
+            (
+                Action::Create { .. },
+                Answer::Failed { .. } | Answer::Conflict | Answer::Done
+            )
+        ) && self.pod.is_none();
+        if matches!((action, &answer), (Action::Create { .. }, Answer::Conflict))
+            && !self.left.is_empty()
+        {
             // The name is that of a pod that does not go away.
             self.number += 1;
         }
         match (action, answer) {
-            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => self.pod_is_gone(uid, limits, now),
+            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => {
+                self.pod_is_gone(uid, limits, now)
+            }
             (Action::Delete { .. }, Answer::Denied(why)) => {
                 self.abandon(&format!("the warmer pod may not be deleted: {why}"));
                 self.pod = None;
@@ -32,12 +41,20 @@ impl NodeProgress {
             (action, Answer::Failed { retry_after }) => {
                 self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
                 // It may have been done all the same.
-                if let Some(seen) = self.pod.as_mut().filter(|_| matches!(action, Action::Swap { .. })) {
+                if let Some(seen) = self
+                    .pod
+                    .as_mut()
+                    .filter(|_| matches!(action, Action::Swap { .. }))
+                {
                     seen.stored = None;
                 }
             }
-            (Action::Create { .. }, Answer::Gone) => self.fail_all("there is no such namespace for warmer pods"),
-            (Action::Create { shape, images, .. }, Answer::Denied(why)) => self.creation_denied(*shape, images, &why, limits, now),
+            (Action::Create { .. }, Answer::Gone) => {
+                self.fail_all("there is no such namespace for warmer pods")
+            }
+            (Action::Create { shape, images, .. }, Answer::Denied(why)) => {
+                self.creation_denied(*shape, images, &why, limits, now)
+            }
             (Action::Swap { to, .. }, Answer::Denied(why)) => self.swap_denied(to, &why),
         }
     }
@@ -50,9 +67,16 @@ impl NodeProgress {
         }
     }
 
-    /// A quota may have room later; a missing right and the rules of the namespace hold for every image; anything else is about one of these.
-    /// Rules about volumes may not know image volumes.
-    fn creation_denied(&mut self, shape: Shape, images: &[Box<str>], why: &str, limits: &Limits, now: Duration) {
+    /// A quota may have room later; a missing right and the rules of the namespace hold for every
+    /// image; anything else is about one of these. Rules about volumes may not know image volumes.
+    fn creation_denied(
+        &mut self,
+        shape: Shape,
+        images: &[Box<str>],
+        why: &str,
+        limits: &Limits,
+        now: Duration,
+    ) {
         if why.contains("exceeded quota") {
             self.not_before = now + REPLACE;
             return self.setback(why, limits);
@@ -60,7 +84,9 @@ impl NodeProgress {
         if why.contains("cannot create resource") {
             return self.fail_all(why);
         }
-        if shape == Shape::ImageVolumes && self.fall_back(&format!("a pod with image volumes may not be made: {why}")) {
+        if shape == Shape::ImageVolumes
+            && self.fall_back(&format!("a pod with image volumes may not be made: {why}"))
+        {
             return;
         }
         if why.contains("violates PodSecurity") {
@@ -84,7 +110,11 @@ impl NodeProgress {
     }
 
     fn image_denied(&mut self, image: &str, why: &str) {
-        if let Some(index) = self.images.iter().position(|progress| *progress.image == *image && progress.end.is_none()) {
+        if let Some(index) = self
+            .images
+            .iter()
+            .position(|progress| *progress.image == *image && progress.end.is_none())
+        {
             self.end(index, End::Failed(why.into()));
         }
     }

@@ -7,7 +7,10 @@ use super::world::{World, image_options, pod};
 
 fn swapped(policy: &str, side: &str, image: &str) -> World {
     let mut world = World::after_main(policy, side);
-    assert_eq!((world.phase(), world.state("main").as_str()), ("Running", "terminated(0) work:1 rc0"));
+    assert_eq!(
+        (world.phase(), world.state("main").as_str()),
+        ("Running", "terminated(0) work:1 rc0")
+    );
     assert_eq!(world.state("side"), "running work:1 rc0");
     world.swap(1, image);
     world
@@ -20,11 +23,19 @@ fn rows_1_to_6_and_9_the_swap_ends_the_pod_well() {
             let mut world = swapped(policy, side, "exit:1");
             let took = world.seconds_until("Succeeded") - stop;
             assert!((1.0..2.6).contains(&took), "{policy} {side}: {took}");
-            assert_eq!(world.trace.phases(), ["Pending", "Running", "Succeeded"], "{policy} {side}");
+            assert_eq!(
+                world.trace.phases(),
+                ["Pending", "Running", "Succeeded"],
+                "{policy} {side}"
+            );
             let states = world.trace.states("side");
             assert_eq!(
                 states,
-                ["waiting(ContainerCreating) work:1 rc0", "running work:1 rc0", "terminated(0) exit:1 rc1"],
+                [
+                    "waiting(ContainerCreating) work:1 rc0",
+                    "running work:1 rc0",
+                    "terminated(0) exit:1 rc1"
+                ],
                 "{policy} {side}"
             );
         }
@@ -37,7 +48,13 @@ fn row_3_g_the_restart_count_is_seen_for_about_a_second_before_the_phase() {
     world.seconds_until("Succeeded");
     let seen = world.trace.all();
     let before = &seen[seen.len() - 2];
-    assert_eq!((before.phase.as_str(), before.container("side").unwrap().restarts), ("Running", 1));
+    assert_eq!(
+        (
+            before.phase.as_str(),
+            before.container("side").unwrap().restarts
+        ),
+        ("Running", 1)
+    );
 }
 
 fn without_the_command(policy: &str, side: &str) -> World {
@@ -55,7 +72,13 @@ fn row_7_never_and_the_command_is_missing_in_the_exit_image() {
         let mut world = without_the_command("Never", side);
         world.seconds_until("Failed");
         assert_eq!(world.state("side"), "terminated(128) exit:1 rc1");
-        let reason = &world.trace.last().unwrap().container("side").unwrap().reason;
+        let reason = &world
+            .trace
+            .last()
+            .unwrap()
+            .container("side")
+            .unwrap()
+            .reason;
         assert_eq!(reason, "StartError");
     }
 }
@@ -66,7 +89,11 @@ fn row_8_on_failure_and_the_command_is_missing_never_ends() {
     world.run(60.0);
     assert_eq!(world.phase(), "Running");
     let states = world.trace.states("side").join(", ");
-    assert!(states.contains("waiting(RunContainerError) exit:1 rc1") && states.contains("waiting(CrashLoopBackOff)"), "{states}");
+    assert!(
+        states.contains("waiting(RunContainerError) exit:1 rc1")
+            && states.contains("waiting(CrashLoopBackOff)"),
+        "{states}"
+    );
 }
 
 #[test]
@@ -85,7 +112,15 @@ fn rows_11_and_13_not_pullable_but_the_sidecar_exits_0() {
         let mut world = swapped(policy, "term=0", "nowhere/exit:1");
         world.seconds_until("Succeeded");
         assert_eq!(world.state("side"), "terminated(0) work:1 rc0");
-        assert_eq!(world.events.iter().filter(|event| event.starts_with("Failed Failed to pull")).count(), 1, "one attempt");
+        assert_eq!(
+            world
+                .events
+                .iter()
+                .filter(|event| event.starts_with("Failed Failed to pull"))
+                .count(),
+            1,
+            "one attempt"
+        );
     }
 }
 
@@ -102,7 +137,11 @@ fn row_14_not_pullable_on_failure_143_is_stuck_and_another_image_repairs_it() {
     world.run(120.0);
     assert_eq!(world.phase(), "Running");
     let states = world.trace.states("side").join(", ");
-    assert!(states.contains("waiting(ErrImagePull) work:1 rc0") && states.contains("waiting(ImagePullBackOff) work:1 rc0"), "{states}");
+    assert!(
+        states.contains("waiting(ErrImagePull) work:1 rc0")
+            && states.contains("waiting(ImagePullBackOff) work:1 rc0"),
+        "{states}"
+    );
     world.swap(1, "exit:1");
     world.seconds_until("Succeeded");
 }
@@ -125,7 +164,11 @@ fn row_25_a_sidecar_that_never_started_is_released_by_the_swap() {
         world.run(30.0);
         assert_eq!(world.phase(), "Pending");
         let states = world.trace.states("side").join(", ");
-        assert!(states.contains("waiting(ErrImagePull) side:1 rc0, waiting(ImagePullBackOff) side:1 rc0"), "{states}");
+        assert!(
+            states
+                .contains("waiting(ErrImagePull) side:1 rc0, waiting(ImagePullBackOff) side:1 rc0"),
+            "{states}"
+        );
         world.swap(1, "exit:1");
         world.seconds_until("Succeeded");
         assert_eq!(world.state("side"), "terminated(0) exit:1 rc0");
@@ -139,7 +182,10 @@ fn row_26_sidecars_are_stopped_one_after_another() {
     for name in ["side2", "side3"] {
         let mut other = side.clone();
         other["name"] = json!(name);
-        start["spec"]["containers"].as_array_mut().unwrap().push(other);
+        start["spec"]["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(other);
     }
     let mut world = World::new(start);
     world.run(5.0);
@@ -160,12 +206,18 @@ fn row_31_a_phase_alone_is_taken_back() {
 
 #[test]
 fn rows_32_to_34_a_phase_and_a_nudge_end_the_pod() {
-    for (policy, side, code, longest) in [("Never", "term=143", 143, 1.5), ("OnFailure", "term=ignore", 137, 5.5)] {
+    for (policy, side, code, longest) in [
+        ("Never", "term=143", 143, 1.5),
+        ("OnFailure", "term=ignore", 137, 5.5),
+    ] {
         let mut world = World::after_main(policy, side);
         world.write_phase("Succeeded");
         world.nudge();
         world.run(longest);
-        assert_eq!((world.phase(), world.state("side")), ("Succeeded", format!("terminated({code}) work:1 rc0")));
+        assert_eq!(
+            (world.phase(), world.state("side")),
+            ("Succeeded", format!("terminated({code}) work:1 rc0"))
+        );
         world.run(30.0);
         assert_eq!(world.trace.phases(), ["Pending", "Running", "Succeeded"]);
     }
@@ -177,7 +229,10 @@ fn row_35_the_nudge_may_be_the_swap_and_starts_no_exit_container() {
     world.write_phase("Succeeded");
     world.swap(1, "exit:1");
     world.run(30.0);
-    assert_eq!((world.phase(), world.state("side").as_str()), ("Succeeded", "terminated(143) work:1 rc0"));
+    assert_eq!(
+        (world.phase(), world.state("side").as_str()),
+        ("Succeeded", "terminated(143) work:1 rc0")
+    );
 }
 
 #[test]
@@ -185,13 +240,19 @@ fn row_3_n_the_phase_stops_containers_in_parallel() {
     let mut start = pod("Never", "term=ignore");
     let mut other = start["spec"]["containers"][1].clone();
     other["name"] = json!("side2");
-    start["spec"]["containers"].as_array_mut().unwrap().push(other);
+    start["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .push(other);
     let mut world = World::new(start);
     world.run(5.0);
     world.write_phase("Succeeded");
     world.nudge();
     world.run(4.5);
-    assert!(world.state("side").starts_with("terminated(137)") && world.state("side2").starts_with("terminated(137)"));
+    assert!(
+        world.state("side").starts_with("terminated(137)")
+            && world.state("side2").starts_with("terminated(137)")
+    );
 }
 
 #[test]
@@ -215,37 +276,64 @@ fn row_36_a_command_on_a_volume_runs_again() {
     world.run(5.0);
     world.swap(1, "exit:1");
     world.run(60.0);
-    assert_eq!((world.phase(), world.state("side").as_str()), ("Running", "running exit:1 rc1"));
+    assert_eq!(
+        (world.phase(), world.state("side").as_str()),
+        ("Running", "running exit:1 rc1")
+    );
 }
 
 #[test]
 fn rows_37_and_38_a_kubelet_that_dies_while_the_sidecar_stops() {
-    for (policy, side, phase) in [("Never", "term=143", "Failed"), ("OnFailure", "term=143", "Succeeded"), ("Never", "term=0", "Succeeded")]
-    {
+    for (policy, side, phase) in [
+        ("Never", "term=143", "Failed"),
+        ("OnFailure", "term=143", "Succeeded"),
+        ("Never", "term=0", "Succeeded"),
+    ] {
         let mut world = swapped(policy, &format!("{side} term-after=1s"), "exit:1");
         world.run(0.5);
-        world.kubelet.restart(world.now, std::time::Duration::from_secs(3));
+        world
+            .kubelet
+            .restart(world.now, std::time::Duration::from_secs(3));
         world.seconds_until(phase);
     }
 }
 
 #[test]
 fn row_39_last_state_is_dropped_before_1_36() {
-    for (version, kept) in [(KubeletVersion::V1_30, None), (KubeletVersion::V1_34, None), (KubeletVersion::V1_36, Some(143))] {
+    for (version, kept) in [
+        (KubeletVersion::V1_30, None),
+        (KubeletVersion::V1_34, None),
+        (KubeletVersion::V1_36, Some(143)),
+    ] {
         let mut world = World::of(version, pod("Never", "term=143"));
         world.run(5.0);
         world.swap(1, "exit:1");
         world.seconds_until("Succeeded");
         let seen = world.trace.all();
-        let exit_code = |seen: &super::super::super::trace::Seen| seen.container("side").unwrap().last_exit_code;
-        let with_phase: Vec<_> = seen.iter().filter(|seen| seen.container("side").unwrap().restarts == 1).collect();
-        assert_eq!((exit_code(with_phase[0]), exit_code(with_phase[with_phase.len() - 1])), (Some(143), kept), "{version:?}");
+        let exit_code = |seen: &super::super::super::trace::Seen| {
+            seen.container("side").unwrap().last_exit_code
+        };
+        let with_phase: Vec<_> = seen
+            .iter()
+            .filter(|seen| seen.container("side").unwrap().restarts == 1)
+            .collect();
+        assert_eq!(
+            (
+                exit_code(with_phase[0]),
+                exit_code(with_phase[with_phase.len() - 1])
+            ),
+            (Some(143), kept),
+            "{version:?}"
+        );
     }
 }
 
 #[test]
 fn row_40_observed_generation() {
-    for (version, expected) in [(KubeletVersion::V1_32, json!(null)), (KubeletVersion::V1_34, json!(2))] {
+    for (version, expected) in [
+        (KubeletVersion::V1_32, json!(null)),
+        (KubeletVersion::V1_34, json!(2)),
+    ] {
         let mut world = World::of(version, pod("Never", "term=143"));
         world.run(5.0);
         world.swap(1, "exit:1");
@@ -254,7 +342,10 @@ fn row_40_observed_generation() {
         world.seconds_until("Succeeded");
         world.swap(1, "exit:2");
         world.run(10.0);
-        assert_eq!(world.pod["status"]["observedGeneration"], expected, "a pod that has ended is not looked at");
+        assert_eq!(
+            world.pod["status"]["observedGeneration"], expected,
+            "a pod that has ended is not looked at"
+        );
     }
 }
 
@@ -270,12 +361,18 @@ fn row_3_j_a_swap_while_main_runs() {
     };
     let mut world = early("Never", "run=10s");
     world.run(3.0);
-    assert_eq!((world.phase(), world.state("side").as_str()), ("Running", "terminated(0) exit:1 rc1"));
+    assert_eq!(
+        (world.phase(), world.state("side").as_str()),
+        ("Running", "terminated(0) exit:1 rc1")
+    );
     world.seconds_until("Succeeded");
     early("Never", "run=10s exit=1").seconds_until("Failed");
     let mut world = early("OnFailure", "run=10s exit=1");
     world.run(15.0);
-    assert_eq!((world.state("main").as_str(), world.state("side").as_str()), ("running work:1 rc1", "terminated(0) exit:1 rc1"));
+    assert_eq!(
+        (world.state("main").as_str(), world.state("side").as_str()),
+        ("running work:1 rc1", "terminated(0) exit:1 rc1")
+    );
 }
 
 #[test]
@@ -287,7 +384,11 @@ fn row_3_k_patches_on_ending_and_ended_pods_do_nothing() {
     world.run(2.0);
     assert!(!world.deleted);
     world.run(3.0);
-    assert!(world.deleted && world.state("side") == "terminated(143) work:1 rc0", "{}", world.state("side"));
+    assert!(
+        world.deleted && world.state("side") == "terminated(143) work:1 rc0",
+        "{}",
+        world.state("side")
+    );
 }
 
 #[test]
@@ -295,7 +396,11 @@ fn row_3_m_a_container_that_always_restarts_makes_the_exit_image_loop() {
     let with = |own: &str, policy: &str| {
         let mut start = pod(policy, "term=143");
         start["spec"]["containers"][1]["restartPolicy"] = json!(own);
-        let mut world = World::with(start, KubeletOptions::of(KubeletVersion::V1_36), image_options());
+        let mut world = World::with(
+            start,
+            KubeletOptions::of(KubeletVersion::V1_36),
+            image_options(),
+        );
         world.run(5.0);
         world.swap(1, "exit:1");
         world
@@ -308,7 +413,11 @@ fn row_3_m_a_container_that_always_restarts_makes_the_exit_image_loop() {
     assert!(states.contains("terminated(0) exit:1 rc3"), "{states}");
     world.swap(1, "park:1");
     world.run(5.0);
-    assert!(world.state("side").starts_with("running park:1"), "{}", world.state("side"));
+    assert!(
+        world.state("side").starts_with("running park:1"),
+        "{}",
+        world.state("side")
+    );
     with("OnFailure", "Never").seconds_until("Succeeded");
     with("Never", "OnFailure").seconds_until("Succeeded");
 }
@@ -320,8 +429,18 @@ fn section_10_native_sidecars_are_ended_by_the_kubelet_last_one_first() {
     start["spec"]["initContainers"] = json!([native("one"), native("two")]);
     let mut world = World::new(start);
     world.seconds_until("Succeeded");
-    let stopped: Vec<_> = world.events.iter().filter(|event| event.starts_with("Killing")).collect();
-    assert_eq!(stopped, ["Killing Stopping container two", "Killing Stopping container one"]);
+    let stopped: Vec<_> = world
+        .events
+        .iter()
+        .filter(|event| event.starts_with("Killing"))
+        .collect();
+    assert_eq!(
+        stopped,
+        [
+            "Killing Stopping container two",
+            "Killing Stopping container one"
+        ]
+    );
     assert_eq!(world.state("one"), "terminated(143) work:1 rc0");
 }
 

@@ -18,7 +18,15 @@ enum Deed {
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
-    let image = prop::sample::select(vec!["exit:1", "park:1", "work:1", "docker.io/library/work:1", "work:2", "nowhere/x:1", "Bad Image"]);
+    let image = prop::sample::select(vec![
+        "exit:1",
+        "park:1",
+        "work:1",
+        "docker.io/library/work:1",
+        "work:2",
+        "nowhere/x:1",
+        "Bad Image",
+    ]);
     prop_oneof![
         6 => (0_u16..8000).prop_map(Deed::Wait),
         4 => (0_usize..2, image).prop_map(|(index, image)| Deed::Swap(index, image)),
@@ -32,8 +40,17 @@ fn deed() -> impl Strategy<Value = Deed> {
 fn start() -> impl Strategy<Value = (String, String, &'static str, KubeletVersion)> {
     let words = "run=[1-9]s exit=[01],0|run=forever|run=[1-5]s exit=1";
     let side = "term=(0|143|ignore) term-after=[0-5]s";
-    let version = prop::sample::select(vec![KubeletVersion::V1_30, KubeletVersion::V1_34, KubeletVersion::V1_36]);
-    (words, side, prop::sample::select(vec!["Never", "OnFailure", "Always"]), version)
+    let version = prop::sample::select(vec![
+        KubeletVersion::V1_30,
+        KubeletVersion::V1_34,
+        KubeletVersion::V1_36,
+    ]);
+    (
+        words,
+        side,
+        prop::sample::select(vec!["Never", "OnFailure", "Always"]),
+        version,
+    )
 }
 
 fn act(world: &mut World, deed: &Deed) {
@@ -42,14 +59,18 @@ fn act(world: &mut World, deed: &Deed) {
         Deed::Swap(index, image) => world.swap(*index, image),
         Deed::Nudge => world.nudge(),
         Deed::Phase(phase) => world.write_phase(phase),
-        Deed::Restart(seconds) => world.kubelet.restart(world.now, std::time::Duration::from_secs((*seconds).into())),
+        Deed::Restart(seconds) => world
+            .kubelet
+            .restart(world.now, std::time::Duration::from_secs((*seconds).into())),
         Deed::Delete => world.delete(),
     }
 }
 
 /// Ended containers stay so where the policy does not start them again; restarts only count up.
 fn is_legal(policy: &str, before: &SeenContainer, after: &SeenContainer) -> bool {
-    let final_end = before.exit_code.is_some_and(|code| policy == "Never" || (policy == "OnFailure" && code == 0));
+    let final_end = before
+        .exit_code
+        .is_some_and(|code| policy == "Never" || (policy == "OnFailure" && code == 0));
     (!final_end || after.exit_code.is_some()) && before.restarts <= after.restarts
 }
 

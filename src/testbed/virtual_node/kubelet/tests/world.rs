@@ -25,7 +25,11 @@ const START: i64 = 1_000_000;
 
 pub fn image_options() -> ImageOptions {
     let pattern = |text: &str| text.parse().unwrap();
-    ImageOptions { exit_paths: vec!["/work".into()], missing: vec![pattern("nowhere/*")], ..ImageOptions::default() }
+    ImageOptions {
+        exit_paths: vec!["/work".into()],
+        missing: vec![pattern("nowhere/*")],
+        ..ImageOptions::default()
+    }
 }
 
 /// A pod with a main container that ends after a second and a sidecar.
@@ -50,7 +54,15 @@ impl World {
     pub fn with(pod: Value, options: KubeletOptions, images: ImageOptions) -> Self {
         let now = Timestamp::from_millisecond(START * 1000 + 300).unwrap();
         let kubelet = Kubelet::new(options, &pod, now);
-        Self { pod, kubelet, images: Images::new(images), trace: Trace::default(), events: Vec::new(), now, deleted: false }
+        Self {
+            pod,
+            kubelet,
+            images: Images::new(images),
+            trace: Trace::default(),
+            events: Vec::new(),
+            now,
+            deleted: false,
+        }
     }
 
     /// A world in which the main container has ended.
@@ -75,7 +87,9 @@ impl World {
         for action in self.kubelet.advance(&mut self.images, self.now) {
             match action {
                 Action::PatchStatus(status) => self.write_status(status),
-                Action::Event(event) => self.events.push(format!("{} {}", event.reason, event.message)),
+                Action::Event(event) => self
+                    .events
+                    .push(format!("{} {}", event.reason, event.message)),
                 Action::Delete => self.deleted = true,
                 Action::PutStatus(_) => panic!("a kubelet patches"),
             }
@@ -97,7 +111,8 @@ impl World {
     /// A patch of the pod by somebody.
     pub fn patch(&mut self, pointer: &str, value: Value) {
         *self.pod.pointer_mut(pointer).unwrap() = value;
-        self.pod["metadata"]["generation"] = json!(self.pod["metadata"]["generation"].as_i64().unwrap() + 1);
+        self.pod["metadata"]["generation"] =
+            json!(self.pod["metadata"]["generation"].as_i64().unwrap() + 1);
         self.shown();
     }
 
@@ -130,17 +145,29 @@ impl World {
 
     /// The container in words.
     pub fn state(&self, name: &str) -> String {
-        self.trace.last().unwrap().container(name).unwrap().to_string()
+        self.trace
+            .last()
+            .unwrap()
+            .container(name)
+            .unwrap()
+            .to_string()
     }
 
     /// The seconds until this phase.
     pub fn seconds_until(&mut self, phase: &str) -> f64 {
         let start = self.now;
         while self.phase() != phase {
-            let at = self.kubelet.wake().unwrap_or_else(|| panic!("stays {} : {}", self.phase(), self.pod["status"]));
+            let at = self
+                .kubelet
+                .wake()
+                .unwrap_or_else(|| panic!("stays {} : {}", self.phase(), self.pod["status"]));
             self.now = self.now.max(at);
             self.act();
-            assert!(self.now < later(start, std::time::Duration::from_secs(600)), "stays {}", self.phase());
+            assert!(
+                self.now < later(start, std::time::Duration::from_secs(600)),
+                "stays {}",
+                self.phase()
+            );
         }
         self.now.duration_since(start).as_secs_f64()
     }
