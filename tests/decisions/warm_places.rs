@@ -132,12 +132,51 @@ fn i9_a_warmer_pod_is_never_ready_and_is_owned_by_its_job_where_that_is_in_its_n
     );
     assert!(in_place()["metadata"]["ownerReferences"].is_null());
     let job = Some(("w".into(), "uid".into()));
+    let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+    let wishes = PodWishes {
+        labels,
+        ..PodWishes::default()
+    };
     let owned = Warmers {
         job,
         owner: Some((JobKind::ImageListPullJob, "l".into())),
+        wishes,
         ..warmers()
     };
-    let pod = write::pod(&owned, "node", Shape::InPlace, &["r.example/a:1".into()], 1);
     let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImageListPullJob", "name": "l", "uid": "uid", "controller": true}]);
-    assert_eq!(pod["metadata"]["ownerReferences"], owner);
+    assert_eq!(made_by(&owned)["metadata"]["ownerReferences"], owner);
+}
+
+fn made_by(warmers: &Warmers) -> Value {
+    write::pod(
+        warmers,
+        "node",
+        Shape::InPlace,
+        &["r.example/a:1".into()],
+        1,
+    )
+}
+
+/// The disruption controller asks what controls a pod for its scale, and a job has none.
+#[test]
+fn i9_a_job_does_not_control_a_pod_without_labels_of_a_user_for_disruption_budgets_would_fail_by_it()
+ {
+    let job = Some(("w".into(), "uid".into()));
+    let annotations = BTreeMap::from([("note".to_owned(), "x".to_owned())]);
+    let wishes = PodWishes {
+        annotations,
+        ..PodWishes::default()
+    };
+    let owned = Warmers {
+        job,
+        owner: Some((JobKind::ImagePullJob, "j".into())),
+        wishes,
+        ..warmers()
+    };
+    let owner = json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "name": "j", "uid": "uid"}]);
+    assert_eq!(
+        made_by(&owned)["metadata"]["ownerReferences"],
+        owner,
+        "it goes with its job"
+    );
 }

@@ -7,6 +7,7 @@ use swaplet_core::warm::pod::{
     CONTAINER, IMAGE, IMPOSSIBLE_COMMAND, INIT_CONTAINER, JOB, JOB_NAMESPACE, NAME_PREFIX, NODE,
     NUMBERED_CONTAINER, RUN, Shape, System,
 };
+use swaplet_core::warm::pull_job::object::JobKind;
 
 use super::Warmers;
 
@@ -38,12 +39,23 @@ pub fn pod(warmers: &Warmers, node: &str, shape: Shape, images: &[Box<str>], num
         "labels": labels(warmers), "annotations": annotations(warmers, node, &images.join(" ")),
     });
     if let (Some((_, uid)), Some((kind, name))) = (&warmers.job, &warmers.owner) {
-        let resource = kind.resource();
-        metadata["ownerReferences"] = json!([{
-            "apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid, "controller": true,
-        }]);
+        metadata["ownerReferences"] = json!([owner(warmers, *kind, name, uid)]);
     }
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+/// The job controls a pod with labels that a user has chosen: else a workload that selects them
+/// would adopt it. Others it only owns, for what controls a pod is asked for its scale by each
+/// `PodDisruptionBudget` with `maxUnavailable` or a percentage that selects the pod, as one for all
+/// pods of the namespace does. A job has none, and a budget that cannot count allows no eviction
+/// (pkg/controller/disruption, getExpectedScale); a pod that nothing controls is left out.
+fn owner(warmers: &Warmers, kind: JobKind, name: &str, uid: &str) -> Value {
+    let resource = kind.resource();
+    let mut owner = json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid});
+    if !warmers.wishes.labels.is_empty() {
+        owner["controller"] = true.into();
+    }
+    owner
 }
 
 fn common(warmers: &Warmers, node: &str) -> Value {
