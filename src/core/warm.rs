@@ -2,6 +2,7 @@
 //! it, the caches of providers, and what is pulled before a workload needs it.
 
 pub mod image_cache;
+pub mod image_waits;
 pub mod pod;
 pub mod predownload;
 pub mod pull_job;

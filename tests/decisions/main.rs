@@ -23,6 +23,7 @@ mod headroom_model;
 mod headroom_words;
 mod hostile;
 mod image_caches;
+mod image_waits;
 mod lease;
 mod node_classes;
 mod node_facts;

@@ -17,6 +17,7 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::request::RestartRequestWire;
+use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::{CONTAINER, INIT_CONTAINER, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
@@ -135,6 +136,7 @@ fn the_samples_are_whole() {
     assert!(decoded::<RestartPodWire>(&pod()).read().is_some());
     assert!(decoded::<ConfiguredPodWire>(&pod()).read().is_some());
     assert!(decoded::<WarmerPodWire>(&pod()).read().is_some());
+    assert!(decoded::<ImageWaitWire>(&pod()).read().is_some());
     assert!(decoded::<NodeWire>(&node()).read().is_some());
     assert!(decoded::<NodeImagesWire>(&node()).read().is_some());
     assert!(decoded::<RestartRequestWire>(&request()).read().is_some());
@@ -154,6 +156,7 @@ proptest! {
             drop(decoded::<RestartPodWire>(pod).read());
             drop(decoded::<ConfiguredPodWire>(pod).read());
             drop(decoded::<WarmerPodWire>(pod).read());
+            drop(decoded::<ImageWaitWire>(pod).read());
             drop(decoded::<DaemonPodWire>(pod).read());
         });
     }

@@ -12,7 +12,7 @@ pub const A: &str = "r.example/a:1";
 pub const B: &str = "r.example/b:1";
 const C: &str = "r.example/c:1";
 
-pub fn seconds(seconds: u64) -> Duration {
+pub const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 

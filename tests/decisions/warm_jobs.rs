@@ -65,7 +65,7 @@ fn a_node_that_others_have_is_not_begun_with_and_one_that_they_want_is_given_up_
     let mut node = Node::new(&[A]);
     let taken = |_: &str| Elsewhere {
         taken: true,
-        wanted: false,
+        ..Elsewhere::default()
     };
     assert_eq!(
         (
@@ -83,8 +83,8 @@ fn a_node_that_others_have_is_not_begun_with_and_one_that_they_want_is_given_up_
         (false, 1)
     );
     let wanted = |_: &str| Elsewhere {
-        taken: false,
         wanted: true,
+        ..Elsewhere::default()
     };
     assert_eq!(
         node.warming.step(node.now, wanted),
@@ -192,7 +192,7 @@ fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_s
     node.after(100);
     let taken = |_: &str| Elsewhere {
         taken: true,
-        wanted: false,
+        ..Elsewhere::default()
     };
     assert_eq!(
         node.warming.step(node.now, taken),
@@ -220,6 +220,7 @@ fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_s
 const WANTED: fn(&str) -> Elsewhere = |_| Elsewhere {
     taken: false,
     wanted: true,
+    others_pull: false,
 };
 
 fn gives_way(node: &mut Node, uid: &str) {
@@ -348,7 +349,7 @@ fn d6_who_waits_for_pods_of_others_is_said() {
     let mut node = Node::new(&[A]);
     let taken = |_: &str| Elsewhere {
         taken: true,
-        wanted: false,
+        ..Elsewhere::default()
     };
     assert_eq!(
         (

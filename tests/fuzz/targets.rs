@@ -37,6 +37,7 @@ use swaplet_core::terminate::memory::past_exits::PastExits;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 use swaplet_core::terminate::{self, explain};
+use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
@@ -80,6 +81,9 @@ pub fn of(kind: Kind) -> Vec<Target> {
             }),
             target("WarmerPodWire", |text| {
                 drop(decode::<WarmerPodWire>(text).and_then(WarmerPodWire::read))
+            }),
+            target("ImageWaitWire", |text| {
+                drop(decode::<ImageWaitWire>(text).and_then(ImageWaitWire::read))
             }),
             target("DaemonPodWire", |text| {
                 drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))

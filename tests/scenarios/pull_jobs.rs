@@ -3,6 +3,7 @@
 mod crowd;
 mod exit_images;
 mod image_caches;
+mod image_waits;
 mod nodes;
 mod pins;
 mod shapes;

@@ -11,6 +11,7 @@ mod caches;
 mod driver;
 mod entry;
 mod finalizers;
+mod image_waits;
 mod isolation;
 mod messages;
 mod nodes;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::warm::image_waits::ImageWaits;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::End;
@@ -72,6 +74,7 @@ pub struct PullJobs {
     /// Where they are wanted.
     caches: Option<Caches>,
     nodes: Nodes,
+    image_waits: ImageWaits,
     turns: Turns,
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that are being deleted by us, with when that may be sent again.
@@ -107,6 +110,7 @@ impl PullJobs {
             ),
             nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
             caches,
+            image_waits: ImageWaits::default(),
             turns: Turns::default(),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
@@ -178,6 +182,7 @@ impl PullJobs {
                 return changes.is_news;
             }
             Happened::Pod(event) => self.see_pod(event, now.since_start),
+            Happened::ImageWait(event) => return self.see_image_wait(event, now.since_start),
             Happened::Selected(query, event) => {
                 if let Some(entry) = self
                     .jobs
@@ -361,7 +366,10 @@ impl PullJobs {
         let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
         for key in self.turns.order(&self.jobs.all) {
             self.jobs.with(&key, now.since_start, |entry| {
-                let begun = entry.step(&key, &mut room, now);
+                let others_pull = |node: &str| {
+                    self.image_waits.are_on(node, now.since_start) && !self.nodes.is_tainted(node)
+                };
+                let begun = entry.step(&key, &mut room, others_pull, now);
                 begun.iter().for_each(|write| self.turns.note(write));
                 writes.extend(begun);
             });

@@ -110,6 +110,20 @@ pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp
     today.duration_since(started_at) >= SignedDuration::from_secs(seconds.into())
 }
 
+/// Whether pods that wait for their images come before the job. Once half of the time that it may
+/// take is over it waits for nobody.
+#[must_use]
+pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
+    let Completion::Always {
+        deadline_seconds: Some(seconds),
+        ..
+    } = spec.completion
+    else {
+        return true;
+    };
+    today.duration_since(started_at) < SignedDuration::from_secs(seconds.into()) / 2
+}
+
 /// Whether a job is over: it is not one that goes on for ever, each image on each node is final,
 /// and no pod is left.
 #[must_use]

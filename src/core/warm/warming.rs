@@ -42,6 +42,8 @@ pub struct Elsewhere {
     pub taken: bool,
     /// They wait for the node.
     pub wanted: bool,
+    /// Pods that warm nothing wait there for their images, which come first.
+    pub others_pull: bool,
 }
 
 /// The same images on all of these nodes.
@@ -204,6 +206,12 @@ impl Warming {
             .is_some_and(|node| node.wants_slot(now))
     }
 
+    /// Whether a pull on the node is kept back, because pods of others wait for their images there.
+    #[must_use]
+    pub fn is_kept_back(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.kept.is_on())
+    }
+
     /// The nodes that are left out, and why.
     #[must_use]
     pub const fn skipped(&self) -> &BTreeMap<Box<str>, String> {
@@ -298,29 +306,36 @@ impl Warming {
             && self
                 .nodes
                 .iter()
-                .any(|(name, node)| node.wants_slot(now) && !elsewhere(name).taken);
+                .any(|(name, node)| node.wants_slot(now) && node.is_free(elsewhere(name)));
         let mut actions = Vec::new();
         let mut waits = Waits::new();
         for (name, node) in self.nodes.iter_mut().filter(|(_, node)| !node.is_broken) {
             let (free, excessive) = (active < parallelism, excess > 0);
             waits.note(name, node, now);
             if node.rests(free && node.wants_slot(now)) {
+                node.kept.look();
                 continue;
             }
             let mut waits_for_others = false;
             let action = isolate(&mut self.defects, name, node, |node| {
                 let elsewhere = elsewhere(name);
                 waits_for_others = free && elsewhere.taken && node.wants_slot(now);
-                let (free, is_asked_for) = (free && !elsewhere.taken, elsewhere.wanted);
+                let (free, is_asked_for, others_pull) = (
+                    free && !elsewhere.taken,
+                    elsewhere.wanted,
+                    elsewhere.others_pull,
+                );
                 let slots = Slots {
                     free,
                     wanted: wanted || is_asked_for,
                     is_asked_for,
                     excess: excessive,
+                    others_pull,
                 };
                 node.step(&self.limits, slots, now)
             });
             waits.elsewhere += usize::from(waits_for_others);
+            waits.note_kept(name, node, now);
             active += usize::from(matches!(action, Some(Action::Create { .. })));
             excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
             self.changed |= action.is_some() || !node.news.is_empty();
@@ -353,12 +368,14 @@ impl Warming {
         let is_due = |name: &str, node: &NodeProgress| {
             node.is_to_be_asked_again(after, now) && !elsewhere(name).taken
         };
-        for (name, node) in self
+        let due = self
             .nodes
             .iter_mut()
-            .filter(|(name, node)| is_due(name, node))
-            .take(slots)
-        {
+            .filter(|(name, node)| is_due(name, node));
+        let due = due.filter_map(|(name, node)| {
+            (!node.kept.keeps(elsewhere(name).others_pull, now)).then_some((name, node))
+        });
+        for (name, node) in due.take(slots) {
             self.changed = true;
             let action = isolate(&mut self.defects, name, node, |node| {
                 node.ask_again(&self.images, &self.limits, now)

@@ -139,6 +139,7 @@ pub struct Rule {
     name: Option<String>,
     subresource: Option<String>,
     user_agent: Option<String>,
+    field_selector: Option<String>,
     body: Option<String>,
     after: usize,
     times: usize,
@@ -156,6 +157,7 @@ impl Rule {
             name: None,
             subresource: None,
             user_agent: None,
+            field_selector: None,
             body: None,
             after: 0,
             times: usize::MAX,
@@ -204,6 +206,13 @@ impl Rule {
         self
     }
 
+    /// Only requests that select by fields, and by something that contains this.
+    #[must_use]
+    pub fn field_selector(mut self, part: &str) -> Self {
+        self.field_selector = Some(part.to_owned());
+        self
+    }
+
     /// Only requests whose body contains this.
     #[must_use]
     pub fn body(mut self, part: &str) -> Self {
@@ -238,6 +247,10 @@ impl Rule {
                 .user_agent
                 .as_deref()
                 .is_none_or(|part| request.user_agent.contains(part))
+            && self
+                .field_selector
+                .as_deref()
+                .is_none_or(|part| request.query.get("fieldSelector").contains(part))
             && self
                 .body
                 .as_deref()

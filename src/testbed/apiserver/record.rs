@@ -27,6 +27,8 @@ pub struct Recorded {
     pub accept: String,
     /// Who the client said it was.
     pub user_agent: String,
+    /// The fields it selected by.
+    pub field_selector: String,
     /// The resourceVersion it named.
     pub resource_version: String,
     /// How many objects it wanted at most.
@@ -48,6 +50,7 @@ impl Recorded {
             content_type: request.content_type.clone(),
             accept: request.accept.clone(),
             user_agent: request.user_agent.clone(),
+            field_selector: request.query.get("fieldSelector").to_owned(),
             resource_version: request.query.get("resourceVersion").to_owned(),
             limit: request.query.get("limit").to_owned(),
         }

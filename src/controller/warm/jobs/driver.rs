@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
+use super::image_waits::ImageWaitsWatch;
 use super::observe::{SharedLook, observe};
 use super::observe_caches::observe_caches;
 use super::rights::{SEE_PULLS, note_rights};
@@ -135,6 +136,7 @@ struct Driver {
     lists: mpsc::Receiver<Event<BoundedObject>>,
     nodes: mpsc::Receiver<Event<NodeWire>>,
     pods: mpsc::Receiver<Event<WarmerPodWire>>,
+    image_waits: ImageWaitsWatch,
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
     derived: DerivedImages,
@@ -196,6 +198,7 @@ impl Driver {
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch_noted(Api::all(client.clone()), ListParams::default(), &ages),
             pods: watch_all_selected(pods, &ListParams::default().labels(JOB), &ages),
+            image_waits: ImageWaitsWatch::new(&common.namespaces, client),
             pulls: watches_of_pulls(client.clone()),
             selected: watches_of_selected(client.clone(), ages.clone()),
         }
@@ -204,6 +207,10 @@ impl Driver {
     /// Decides, and waits for what happens then.
     async fn look(&mut self) -> Result<(), TaskDied> {
         let now = self.now();
+        let has_jobs = self.jobs.open() > 0;
+        if self.image_waits.follow(has_jobs) {
+            self.jobs.looks_for_image_waits(has_jobs, now.since_start);
+        }
         for write in self.jobs.step(now) {
             self.start(write);
         }
@@ -278,6 +285,7 @@ impl Driver {
                 event = self.lists.recv() => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)).ok_or_else(|| died("ImageListPullJobs")),
                 event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
                 event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
+                event = self.image_waits.next() => event.map(Happened::ImageWait).ok_or_else(|| died("pods that wait for images")),
                 Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),

@@ -16,9 +16,11 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob};
 use swaplet_core::warm::pull_job::pins::Pins;
-use swaplet_core::warm::pull_job::{Status, exceeds_deadline, limits, time_to_live};
+use swaplet_core::warm::pull_job::{
+    Status, exceeds_deadline, lets_others_pull, limits, time_to_live,
+};
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::{Action, Answer, End, Ended};
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended};
 
 use self::run::{Run, warmers};
 use self::selected::Selected;
@@ -252,16 +254,38 @@ impl Entry {
         }
     }
 
-    pub fn step(&mut self, key: &Key, room: &mut Room, now: Now) -> Vec<PullWrite> {
+    /// Whether a pull of this job is kept back on the node.
+    pub fn is_kept_back(&self, node: &str) -> bool {
+        self.run
+            .as_ref()
+            .is_some_and(|run| run.warming.is_kept_back(node))
+    }
+
+    /// `others_pull` says where pods wait for their images. What the installation itself keeps on
+    /// the nodes is small, and comes first.
+    pub fn step(
+        &mut self,
+        key: &Key,
+        room: &mut Room,
+        others_pull: impl Fn(&str) -> bool,
+        now: Now,
+    ) -> Vec<PullWrite> {
         if !self.may_begin() {
             return Vec::new();
         }
         let Some(run) = &mut self.run else {
             return Vec::new();
         };
+        let is_in_time = self
+            .started_at
+            .is_some_and(|started_at| lets_others_pull(&run.spec, started_at, now.today));
+        let waits = self.has_object && is_in_time;
         let actions = run.warming.step(now.since_start, |node| {
             break_if_asked(node);
-            room.elsewhere(key, node)
+            Elsewhere {
+                others_pull: waits && others_pull(node),
+                ..room.elsewhere(key, node)
+            }
         });
         let write = |(node, action): (Box<str>, Action)| {
             room.note(key, &node, &action);

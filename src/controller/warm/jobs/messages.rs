@@ -7,6 +7,7 @@ use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache};
+use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::pull_job::pins::Resolved;
@@ -78,6 +79,8 @@ pub enum Happened {
     Node(Event<NodeWire>),
     /// To a warmer pod.
     Pod(Event<WarmerPodWire>),
+    /// To a pod that waits for its images.
+    ImageWait(Event<ImageWaitWire>),
     /// To a pod that a job selects nodes by.
     Selected(PodQuery, Event<PodWire>),
     /// A kubelet has told of a pull of the pod with this uid.
@@ -106,6 +109,7 @@ impl Happened {
             Self::Job(kind, event) => of(event).then_some(kind.plural()),
             Self::Node(event) => of(event).then_some("nodes"),
             Self::Pod(event) => of(event).then_some("pods"),
+            Self::ImageWait(event) => of(event).then_some("pods"),
             Self::Selected(_, event) => of(event).then_some("pods"),
             Self::ImageCaches(CacheNews::Event(event)) => of(event).then_some(IMAGE_CACHES),
             Self::ImageCaches(CacheNews::Served(_)) => None,

@@ -71,6 +71,13 @@ impl Nodes {
             .is_some_and(|taints| !taints.is_empty())
     }
 
+    /// Whether pods wait for the images of the jobs there.
+    pub fn is_tainted(&self, node: &str) -> bool {
+        self.startup_taints
+            .as_ref()
+            .is_some_and(|taints| taints.has(node))
+    }
+
     fn take(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
         match event {
             Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),

@@ -13,6 +13,8 @@ pub(crate) const SEE_PULLS: &str =
     "how long pulls took, and how large images are, is not told, because Events cannot be seen";
 const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
 const SEE_PODS: &str = "no image is pulled for jobs, because warmer pods cannot be watched";
+const SEE_IMAGE_WAITS: &str =
+    "jobs pull images also while pods wait for theirs, because pods cannot be watched";
 const SEE_SELECTED: &str =
     "no image is pulled for jobs with a podSelector, because pods cannot be watched";
 const SEE_CACHES: &str =
@@ -62,6 +64,7 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
         Happened::Job(kind, event) => health.note_watch(see_jobs(*kind), "", event),
         Happened::Node(event) => health.note_watch(SEE_NODES, "", event),
         Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
+        Happened::ImageWait(event) => health.note_watch(SEE_IMAGE_WAITS, "", event),
         Happened::Selected((_, namespace, _), event) => {
             health.note_watch(SEE_SELECTED, namespace, event)
         }

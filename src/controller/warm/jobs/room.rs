@@ -76,9 +76,14 @@ impl Room {
             holders.iter().any(|holder| holder.as_ref() != Some(key))
         };
         let waiting = |jobs: &BTreeSet<Key>| jobs.iter().any(|job| job != key);
+        let (taken, wanted) = (
+            self.taken.get(node).is_some_and(others),
+            self.wanted.get(node).is_some_and(waiting),
+        );
         Elsewhere {
-            taken: self.taken.get(node).is_some_and(others),
-            wanted: self.wanted.get(node).is_some_and(waiting),
+            taken,
+            wanted,
+            others_pull: false,
         }
     }
 

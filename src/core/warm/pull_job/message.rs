@@ -72,6 +72,12 @@ fn waits(waits: &Waits) -> impl Iterator<Item = String> {
             waits.elsewhere
         )
     });
+    let kept = waits.first_kept.as_ref().map(|node| {
+        format!(
+            "{} node(s) wait until pods there have pulled their images: {node}",
+            waits.kept
+        )
+    });
     let slow = waits.first_slow.as_ref().map(|(node, image)| {
         format!(
             "{} node(s) have pulled for more than {} s: {node}: {image}",
@@ -82,7 +88,7 @@ fn waits(waits: &Waits) -> impl Iterator<Item = String> {
     let stuck = waits.first_stuck.as_ref().map(|node| {
         format!("{} node(s) have a warmer pod that was deleted and does not go away, as while its kubelet pulls: {node}", waits.stuck)
     });
-    [elsewhere, slow, stuck].into_iter().flatten()
+    [elsewhere, kept, slow, stuck].into_iter().flatten()
 }
 
 /// Keys are told as they may be written in a terminal.

@@ -1,6 +1,7 @@
 //! One node: which of its images are open, what its warmer pod does, and what is to be done next.
 
 mod edits;
+mod kept;
 mod look;
 mod stuck;
 mod writes;
@@ -8,6 +9,7 @@ mod writes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use self::kept::Kept;
 pub use self::stuck::SLOW;
 use super::evidence::{has_started, what_keeps};
 use super::image::ImageProgress;
@@ -69,6 +71,8 @@ pub(crate) struct NodeProgress {
     last: Option<WarmerPod>,
     /// The uids of pods that were deleted, do not go away, and were replaced.
     left: Vec<Box<str>>,
+    /// How long it was kept back for pods of others.
+    pub kept: Kept,
     /// Nothing can be expected of the node any more.
     abandoned: bool,
     /// A decision about it has panicked.
@@ -98,6 +102,8 @@ pub(crate) struct Slots {
     pub is_asked_for: bool,
     /// More have begun than may, since less are allowed now.
     pub excess: bool,
+    /// Pods of others wait for their images on the node.
+    pub others_pull: bool,
 }
 
 impl NodeProgress {
@@ -127,6 +133,7 @@ impl NodeProgress {
             number: 0,
             last: None,
             left: Vec::new(),
+            kept: Kept::default(),
             abandoned: false,
             is_broken: false,
         }
@@ -280,6 +287,7 @@ impl NodeProgress {
     /// What is to be written next, if anything.
     /// `slots` says whether it may begin, and whether others wait for it to end.
     pub fn step(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
+        self.kept.look();
         if self
             .unready_since
             .is_some_and(|since| now >= since + limits.timeout)
@@ -292,7 +300,7 @@ impl NodeProgress {
         }
         let action = match &self.pod {
             // A slot that may be taken already is this node's own.
-            None => self.create(slots.free || self.unsure, now),
+            None => self.create(slots, now),
             Some(seen) if seen.pod.deleting => self.wait_for_deletion(limits, now),
             Some(_) if self.is_done() => self.delete(true),
             Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => {
@@ -305,8 +313,8 @@ impl NodeProgress {
         action
     }
 
-    fn create(&mut self, may_start: bool, now: Duration) -> Option<Action> {
-        if !may_start || !self.ready {
+    fn create(&mut self, slots: Slots, now: Duration) -> Option<Action> {
+        if !(slots.free || self.unsure) || !self.ready {
             return None;
         }
         let first = self.first.filter(|first| self.images[*first].is_due(now));
@@ -323,7 +331,7 @@ impl NodeProgress {
             .take(most)
             .map(|index| self.images[index].image.clone())
             .collect();
-        if images.is_empty() {
+        if images.is_empty() || (!self.unsure && self.kept.keeps(slots.others_pull, now)) {
             return None;
         }
         (self.first, self.asked, self.had_one) = (None, now, false);
@@ -387,9 +395,9 @@ impl NodeProgress {
         }
         match self.next(now) {
             // An image that is not wanted any more is none of the images.
-            Some(next) => self.swap(next),
-            // Only images are left that have to wait for another try.
-            None if slots.wanted => self.delete(true),
+            Some(next) if !self.kept.keeps(slots.others_pull, now) => self.swap(next),
+            // Only images are left that have to wait.
+            _ if slots.wanted => self.delete(true),
             _ => None,
         }
     }

@@ -97,6 +97,12 @@ impl StartupTaints {
         self.nodes.is_empty()
     }
 
+    /// Whether the node has the taint.
+    #[must_use]
+    pub fn has(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
     /// A node is gone.
     pub fn leave(&mut self, node: &str) {
         self.nodes.remove(node);

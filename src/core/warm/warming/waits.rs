@@ -9,6 +9,10 @@ use super::node::NodeProgress;
 pub struct Waits {
     /// Nodes that could begin, but for a pod of somebody else there.
     pub elsewhere: usize,
+    /// Nodes that are kept back for a while, as pods of others wait for their images there.
+    pub kept: usize,
+    /// The first of these.
+    pub first_kept: Option<Box<str>>,
     /// Nodes that have pulled for long.
     pub slow: usize,
     /// The first of these, with the image.
@@ -25,10 +29,20 @@ impl Waits {
     pub const fn new() -> Self {
         Self {
             elsewhere: 0,
+            kept: 0,
+            first_kept: None,
             slow: 0,
             first_slow: None,
             stuck: 0,
             first_stuck: None,
+        }
+    }
+
+    /// What came of a look at the node.
+    pub(crate) fn note_kept(&mut self, name: &str, node: &NodeProgress, now: Duration) {
+        if node.kept.is_long(now) {
+            self.kept += 1;
+            self.first_kept.get_or_insert_with(|| name.into());
         }
     }
 

@@ -109,6 +109,7 @@ impl NodeProgress {
                 wanted: false,
                 is_asked_for: false,
                 excess: false,
+                others_pull: false,
             },
             now,
         )

@@ -1,0 +1,139 @@
+//! A pod of which only counts whether it waits for an image, as the API server sends it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use super::ImageWait;
+use crate::objects::pod::ContainerState;
+use crate::objects::pod::container_wire::{Objects, Text};
+use crate::objects::pod::wire::StateWire;
+use crate::objects::values::lenient::{Lenient, Object, Present};
+
+/// What is waited for where the node says this of a container, or nothing; any other reason is
+/// another trouble than a pull under way.
+const STARTS: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
+
+/// A pod of a list or watch, read at once. As for pods, only JSON that is no object of Kubernetes
+/// at all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct ImageWaitWire {
+    metadata: ObjectMeta,
+    pod: Option<ImageWait>,
+}
+
+of_kind!(ImageWaitWire, k8s_openapi::api::core::v1::Pod);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    namespace: Text,
+    uid: Text,
+    resource_version: Text,
+    deletion_timestamp: Lenient<Present>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    node_name: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    init_container_statuses: Objects<ContainerWire>,
+    container_statuses: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerWire {
+    started: Lenient<Option<bool>>,
+    state: Lenient<Object<StateWire>>,
+}
+
+impl<'de> Deserialize<'de> for ImageWaitWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let TopWire {
+            metadata,
+            spec,
+            status,
+        } = TopWire::deserialize(deserializer)?;
+        let meta = metadata.value.0;
+        let is_leaving = meta.deletion_timestamp.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            namespace: text(meta.namespace),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        let pod = meta
+            .uid
+            .value
+            .zip(spec.value.0.node_name.value)
+            .map(|(uid, node)| {
+                let waits = !is_leaving && status.value.0.waits();
+                ImageWait { uid, node, waits }
+            });
+        Ok(Self { metadata, pod })
+    }
+}
+
+impl ImageWaitWire {
+    /// What was read; `None` of a pod that has no uid or no node.
+    #[must_use]
+    pub fn read(self) -> Option<ImageWait> {
+        self.pod
+    }
+}
+
+impl StatusWire {
+    /// Init containers are started one after another: the first that is not through says what the
+    /// pod waits for. Of the others each may be the one.
+    fn waits(self) -> bool {
+        let mut init = self
+            .init_container_statuses
+            .value
+            .into_iter()
+            .map(|container| container.value.0);
+        if let Some(first) = init.find_map(ContainerWire::not_through) {
+            return starts(&first);
+        }
+        let containers = self.container_statuses.value;
+        containers.is_empty()
+            || containers
+                .into_iter()
+                .any(|container| starts(&container.value.0.state.value.0.read()))
+    }
+}
+
+impl ContainerWire {
+    /// The state of one that has neither ended well nor goes on beside the pod, as a sidecar that
+    /// has started.
+    fn not_through(self) -> Option<ContainerState> {
+        let is_up = self.started.value == Some(true);
+        match self.state.value.0.read() {
+            ContainerState::Terminated(end) if end.exit_code == Some(0) => None,
+            ContainerState::Running { .. } if is_up => None,
+            state => Some(state),
+        }
+    }
+}
+
+fn starts(state: &ContainerState) -> bool {
+    match state {
+        ContainerState::Unreported => true,
+        ContainerState::Waiting { reason, .. } => STARTS.contains(&&**reason),
+        ContainerState::Running { .. } | ContainerState::Terminated(_) => false,
+    }
+}
