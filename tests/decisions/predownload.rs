@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 use swaplet_controller::warm::write::predownload::job;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload};
-use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide};
+use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 
 const OLD: &str = "r.example/app:1";
 const NEW: &str = "r.example/app:2";
@@ -149,6 +149,27 @@ fn nodes_of_new_pods_are_left_out() {
         "matchLabels": {"app": "web"}, "matchExpressions": [{"key": "pod-template-hash", "operator": "NotIn", "values": ["b"]}],
     });
     assert_eq!(serde_json::to_value(pods).unwrap(), expected);
+}
+
+#[test]
+fn i3_only_openkruises_own_gates_mean_that_nobody_would_do_a_job() {
+    let words = |what: &str| {
+        format!("admission webhook \"vimagepulljob.kb.io\" denied the request: {what}")
+    };
+    for gate in ["KruiseDaemon", "ImagePullJobGate"] {
+        assert!(
+            is_gate_off(&words(&format!("feature-gate {gate} is not enabled"))),
+            "{gate}"
+        );
+    }
+    for other in [
+        "image can not be empty",
+        "feature-gate PodWebhook is not enabled",
+        "imagepulljobs is forbidden",
+        "",
+    ] {
+        assert!(!is_gate_off(&words(other)), "{other}");
+    }
 }
 
 #[test]

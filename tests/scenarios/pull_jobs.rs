@@ -5,6 +5,7 @@ mod exit_images;
 mod image_caches;
 mod image_waits;
 mod nodes;
+mod own;
 mod pins;
 mod shapes;
 mod sharing;

@@ -2,6 +2,7 @@
 //! other.
 
 use swaplet_core::report::reason::Reason;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
@@ -14,6 +15,8 @@ use crate::frame::metrics::Metrics;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
 use crate::restart::on_config;
+use crate::warm::jobs::AskedInside;
+use crate::warm::predownload::own::OwnJobs;
 use crate::warm::{jobs, predownload};
 
 impl Controller {
@@ -34,6 +37,7 @@ impl Controller {
             metrics: metrics.clone(),
             health: self.health.clone(),
         };
+        let (own, _) = watch::channel(OwnJobs::default());
         if let Some(warm) = settings.warm.clone() {
             let (discovery, common, derived, tools) = (
                 discovery.clone(),
@@ -41,12 +45,19 @@ impl Controller {
                 self.derived.clone(),
                 tools.clone(),
             );
+            let own = own.clone();
             let begin = move || {
+                let mut asked = AskedInside {
+                    derived: derived.subscribe(),
+                    own: own.subscribe(),
+                };
+                // Another task may have asked before.
+                asked.own.mark_changed();
                 jobs::run(
                     discovery.clone(),
                     common.clone(),
                     warm.clone(),
-                    derived.subscribe(),
+                    asked,
                     tools.clone(),
                 )
             };
@@ -55,8 +66,15 @@ impl Controller {
         if settings.predownload {
             let (discovery, namespaces, tools) =
                 (discovery.clone(), common.namespaces.clone(), tools.clone());
-            let begin =
-                move || predownload::run(discovery.clone(), namespaces.clone(), tools.clone());
+            let own = settings.warm.is_some().then_some(own);
+            let begin = move || {
+                predownload::run(
+                    discovery.clone(),
+                    namespaces.clone(),
+                    own.clone(),
+                    tools.clone(),
+                )
+            };
             tasks.spawn(anew("pre-download", metrics.clone(), begin));
         }
         if let Some(on_config) = settings

@@ -18,6 +18,7 @@ mod nodes;
 mod observe;
 mod observe_caches;
 mod orphans;
+mod own;
 mod rights;
 mod room;
 mod taints;
@@ -40,7 +41,8 @@ use crate::frame::watch::Event;
 use crate::frame::writer::report::Notice;
 pub use caches::CacheNews;
 use caches::Caches;
-pub use driver::{WarmSettings, run};
+pub use driver::WarmSettings;
+pub(crate) use driver::{AskedInside, run};
 use entry::{Entry, exit_images};
 use finalizers::Finalizers;
 use isolation::Jobs;
@@ -199,6 +201,7 @@ impl PullJobs {
                     .each(now.since_start, |_, entry| entry.hear(&uid, &pulled));
                 self.pulls.extend(took.into_iter().flatten().next());
             }
+            Happened::Own(jobs) => self.see_own(&jobs),
             Happened::Derived(derived) => {
                 if let Some(job) = exit_images::job(&self.settings, &self.exit_images, &derived) {
                     self.apply(job);

@@ -6,6 +6,7 @@
 //! lost.
 
 mod clone_sets;
+pub(crate) mod own;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +16,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::Selector;
 use kube::{Api, Client};
+use serde_json::Value;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload, WorkloadKind};
-use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide};
+use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 use swaplet_core::warm::pull_job::object::JobKind;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::frame::clock::Clock;
@@ -36,6 +39,8 @@ use crate::frame::watch::many::watch_all_noted;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
+use crate::warm::write::predownload::job;
+use own::{Own, OwnJobs};
 
 /// How often a workload is looked at that has jobs: its pods are replaced meanwhile.
 const LOOK: Duration = Duration::from_secs(15);
@@ -75,7 +80,13 @@ const fn right_of(action: &Action) -> &'static str {
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
-pub(crate) async fn run(discovery: Discovery, namespaces: Namespaces, tools: Tools) -> TaskDied {
+/// Where no job can be made, `own` takes what is to be done without one.
+pub(crate) async fn run(
+    discovery: Discovery,
+    namespaces: Namespaces,
+    own: Option<watch::Sender<OwnJobs>>,
+    tools: Tools,
+) -> TaskDied {
     let Tools {
         writer,
         reporter,
@@ -99,6 +110,7 @@ pub(crate) async fn run(discovery: Discovery, namespaces: Namespaces, tools: Too
         clock,
         reporter,
         told: BTreeMap::new(),
+        own: Own::new(own),
         writer,
         metrics,
         defects: Defects::default(),
@@ -137,6 +149,7 @@ struct Predownload {
     defects: Defects<Key>,
     /// What was told last of those for which nothing can be done.
     told: BTreeMap<Key, String>,
+    own: Own,
     /// Those that ask for it, and those that have asked in vain.
     workloads: BTreeMap<Key, Workload>,
     /// When each is looked at.
@@ -207,6 +220,7 @@ impl Predownload {
         self.workloads.remove(key);
         self.due.remove(key);
         self.told.remove(key);
+        self.own.set(key, Vec::new());
     }
 
     /// Looks at the workload whose turn it is.
@@ -240,6 +254,7 @@ impl Predownload {
         let (kind, name) = (workload.kind.as_str(), &workload.name);
         match trouble {
             Trouble::Lasting(why) => self.tell_failure(workload, why),
+            Trouble::NoObject(how) => self.tell_once(workload, Reason::CreatedImagePullJob, how),
             Trouble::Stays(why) => self.tell_once(workload, Reason::WriteDenied, why),
             Trouble::Forbidden(what, words) => {
                 self.health.note_denial(what, &workload.namespace, &words)
@@ -277,11 +292,12 @@ impl Predownload {
 
     /// Does what is to be done for a workload. Whether it is to be looked at again before it
     /// changes.
-    async fn work(&self, workload: &Workload) -> Result<bool, Trouble> {
+    async fn work(&mut self, workload: &Workload) -> Result<bool, Trouble> {
         let jobs = self.jobs(workload).await?;
         let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else {
             return Ok(false);
         };
+        let (mut own, mut refused) = (Vec::new(), None);
         for action in &actions {
             let outcome = self.writer.predownload(workload, action).await;
             self.health
@@ -289,11 +305,41 @@ impl Predownload {
             match outcome {
                 Outcome::Applied(_) => self.tell_applied(workload, action),
                 Outcome::Conflict | Outcome::Gone => (),
+                Outcome::Denied(words) if is_gate_off(&words) => {
+                    own.extend(object(workload, action));
+                    refused = Some(words);
+                }
                 Outcome::Denied(words) => return Err(Trouble::denied(action, words)),
                 Outcome::Failed { error, .. } => return Err(Trouble::Passing(error)),
             }
         }
-        Ok(!jobs.is_empty() || !actions.is_empty())
+        match refused {
+            Some(words) => Err(self.do_without_object(workload, own, &words)),
+            None => {
+                self.own.set(&key_of(workload), Vec::new());
+                Ok(!jobs.is_empty() || !actions.is_empty())
+            }
+        }
+    }
+
+    /// Whether a job may be made is asked again with each look.
+    fn do_without_object(&mut self, workload: &Workload, jobs: Vec<Value>, words: &str) -> Trouble {
+        let key = key_of(workload);
+        if !self.own.has_room(&key) {
+            return Trouble::Lasting(format!(
+                "{words}: switch that gate on in OpenKruise's manager, or run swaplet with --warm, which then pulls by itself what there is \
+                 room for"
+            ));
+        }
+        let images: Vec<_> = jobs
+            .iter()
+            .filter_map(|job| job["spec"]["image"].as_str())
+            .collect();
+        let images = images.join(", ");
+        self.own.set(&key, jobs);
+        Trouble::NoObject(format!(
+            "{images} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, for {words}"
+        ))
     }
 
     fn tell_applied(&self, workload: &Workload, action: &Action) {
@@ -353,6 +399,8 @@ impl Predownload {
 enum Trouble {
     /// Until somebody mends it, so the workload is told.
     Lasting(String),
+    /// No job can be made, and it is done without one; told as well.
+    NoObject(String),
     /// A job that is not needed any more may not be deleted; told as well.
     Stays(String),
     /// The right is missing that this is for; in the words of the API server.
@@ -382,6 +430,22 @@ impl Trouble {
             Self::Passing(format!("{what}: {words}"))
         }
     }
+}
+
+/// The job that cannot be made.
+fn object(workload: &Workload, action: &Action) -> Option<Value> {
+    let Action::Create {
+        name,
+        image,
+        pods,
+        wish,
+    } = action
+    else {
+        return None;
+    };
+    let mut job = job(workload, name, image, pods, wish);
+    job["metadata"]["uid"] = Value::from(&*workload.uid);
+    Some(job)
 }
 
 fn key_of(workload: &Workload) -> Key {

@@ -93,6 +93,15 @@ pub fn decide(
         .collect())
 }
 
+/// Whether OpenKruise's webhook has refused a job in these words because its gates are off: then
+/// nobody of OpenKruise would do it.
+#[must_use]
+pub fn is_gate_off(words: &str) -> bool {
+    ["KruiseDaemon", "ImagePullJobGate"]
+        .iter()
+        .any(|gate| words.contains(&format!("feature-gate {gate} is not enabled")))
+}
+
 /// The images that a pod lacks, by the names of their jobs.
 fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>> {
     let lacks = |pod: &PodSeen, image: &str| !pod.images.values().any(|has| **has == *image);

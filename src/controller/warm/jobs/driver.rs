@@ -41,6 +41,7 @@ use crate::frame::writer::Writer;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
 use crate::warm::direct::PULLED;
+use crate::warm::predownload::own::OwnJobs;
 use crate::warm::resolve::{Resolve, Resolver};
 
 /// What happens within this time is taken together, for a decision looks at all jobs and nodes.
@@ -100,15 +101,15 @@ impl fmt::Debug for WarmSettings {
 }
 
 /// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is
-/// dropped is taken up by the next life. `derived` tells of exit images that are derived meanwhile.
-pub async fn run(
+/// dropped is taken up by the next life. `asked` tells what else is to be pulled.
+pub(crate) async fn run(
     discovery: Discovery,
     common: Common,
     warm: WarmSettings,
-    derived: DerivedImages,
+    asked: AskedInside,
     tools: Tools,
 ) -> TaskDied {
-    let mut driver = Driver::new(&discovery, &common, warm, derived, tools);
+    let mut driver = Driver::new(&discovery, &common, warm, asked, tools);
     loop {
         if let Err(died) = driver.look().await {
             return died;
@@ -116,8 +117,13 @@ pub async fn run(
     }
 }
 
-/// The exit images that have been derived so far.
-pub type DerivedImages = watch::Receiver<BTreeSet<Box<str>>>;
+/// What other tasks of this process want to have pulled.
+pub(crate) struct AskedInside {
+    /// The exit images that have been derived so far.
+    pub derived: watch::Receiver<BTreeSet<Box<str>>>,
+    /// Pre-downloads without an object.
+    pub own: watch::Receiver<OwnJobs>,
+}
 
 type Written = (PullWrite, PullAnswer);
 
@@ -139,7 +145,7 @@ struct Driver {
     image_waits: ImageWaitsWatch,
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
-    derived: DerivedImages,
+    asked: AskedInside,
     resolver: Resolver<Asked>,
     /// Where they are wanted.
     caches: Option<mpsc::Receiver<CacheNews>>,
@@ -150,7 +156,7 @@ impl Driver {
         discovery: &Discovery,
         common: &Common,
         warm: WarmSettings,
-        derived: DerivedImages,
+        asked: AskedInside,
         tools: Tools,
     ) -> Self {
         let Tools {
@@ -193,7 +199,7 @@ impl Driver {
             reporter,
             metrics,
             health,
-            derived,
+            asked,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch_noted(Api::all(client.clone()), ListParams::default(), &ages),
@@ -207,7 +213,7 @@ impl Driver {
     /// Decides, and waits for what happens then.
     async fn look(&mut self) -> Result<(), TaskDied> {
         let now = self.now();
-        let has_jobs = self.jobs.open() > 0;
+        let has_jobs = self.jobs.is_asked_for();
         if self.image_waits.follow(has_jobs) {
             self.jobs.looks_for_image_waits(has_jobs, now.since_start);
         }
@@ -286,7 +292,8 @@ impl Driver {
                 event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
                 event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
                 event = self.image_waits.next() => event.map(Happened::ImageWait).ok_or_else(|| died("pods that wait for images")),
-                Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
+                Ok(()) = self.asked.derived.changed() => Ok(Happened::Derived(self.asked.derived.borrow_and_update().clone())),
+                Ok(()) = self.asked.own.changed() => Ok(Happened::Own(self.asked.own.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
                 Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob};
+use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob, PullSpec};
 use swaplet_core::warm::pull_job::pins::Pins;
 use swaplet_core::warm::pull_job::{
     Status, exceeds_deadline, lets_others_pull, limits, time_to_live,
@@ -88,6 +88,10 @@ impl Entry {
 
     pub fn uid(&self) -> &str {
         &self.job.uid
+    }
+
+    pub fn spec(&self) -> Result<&PullSpec, &str> {
+        self.job.spec.as_ref().map_err(|problem| &**problem)
     }
 
     pub fn namespace(&self) -> &str {
@@ -273,13 +277,14 @@ impl Entry {
         if !self.may_begin() {
             return Vec::new();
         }
+        let is_in_time = |spec| {
+            self.started_at
+                .is_some_and(|started_at| lets_others_pull(spec, started_at, now.today))
+        };
+        let waits = !self.is_of_installation() && self.spec().is_ok_and(is_in_time);
         let Some(run) = &mut self.run else {
             return Vec::new();
         };
-        let is_in_time = self
-            .started_at
-            .is_some_and(|started_at| lets_others_pull(&run.spec, started_at, now.today));
-        let waits = self.has_object && is_in_time;
         let actions = run.warming.step(now.since_start, |node| {
             break_if_asked(node);
             Elsewhere {

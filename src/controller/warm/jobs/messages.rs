@@ -18,6 +18,7 @@ use swaplet_core::warm::warming::{Action, Answer};
 use super::{CacheNews, Key, PodQuery};
 use crate::frame::watch::Event;
 use crate::frame::writer::Outcome;
+use crate::warm::predownload::own::OwnJobs;
 use crate::warm::write::Warmers;
 use crate::warm::write::pull_job::Report;
 
@@ -87,6 +88,8 @@ pub enum Happened {
     Pulled(Box<str>, Pulled),
     /// These exit images have been derived so far.
     Derived(BTreeSet<Box<str>>),
+    /// These pre-downloads are to be done without an object.
+    Own(OwnJobs),
     /// Registries have been asked for the images of a job.
     Resolved(Asked, Vec<(Box<str>, Resolved)>),
     /// To an image cache of the provider.
@@ -113,7 +116,11 @@ impl Happened {
             Self::Selected(_, event) => of(event).then_some("pods"),
             Self::ImageCaches(CacheNews::Event(event)) => of(event).then_some(IMAGE_CACHES),
             Self::ImageCaches(CacheNews::Served(_)) => None,
-            Self::Pulled(..) | Self::Derived(_) | Self::Resolved(..) | Self::Written(_) => None,
+            Self::Pulled(..)
+            | Self::Own(_)
+            | Self::Derived(_)
+            | Self::Resolved(..)
+            | Self::Written(_) => None,
         }
     }
 }

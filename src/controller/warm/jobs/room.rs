@@ -119,9 +119,9 @@ impl Turns {
             .retain(|namespace, _| namespaces.contains(&**namespace));
         let mut order: Vec<&Key> = jobs.keys().collect();
         order.sort_by_key(|key| {
-            let has_object = jobs.get(*key).is_some_and(Entry::has_object);
+            let is_of_installation = jobs.get(*key).is_some_and(Entry::is_of_installation);
             (
-                has_object,
+                !is_of_installation,
                 self.namespaces.get(&key.1).copied(),
                 self.jobs.get(*key).copied(),
             )
