@@ -162,7 +162,10 @@ fn i3_only_openkruises_own_gates_mean_that_nobody_would_do_a_job() {
             "{gate}"
         );
     }
+    let quoted = "x denied the request: feature-gate ImagePullJobGate is not enabled";
     for other in [
+        quoted,
+        "feature-gate ImagePullJobGate is not enabled for y",
         "image can not be empty",
         "feature-gate PodWebhook is not enabled",
         "imagepulljobs is forbidden",

@@ -309,7 +309,10 @@ impl Predownload {
                     own.extend(object(workload, action));
                     refused = Some(words);
                 }
-                Outcome::Denied(words) => return Err(Trouble::denied(action, words)),
+                Outcome::Denied(words) => {
+                    self.own.set(&key_of(workload), Vec::new());
+                    return Err(Trouble::denied(action, words));
+                }
                 Outcome::Failed { error, .. } => return Err(Trouble::Passing(error)),
             }
         }

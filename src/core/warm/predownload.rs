@@ -94,12 +94,18 @@ pub fn decide(
 }
 
 /// Whether OpenKruise's webhook has refused a job in these words because its gates are off: then
-/// nobody of OpenKruise would do it.
+/// nobody of OpenKruise would do it. They must be these and no others, for what another webhook
+/// says may name what a user has written.
 #[must_use]
 pub fn is_gate_off(words: &str) -> bool {
-    ["KruiseDaemon", "ImagePullJobGate"]
-        .iter()
-        .any(|gate| words.contains(&format!("feature-gate {gate} is not enabled")))
+    let why = words
+        .strip_prefix("admission webhook ")
+        .and_then(|rest| rest.split_once(" denied the request: "));
+    why.is_some_and(|(_, why)| {
+        ["KruiseDaemon", "ImagePullJobGate"]
+            .iter()
+            .any(|gate| why == format!("feature-gate {gate} is not enabled"))
+    })
 }
 
 /// The images that a pod lacks, by the names of their jobs.

@@ -6,7 +6,7 @@ use swaplet_testbed::apiserver::Effect;
 use super::*;
 
 /// What a registry gives slowly, or as good as never.
-fn registry() -> ImageOptions {
+pub fn registry() -> ImageOptions {
     let slow = |name: &str, seconds: u64| (name.parse().unwrap(), Duration::from_secs(seconds));
     ImageOptions {
         slow: vec![slow("users/slow:*", 40), slow("users/hangs:*", 36_000)],
@@ -15,7 +15,7 @@ fn registry() -> ImageOptions {
 }
 
 impl Jobs {
-    async fn start_pod(&self, name: &str, image: &str, node: &str) {
+    pub async fn start_pod(&self, name: &str, image: &str, node: &str) {
         let spec = json!({"nodeName": node, "restartPolicy": "Always", "containers": [{"name": "main", "image": image}]});
         let pod =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
@@ -25,7 +25,7 @@ impl Jobs {
             .await;
     }
 
-    fn phase(&self, name: &str) -> String {
+    pub fn phase(&self, name: &str) -> String {
         let pod = self
             .cluster
             .world

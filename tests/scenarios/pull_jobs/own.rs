@@ -3,6 +3,7 @@
 use serde_json::json;
 use swaplet_testbed::apiserver::{Effect, RuleId};
 
+use super::image_waits::registry;
 use super::*;
 use crate::predownload::{NEW, OLD, install_clone_sets, template};
 
@@ -19,7 +20,7 @@ fn gate_off(jobs: &Jobs) -> RuleId {
 
 /// A CloneSet with a new image, and a pod with the old one on the first of two nodes.
 async fn clone_set() -> Jobs {
-    let jobs = Jobs::on(2, &ImageOptions::default()).await;
+    let jobs = Jobs::on(2, &registry()).await;
     install_clone_sets(&jobs.cluster.world).await;
     let spec = json!({"nodeName": "n0", "restartPolicy": "Always", "containers": [{"name": "main", "image": OLD}]});
     let labels = json!({"app": "web", "controller-revision-hash": "web-1"});
@@ -161,6 +162,47 @@ async fn i3_what_another_policy_refuses_is_left_and_told() {
     assert_eq!(
         jobs.cluster.world.notes("web"),
         [("FailedCreateImagePullJob".to_owned(), why.to_owned())]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn i3_a_policy_that_comes_later_ends_what_is_done_without_an_object() {
+    let jobs = clone_set().await;
+    let off = gate_off(&jobs);
+    jobs.cluster.world.fault(Effect::reply(500), |rule| {
+        rule.verb(Verb::Create).resource("pods")
+    });
+    let _life = controller(&jobs);
+    jobs.wait(60).await;
+    assert!(!jobs.writes().is_empty());
+    let why = "admission webhook \"policy.example\" denied the request: no ImagePullJobs here";
+    jobs.cluster
+        .world
+        .fault(Effect::reply(403).message(why), |rule| {
+            rule.verb(Verb::Create).resource("imagepulljobs")
+        });
+    jobs.cluster.world.end_fault(off);
+    jobs.wait(60).await;
+    let written = jobs.writes().len();
+    jobs.wait(600).await;
+    assert_eq!(jobs.writes().len(), written);
+}
+
+#[tokio::test(start_paused = true)]
+async fn i6_serial_a_pull_without_an_object_waits_for_pods_of_users_as_well() {
+    let jobs = clone_set().await;
+    gate_off(&jobs);
+    jobs.start_pod("user", "users/slow:1", "n0").await;
+    let _life = controller(&jobs);
+    jobs.wait(35).await;
+    assert_eq!(
+        (jobs.phase("user"), jobs.writes().len()),
+        ("Pending".to_owned(), 0)
+    );
+    jobs.wait(60).await;
+    assert_eq!(
+        (jobs.phase("user"), new_pulls(&jobs)),
+        ("Running".to_owned(), vec![("n0".to_owned(), 1)])
     );
 }
 
