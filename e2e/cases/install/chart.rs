@@ -1,6 +1,5 @@
 //! What the chart makes of its values, as the real Helm renders it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -475,36 +474,6 @@ async fn every_image_of_the_chart_may_be_named_by_its_digest() {
             "{tag} is nowhere without its digest"
         );
     }
-}
-
-/// The file and the rows are read at the start.
-#[tokio::test]
-async fn another_list_and_other_rows_replace_the_pods() {
-    let mut digests = Vec::new();
-    for more in [
-        "",
-        ",terminate.exitImages={registry.example/exit/*}",
-        ",nodes.classes=rows: []",
-        ",config.concurrency=3",
-    ] {
-        let manifests = rendered(&format!("{VALUES}{more}")).await.unwrap();
-        digests.push(
-            manifests
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("swaplet.io/config: "))
-                .unwrap()
-                .to_owned(),
-        );
-    }
-    assert_eq!(
-        digests.iter().collect::<BTreeSet<_>>().len(),
-        digests.len(),
-        "{digests:?}"
-    );
-    assert!(
-        rendered(VALUES).await.unwrap().contains(&digests[0]),
-        "the same values leave them as they are"
-    );
 }
 
 #[tokio::test]
