@@ -1,0 +1,148 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(kind: JobKind, spec: &Value) -> PullJob {
+    let metadata = json!({"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 2});
+    let status = json!({"startTime": "2026-01-01T00:00:00Z", "observedGeneration": 2, "completionTime": "2026-01-01T00:01:00Z"});
+    let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind.as_str(), "metadata": metadata, "spec": spec, "status": status});
+    PullJob::read(kind, serde_json::from_value(job).unwrap()).unwrap()
+}
+
+fn spec(spec: &Value) -> Result<PullSpec, String> {
+    read(JobKind::ImagePullJob, spec).spec
+}
+
+#[test]
+fn what_is_not_said_is_as_openkruise_has_it() {
+    let job = read(
+        JobKind::ImagePullJob,
+        &json!({"image": "app:1", "completionPolicy": {}}),
+    );
+    let spec = job.spec.clone().unwrap();
+    assert_eq!(
+        (spec.timeout_seconds, spec.backoff_limit, spec.parallelism),
+        (600, 3, Parallelism::Nodes(1))
+    );
+    assert_eq!(
+        spec.completion,
+        Completion::Always {
+            deadline_seconds: None,
+            ttl_seconds: None
+        }
+    );
+    assert_eq!(
+        (spec.targets, spec.pods),
+        (Targets::Labels(Selector::default()), PodWishes::default())
+    );
+    assert!(
+        job.is_completed()
+            && !PullJob {
+                generation: 3,
+                ..job
+            }
+            .is_completed()
+    );
+}
+
+#[test]
+fn every_field_that_counts_is_read() {
+    let spec = read(
+        JobKind::ImageListPullJob,
+        &json!({
+            "images": ["app:1", "docker.io/library/app:1", "log"], "pullSecrets": ["login"], "selector": {"names": ["a", "b"]},
+            "parallelism": "25%", "pullPolicy": {"timeoutSeconds": 9, "backoffLimit": 0}, "imagePullPolicy": "Always",
+            "completionPolicy": {"type": "Always", "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 5},
+            "sandboxConfig": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+        }),
+    )
+    .spec
+    .unwrap();
+    assert_eq!(spec.images, ["app:1".into(), "log".into()]);
+    assert_eq!(
+        spec.targets,
+        Targets::Names(["a".into(), "b".into()].into())
+    );
+    assert_eq!(
+        (spec.parallelism, spec.timeout_seconds, spec.backoff_limit),
+        (Parallelism::Percent(25), 9, 0)
+    );
+    assert_eq!(
+        spec.completion,
+        Completion::Always {
+            deadline_seconds: Some(60),
+            ttl_seconds: Some(5)
+        }
+    );
+    assert!(
+        spec.pods.always_pulls && spec.pods.labels["a"] == "b" && spec.pods.annotations["c"] == "d"
+    );
+    assert_eq!(spec.pods.pull_secrets, ["login".into()]);
+}
+
+#[test]
+fn a_selector_that_cannot_be_read_never_means_all_nodes() {
+    for (bad, problem) in [
+        (json!({"image": "a", "selector": 3}), "invalid type"),
+        (
+            json!({"image": "a", "selector": {"matchLabels": {"a": 1}}}),
+            "invalid type",
+        ),
+        (
+            json!({"image": "a", "selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}),
+            "invalid selector",
+        ),
+        // What the API server refuses by 400 at each try.
+        (
+            json!({"image": "a", "podSelector": {"matchLabels": {"a b!!": "x"}}}),
+            "\"a b!!\" is no key of a label",
+        ),
+        (
+            json!({"image": "a", "podSelector": {"matchLabels": {"a": "a,b) "}}}),
+            "\"a,b) \" is no value of a label",
+        ),
+        (
+            json!({"image": "a", "selector": {"matchExpressions": [{"key": "a=b", "operator": "Exists"}]}}),
+            "is no key of a label",
+        ),
+        (
+            json!({"image": "a", "podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]}}),
+            "is no value of a label",
+        ),
+        (
+            json!({"image": "a", "selector": {}, "podSelector": {}}),
+            "can not set both selector and podSelector",
+        ),
+        (
+            json!({"image": "a", "selector": {"names": ["n"], "matchLabels": {"a": "b"}}}),
+            "can not set both names and labelSelector",
+        ),
+        (json!({"image": "A b"}), "invalid image A b"),
+        (json!({}), "image can not be empty"),
+        (
+            json!({"image": "a", "parallelism": -1}),
+            "parallelism must be",
+        ),
+        (
+            json!({"image": "a", "parallelism": "many"}),
+            "parallelism must be",
+        ),
+        (
+            json!({"image": "a", "completionPolicy": {"type": "Sometimes"}}),
+            "unknown type of completionPolicy: Sometimes",
+        ),
+    ] {
+        let error = spec(&bad).unwrap_err();
+        assert!(error.contains(problem), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn a_percentage_that_is_not_0_is_at_least_one_node() {
+    let of = |percent: u32, nodes| Parallelism::Percent(percent).of(nodes);
+    assert_eq!(
+        (of(0, 9), of(1, 9), of(50, 9), of(100, 9), of(10, 0)),
+        (0, 1, 5, 9, 0)
+    );
+    assert_eq!(Parallelism::Nodes(7).of(3), 7);
+}

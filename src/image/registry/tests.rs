@@ -1,0 +1,71 @@
+use super::*;
+use proptest::prelude::*;
+
+fn alike(written: &str) {
+    let (ours, theirs) = (ImageReference::parse(written), Reference::try_from(written));
+    match (&ours, &theirs) {
+        (Ok(ours), Ok(theirs)) => {
+            assert_eq!(for_client(ours), *theirs, "{written}");
+            assert_eq!(ours.normalized(), theirs.whole());
+        }
+        (Err(_), Err(_)) => {}
+        _ => panic!("{written:?}: {ours:?} {theirs:?}"),
+    }
+}
+
+#[test]
+fn references_are_read_as_the_registry_client_reads_them() {
+    let digits = "a1".repeat(64);
+    for host in [
+        "",
+        "localhost/",
+        "Foo/",
+        "r.example/",
+        "r.example:/",
+        "r.example:5000/",
+        "index.docker.io/",
+        "a..b/",
+        "-a/",
+        "a-/",
+        "a:b/",
+        "/",
+    ] {
+        for path in [
+            "", "a", "A", "a/b", "a/B", "a..b", "a.b", "a__b", "a___b", "a_.b", "a---b", "-a",
+            "a-", "a//b", "a/", "a.b/c", "a_b.c",
+        ] {
+            for tag in ["", ":", ":1", ":V_1.-", ":-1", ":a/b", ":a:b"] {
+                alike(&format!("{host}{path}{tag}"));
+                for (algorithm, length) in [
+                    ("sha256", 64),
+                    ("sha256", 63),
+                    ("sha384", 96),
+                    ("sha512", 128),
+                    ("sha512", 64),
+                    ("md5", 32),
+                    ("sha", 31),
+                    ("a+b.c", 40),
+                    ("a+1", 40),
+                    ("", 64),
+                ] {
+                    alike(&format!(
+                        "{host}{path}{tag}@{algorithm}:{}",
+                        &digits[..length]
+                    ));
+                }
+            }
+        }
+    }
+    for long in [128, 129, 247, 248, 255, 256] {
+        alike(&format!("a:{}", "t".repeat(long)));
+        alike(&"a".repeat(long));
+        alike(&format!("r.example/{}", "a".repeat(long)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_reference_is_read_as_the_registry_client_reads_it(written in "[aB1./:@_-]{0,12}(@sha256:[0-9a-fA-F]{63,64})?") {
+        alike(&written);
+    }
+}
