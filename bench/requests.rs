@@ -1,15 +1,19 @@
-//! What open requests of one tenant cost another: `cargo bench --bench requests`.
+//! What open requests and jobs that pull images of one tenant cost another: `cargo bench --bench
+//! requests`.
 //!
 //! A controller on the testbed's API server, in real time. Printed is how long pods of a second
 //! tenant wait for their swap from when their main container is done: without any request, while
-//! 12,000 requests are made and taken up, and while they are open, for more than the minute in
-//! which each is looked at again. Nothing is judged.
+//! 12,000 requests are made and taken up, while they are open, for more than the minute in which
+//! each is looked at again, and with 30 jobs that pull images on 5,000 nodes besides, whose
+//! statuses come as on a real cluster. Nothing is judged.
 
 #![expect(
     clippy::expect_used,
+    clippy::panic,
     reason = "a benchmark stops where its fixture is broken"
 )]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,16 +28,25 @@ use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_controller::run::{Settings, run};
+use swaplet_controller::warm::jobs::WarmSettings;
+use swaplet_controller::warm::resolve::Resolve;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
+use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
+use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::time::{Instant, sleep};
 
 const REQUESTS: usize = 12_000;
 /// The pods that they are for.
 const PODS: usize = 200;
+/// Jobs that pull images, and the nodes that they are for.
+const PULL_JOBS: usize = 30;
+const NODES: usize = 5000;
+/// Between two statuses of nodes: a kubelet with nothing to say sends one every five minutes.
+const HEARTBEAT: Duration = Duration::from_millis(60);
 /// Swaps of each measurement.
 const SWAPS: usize = 220;
 const EXIT: &str = "registry.example/swaplet/exit:v1";
@@ -53,7 +66,7 @@ async fn main() {
         client: server.client_as("bench"),
         server,
     };
-    for namespace in ["greedy", "modest"] {
+    for namespace in ["greedy", "modest", "warm"] {
         cluster
             .send(
                 Method::POST,
@@ -88,7 +101,13 @@ async fn main() {
     let (open, answered) = cluster.settle().await;
     println!("{open} requests are open, {answered} of them answered");
     let rest = cluster.measure("rest", "while they are open").await;
-    for (name, p99) in [("burst", burst), ("open", rest)] {
+    cluster.make_pull_jobs().await;
+    let beating = tokio::spawn(cluster.clone().nodes_live());
+    let pulling = cluster
+        .measure("pull", "with jobs that pull images besides")
+        .await;
+    beating.abort();
+    for (name, p99) in [("burst", burst), ("open", rest), ("pull jobs", pulling)] {
         println!(
             "{name}: {:.2} x the idle p99  (goal 1.2)",
             p99.as_secs_f64() / idle.as_secs_f64()
@@ -115,7 +134,7 @@ async fn controller(server: ApiServer) {
             park: None,
             leash: None,
         }),
-        warm: None,
+        warm: Some(warm(server.clock())),
         state_namespace: None,
         selection: None,
         push: None,
@@ -132,6 +151,23 @@ async fn controller(server: ApiServer) {
     )
     .await
     .expect("it runs for ever");
+}
+
+fn warm(clock: Clock) -> WarmSettings {
+    WarmSettings {
+        namespace: "warm".into(),
+        park_image: "registry.example/park:v1".into(),
+        shape: ShapeChoice::Auto,
+        exit_image: None,
+        startup_taint_timeout: None,
+        startup_taint_namespaces: BTreeSet::new(),
+        longest_try: Duration::from_secs(1800),
+        coexist: Coexist::default(),
+        image_caches: None,
+        sandbox_keys: SandboxKeys::default(),
+        resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
+        time_of_day: Arc::new(move || clock.now()),
+    }
 }
 
 impl Cluster {
@@ -208,6 +244,55 @@ impl Cluster {
             )
             .await;
         }
+    }
+
+    /// Nothing starts their pods: so each keeps its ten nodes for two minutes, and goes over to
+    /// others.
+    async fn make_pull_jobs(&self) {
+        for nth in 0..NODES {
+            let node = json!({"metadata": {"name": format!("n{nth}")}});
+            self.send(Method::POST, "/api/v1/nodes", JSON, node).await;
+            self.node_lives(nth, 0).await;
+        }
+        for nth in 0..PULL_JOBS {
+            let spec = json!({"image": format!("registry.example/app{nth}:v1"), "parallelism": 10, "completionPolicy": {}});
+            let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "metadata": {"name": format!("j{nth}")}, "spec": spec});
+            self.send(
+                Method::POST,
+                "/apis/apps.kruise.io/v1alpha1/namespaces/greedy/imagepulljobs",
+                JSON,
+                job,
+            )
+            .await;
+        }
+        sleep(Duration::from_secs(5)).await;
+        let pods = self
+            .server
+            .peek_all("pods")
+            .iter()
+            .filter(|pod| pod["metadata"]["namespace"] == "warm")
+            .count();
+        println!("{PULL_JOBS} jobs on {NODES} nodes have {pods} pods");
+    }
+
+    async fn nodes_live(self) {
+        for nth in 0.. {
+            self.node_lives(nth % NODES, nth).await;
+            sleep(HEARTBEAT).await;
+        }
+    }
+
+    async fn node_lives(&self, node: usize, second: usize) {
+        let at =
+            jiff::Timestamp::UNIX_EPOCH + Duration::from_secs(second.try_into().expect("a second"));
+        let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": at.to_string()}]}});
+        self.send(
+            Method::PATCH,
+            &format!("/api/v1/nodes/n{node}/status"),
+            MERGE,
+            status,
+        )
+        .await;
     }
 
     /// Waits until nothing more is written to the requests: how many are open, and how many of them
