@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use kube::Client;
 use serde_json::{Value, json};
 use swaplet_controller::frame::list::words;
-use swaplet_controller::frame::writer::{Outcome, Writer};
+use swaplet_controller::frame::writer::{Outcome, Writer, leash};
 use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
 use tokio::time::{Instant, sleep};
 
@@ -40,7 +41,12 @@ takes seconds, and a controller that is started again goes on with it. Where no 
 pod tells in the annotation swaplet.io/parked which image it had, and --restore puts that back, as a controller does for requests that
 were deleted. The restart counts as made then: the container starts anew.
 
-Your own rights are enough: list pods, and patch them for --restore. The chart runs this before it is uninstalled.
+That annotation is believed as far as the API server keeps others from writing it: --restore looks for the admission policies first
+(--leash), and says which containers it would have restored where they are missing. Compare the images with those of the owners of the
+pods before you say --without-leash.
+
+Your own rights are enough: list pods; for --restore also patch them, and get the two ValidatingAdmissionPolicyBindings. The chart runs this
+before it is uninstalled.
 
 Exit codes: 0 what is parked was printed, or with --restore nothing is parked any more; 1 some containers are still parked, each with the
 reason; 2 wrong usage, or the pods cannot be read.";
@@ -68,6 +74,14 @@ pub(super) struct ParkedArgs {
         requires = "restore"
     )]
     wait: u32,
+    /// The leash that --restore looks for: the ValidatingAdmissionPolicyBindings NAME-pods and
+    /// NAME-parked, which keep everybody but swaplet from writing what pods say of their images
+    #[arg(long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
+    leash: String,
+    /// Restore also without the leash. Then whoever may write metadata of pods, also by their
+    /// status alone, says which images the containers get
+    #[arg(long, requires = "restore")]
+    without_leash: bool,
     /// How to print what is parked
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -94,6 +108,20 @@ impl ParkedArgs {
         if !self.restore {
             print(&show(&look().await?, self.output)?)?;
             return Ok(ExitCode::SUCCESS);
+        }
+        let trusted = match self.without_leash {
+            true => Ok(()),
+            false => leash::verify(&client, &self.leash, "--without-leash").await,
+        };
+        if let Err(words) = trusted {
+            let found = look().await?;
+            print(&show(&found, self.output)?)?;
+            if found.is_empty() {
+                eprintln!("No container is parked.");
+                return Ok(ExitCode::SUCCESS);
+            }
+            eprintln!("error: nothing was restored: {words}");
+            return Ok(ExitCode::from(SOME_LEFT));
         }
         let left = restore(&client, look, Duration::from_secs(self.wait.into())).await?;
         print(&show(&left, self.output)?)?;

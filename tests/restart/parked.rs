@@ -1,7 +1,8 @@
 //! `swaplet parked`: what a controller that is gone has left behind comes back.
 
-use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
@@ -33,6 +34,25 @@ impl World {
         self.end_of(command.spawn().unwrap()).await
     }
 
+    /// Makes a binding of an admission policy.
+    async fn bind(&self, name: &str, actions: &[&str]) {
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": actions}});
+        let binding = serde_json::from_value(binding).unwrap();
+        bindings
+            .create(&PostParams::default(), &binding)
+            .await
+            .unwrap();
+    }
+
+    /// The admission policies that keep everybody but swaplet from writing what pods say of their
+    /// images.
+    async fn leash(&self) {
+        for part in ["swaplet-leash-pods", "swaplet-leash-parked"] {
+            self.bind(part, &["Deny"]).await;
+        }
+    }
+
     /// Labels and annotations, and the images of its containers.
     async fn look(&self, name: &str) -> (Value, Vec<String>) {
         let pod = self.pods().get(name).await.unwrap();
@@ -49,6 +69,7 @@ impl World {
 #[tokio::test]
 async fn parked_containers_are_listed_and_brought_back() {
     let world = World::new().await;
+    world.leash().await;
     parked(&world, "p").await;
     world.pod("other").await;
     let other = world.look("other").await;
@@ -83,6 +104,7 @@ async fn parked_containers_are_listed_and_brought_back() {
 #[tokio::test]
 async fn what_a_controller_brings_back_is_waited_for() {
     let world = World::new().await;
+    world.leash().await;
     parked(&world, "p").await;
     let mut command = world.command(
         env!("CARGO_BIN_EXE_swaplet"),
@@ -132,6 +154,7 @@ async fn what_a_controller_brings_back_is_waited_for() {
 #[tokio::test]
 async fn what_cannot_be_brought_back_is_listed_with_the_reason() {
     let world = World::new().await;
+    world.leash().await;
     parked(&world, "p").await;
     let forbidden = Rule::new(Effect::reply(403).message("that is forbidden for jane"))
         .verb(Verb::Patch)
@@ -157,4 +180,43 @@ async fn what_cannot_be_brought_back_is_listed_with_the_reason() {
         "{}",
         ran.err
     );
+}
+
+#[tokio::test]
+async fn a13_nothing_is_restored_without_the_policies_that_make_a_record_swaplets_own() {
+    let world = World::new().await;
+    let ran = world.parked(&["--restore", "--wait", "0"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
+
+    parked(&world, "p").await;
+    let before = world.look("p").await;
+    let refused = async |says: &str, arguments: &[&str]| {
+        let ran = world
+            .parked(&[&["--restore", "--wait", "0"], arguments].concat())
+            .await;
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        for words in ["nothing was restored", says, "--without-leash"] {
+            assert!(ran.err.contains(words), "{words}: {}", ran.err);
+        }
+        assert!(ran.out.contains("app:1"), "what it would be: {}", ran.out);
+        assert_eq!(world.look("p").await, before);
+    };
+    refused("swaplet-leash-pods", &[]).await;
+    world.bind("swaplet-leash-pods", &["Deny"]).await;
+    refused("swaplet-leash-parked", &[]).await;
+    world.bind("swaplet-leash-parked", &["Audit"]).await;
+    let forbidden =
+        Rule::new(Effect::reply(403).message("binding is forbidden: User jane cannot get it"))
+            .verb(Verb::Get)
+            .resource("validatingadmissionpolicybindings");
+    refused("--leash", &["--leash", "of-another-release"]).await;
+    let rule = world.server.faults().add(forbidden);
+    refused("give the right to get", &[]).await;
+    world.server.faults().remove(rule);
+
+    let ran = world
+        .parked(&["--restore", "--wait", "0", "--without-leash"])
+        .await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(world.look("p").await.1, ["app:1", "log:1"]);
 }

@@ -17,6 +17,8 @@ use crate::frame::serve::Health;
 const NEEDED: [&str; 2] = ["pods", "parked"];
 /// What is not done without it.
 const REFUSED: &str = "containers are not restarted";
+/// What a controller is told to do without it.
+const WITHOUT: &str = "--restart-without-leash";
 /// How often is looked for a leash that is not there.
 const AGAIN: Duration = Duration::from_secs(15);
 /// For one answer of the API server.
@@ -80,7 +82,7 @@ impl Gate {
 
 async fn seen(client: &Client, leash: &str, health: &Health) {
     loop {
-        match look(client, leash).await {
+        match verify(client, leash, WITHOUT).await {
             Ok(()) => return health.has(REFUSED),
             Err(trouble) => {
                 if health.lacks(REFUSED, &trouble) {
@@ -96,15 +98,19 @@ async fn seen(client: &Client, leash: &str, health: &Health) {
     }
 }
 
-/// What is missing, with the fix.
-async fn look(client: &Client, leash: &str) -> Result<(), String> {
+/// Finds the bindings of the leash with this name, each of which has to deny.
+///
+/// # Errors
+/// What is missing, in words for the log or the terminal, with the fix; `without` is the flag that
+/// does without the leash.
+pub async fn verify(client: &Client, leash: &str, without: &str) -> Result<(), String> {
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     for part in NEEDED {
         let name = format!("{leash}-{part}");
         let found = timeout(ANSWER, bindings.get_opt(&name))
             .await
             .map_err(|_| format!("no answer about the leash {name}"))?;
-        let binding = found.map_err(|error| may_not_look(&name, &words(&error)))?;
+        let binding = found.map_err(|error| may_not_look(&name, without, &words(&error)))?;
         let actions = binding
             .and_then(|binding| binding.spec)
             .and_then(|spec| spec.validation_actions);
@@ -112,25 +118,25 @@ async fn look(client: &Client, leash: &str) -> Result<(), String> {
             Some(actions) if actions.iter().any(|action| action == "Deny") => {}
             Some(_) => {
                 return Err(format!(
-                    "the ValidatingAdmissionPolicyBinding {name} does not deny; give it validationActions [Deny]"
+                    "the ValidatingAdmissionPolicyBinding {name} does not deny; give it validationActions [Deny], or say {without}"
                 ));
             }
-            None => return Err(absent(&name)),
+            None => return Err(absent(&name, without)),
         }
     }
     Ok(())
 }
 
-fn absent(name: &str) -> String {
+fn absent(name: &str, without: &str) -> String {
     format!(
-        "the leash is not there, so what requests and pods say could be anybody's: there is no ValidatingAdmissionPolicyBinding {name}. Apply deploy/leash.yaml and deploy/leash-parked.yaml (Kubernetes 1.30 or later), name the leash with --leash, or say --restart-without-leash"
+        "the leash is not there, so what requests and pods say could be anybody's: there is no ValidatingAdmissionPolicyBinding {name}. Apply deploy/leash.yaml and deploy/leash-parked.yaml (Kubernetes 1.30 or later), name the leash with --leash, or say {without}"
     )
 }
 
-fn may_not_look(name: &str, words: &str) -> String {
+fn may_not_look(name: &str, without: &str, words: &str) -> String {
     if is_missing_right(words) {
         return format!(
-            "nobody knows whether the leash is there: give the right to get the ValidatingAdmissionPolicyBinding {name} (the ClusterRole swaplet-restart-leash of deploy/restart.yaml), or say --restart-without-leash: {words}"
+            "nobody knows whether the leash is there: give the right to get the ValidatingAdmissionPolicyBinding {name} (the ClusterRole swaplet-restart-leash of deploy/restart.yaml), or say {without}: {words}"
         );
     }
     format!("the leash {name} cannot be looked for: {words}")
