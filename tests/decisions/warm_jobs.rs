@@ -74,6 +74,7 @@ fn a_node_that_others_have_is_not_begun_with_and_one_that_they_want_is_given_up_
         ),
         (Vec::new(), true)
     );
+    node.warming.is_free_again("n");
     node.creates(A, "u");
     assert_eq!(
         (
@@ -358,6 +359,7 @@ fn d6_who_waits_for_pods_of_others_is_said() {
         ),
         (Vec::new(), 1)
     );
+    node.warming.is_free_again("n");
     node.creates(A, "u");
     assert_eq!(node.warming.waits().elsewhere, 0);
 }

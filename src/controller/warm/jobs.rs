@@ -48,7 +48,7 @@ use finalizers::Finalizers;
 use isolation::Jobs;
 pub use messages::{Asked, Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
-use room::{Room, Turns};
+use room::{Room, Taken, Turns};
 
 /// A job: its kind, namespace and name.
 pub type Key = (JobKind, Box<str>, Box<str>);
@@ -78,6 +78,8 @@ pub struct PullJobs {
     nodes: Nodes,
     image_waits: ImageWaits,
     turns: Turns,
+    /// Who had a pod on a node after the last step.
+    taken: Taken,
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that are being deleted by us, with when that may be sent again.
     deletions: BTreeMap<Box<str>, Duration>,
@@ -114,6 +116,7 @@ impl PullJobs {
             caches,
             image_waits: ImageWaits::default(),
             turns: Turns::default(),
+            taken: Taken::new(),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
             finalizers: Finalizers::default(),
@@ -367,6 +370,10 @@ impl PullJobs {
         });
         writes.extend(self.delete_orphans(now.since_start));
         let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
+        for node in room.changes(&self.taken) {
+            self.jobs
+                .each(now.since_start, |_, entry| entry.node_is_free_again(node));
+        }
         for key in self.turns.order(&self.jobs.all) {
             self.jobs.with(&key, now.since_start, |entry| {
                 let others_pull = |node: &str| {
@@ -377,6 +384,7 @@ impl PullJobs {
                 writes.extend(begun);
             });
         }
+        self.taken = room.taken();
         self.share(now.since_start);
         writes.extend(
             self.jobs

@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod pulled;
 pub mod shape;
 pub mod startup_taint;
+mod table;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub(crate) use self::node::SLOW;
 use self::node::{NodeProgress, Slots};
 use self::pulled::Pulled;
 use self::shape::Shapes;
+use self::table::Table;
 pub use self::waits::Waits;
 use crate::isolated::isolated;
 use crate::warm::pod::WarmerPod;
@@ -51,7 +53,7 @@ pub struct Elsewhere {
 pub struct Warming {
     images: Vec<Box<str>>,
     limits: Limits,
-    nodes: BTreeMap<Box<str>, NodeProgress>,
+    nodes: Table,
     skipped: BTreeMap<Box<str>, String>,
     /// Nodes about which a decision has panicked, with what the panic says.
     defects: Vec<(Box<str>, String)>,
@@ -69,7 +71,7 @@ impl Warming {
         Self {
             images,
             limits,
-            nodes: BTreeMap::new(),
+            nodes: Table::new(),
             skipped: BTreeMap::new(),
             defects: Vec::new(),
             pods: BTreeMap::new(),
@@ -89,10 +91,8 @@ impl Warming {
         self.changed = true;
         self.skipped.remove(node);
         self.forget(node);
-        self.nodes.insert(
-            node.into(),
-            NodeProgress::new(&self.images, shapes, ready, now),
-        );
+        self.nodes
+            .insert(node, NodeProgress::new(&self.images, shapes, ready, now));
     }
 
     /// Adds a node on which none can, and why.
@@ -112,7 +112,7 @@ impl Warming {
     /// Whether images are warmed on this node.
     #[must_use]
     pub fn has(&self, node: &str) -> bool {
-        self.nodes.contains_key(node)
+        self.nodes.get(node).is_some()
     }
 
     /// Whether a pod is of use on its node; not where a defect has ended the work there.
@@ -131,22 +131,19 @@ impl Warming {
     /// The images from now on; what is known of those that stay is kept.
     pub fn set_images(&mut self, images: Vec<Box<str>>) {
         (self.images, self.changed) = (images, true);
-        self.nodes
-            .values_mut()
-            .for_each(|node| node.set_images(&self.images));
+        self.nodes.change_all(|node| node.set_images(&self.images));
     }
 
     /// Nothing more is tried: what is open has failed.
     pub fn give_up(&mut self, why: &str) {
         self.changed = true;
-        self.nodes.values_mut().for_each(|node| node.fail_all(why));
+        self.nodes.change_all(|node| node.fail_all(why));
     }
 
     /// Somebody else has proved that an image is on a node.
     pub fn found(&mut self, node: &str, image: &str, pulled: Option<&Pulled>) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            self.changed |= node.found(image, pulled);
-        }
+        let found = self.nodes.change(node, |node| node.found(image, pulled));
+        self.changed |= found.unwrap_or_default();
     }
 
     /// Images that have failed on a node get another chance.
@@ -165,9 +162,9 @@ impl Warming {
     /// The nodes that may be pulling.
     pub fn active(&self) -> impl Iterator<Item = &str> {
         self.nodes
-            .iter()
+            .busy()
             .filter(|(_, node)| node.is_active())
-            .map(|(name, _)| &**name)
+            .map(|(name, _)| name)
     }
 
     /// The nodes on which a pod of this is, each with whether its pull takes so long that others
@@ -176,9 +173,9 @@ impl Warming {
     pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
         let held = self
             .nodes
-            .iter()
+            .busy()
             .filter(move |(_, node)| node.is_active() && !node.hangs(now));
-        held.map(move |(name, node)| (&**name, node.slow(now).is_some()))
+        held.map(move |(name, node)| (name, node.slow(now).is_some()))
     }
 
     /// What its nodes wait for, as of the last step.
@@ -220,9 +217,7 @@ impl Warming {
 
     /// What is known of each node that can be warmed, in the order of names.
     pub fn progress(&self) -> impl Iterator<Item = (&str, &[ImageProgress])> {
-        self.nodes
-            .iter()
-            .map(|(name, node)| (&**name, &*node.images))
+        self.nodes.iter().map(|(name, node)| (name, &*node.images))
     }
 
     /// What is known of a node that can be warmed; nothing of any other.
@@ -239,6 +234,12 @@ impl Warming {
     /// A node is gone.
     pub fn node_is_gone(&mut self, node: &str) {
         self.with(node, |node, _| node.node_is_gone());
+    }
+
+    /// Others who were on a node may have left it. Whoever says in a [`step`](Self::step) that a
+    /// node is taken says this as soon as that may not be so any more.
+    pub fn is_free_again(&mut self, node: &str) {
+        self.nodes.is_free_again(node);
     }
 
     /// A warmer pod was seen.
@@ -260,13 +261,15 @@ impl Warming {
         name: &str,
         work: impl FnOnce(&mut NodeProgress, &Limits) -> T,
     ) -> Option<T> {
-        let node = self.nodes.get_mut(name)?;
-        self.changed = true;
-        node.uids().for_each(|uid| drop(self.pods.remove(uid)));
-        let done = work(node, &self.limits);
-        self.pods
-            .extend(node.uids().map(|uid| (uid.clone(), name.into())));
-        Some(done)
+        let (limits, pods) = (&self.limits, &mut self.pods);
+        let done = self.nodes.change(name, |node| {
+            node.uids().for_each(|uid| drop(pods.remove(uid)));
+            let done = work(node, limits);
+            pods.extend(node.uids().map(|uid| (uid.clone(), name.into())));
+            done
+        });
+        self.changed |= done.is_some();
+        done
     }
 
     /// Forgets a node, with its pods.
@@ -280,8 +283,8 @@ impl Warming {
     #[must_use]
     pub fn pods(&self) -> Vec<Box<str>> {
         self.nodes
-            .values()
-            .filter_map(NodeProgress::pod_uid)
+            .busy()
+            .filter_map(|(_, node)| node.pod_uid())
             .collect()
     }
 
@@ -300,46 +303,52 @@ impl Warming {
         elsewhere: impl Fn(&str) -> Elsewhere,
     ) -> Vec<(Box<str>, Action)> {
         let parallelism = self.limits.parallelism;
-        let mut active = self.nodes.values().filter(|node| node.is_active()).count();
+        let mut active = self.active().count();
         let mut excess = active.saturating_sub(parallelism);
-        let wanted = active >= parallelism
-            && self
-                .nodes
-                .iter()
-                .any(|(name, node)| node.wants_slot(now) && node.is_free(elsewhere(name)));
+        self.nodes.wake(now);
+        let wanted = active >= parallelism && self.is_one_free(&elsewhere, now);
         let mut actions = Vec::new();
         let mut waits = Waits::new();
-        for (name, node) in self.nodes.iter_mut().filter(|(_, node)| !node.is_broken) {
+        let mut before = None;
+        while let Some(name) = self.nodes.next(before.as_deref(), active < parallelism) {
             let (free, excessive) = (active < parallelism, excess > 0);
-            waits.note(name, node, now);
-            if node.rests(free && node.wants_slot(now)) {
-                node.kept.look();
-                continue;
-            }
-            let mut waits_for_others = false;
-            let action = isolate(&mut self.defects, name, node, |node| {
-                let elsewhere = elsewhere(name);
-                waits_for_others = free && elsewhere.taken && node.wants_slot(now);
-                let (free, is_asked_for, others_pull) = (
-                    free && !elsewhere.taken,
-                    elsewhere.wanted,
-                    elsewhere.others_pull,
-                );
-                let slots = Slots {
-                    free,
-                    wanted: wanted || is_asked_for,
-                    is_asked_for,
-                    excess: excessive,
-                    others_pull,
-                };
-                node.step(&self.limits, slots, now)
+            let mut is_taken = false;
+            let action = self.nodes.change(&name, |node| {
+                if node.is_broken {
+                    return None;
+                }
+                waits.note(&name, node, now);
+                if node.rests(free && node.wants_slot(now)) {
+                    node.kept.look();
+                    return None;
+                }
+                let action = isolate(&mut self.defects, &name, node, |node| {
+                    let elsewhere = elsewhere(&name);
+                    is_taken = elsewhere.taken;
+                    let slots = Slots {
+                        free: free && !elsewhere.taken,
+                        wanted: wanted || elsewhere.wanted,
+                        is_asked_for: elsewhere.wanted,
+                        excess: excessive,
+                        others_pull: elsewhere.others_pull,
+                    };
+                    node.step(&self.limits, slots, now)
+                });
+                waits.note_kept(&name, node, now);
+                self.changed |= action.is_some() || !node.news.is_empty();
+                action
             });
-            waits.elsewhere += usize::from(waits_for_others);
-            waits.note_kept(name, node, now);
+            if is_taken {
+                self.nodes.is_taken(&name);
+            }
+            let action = action.flatten();
             active += usize::from(matches!(action, Some(Action::Create { .. })));
             excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
-            self.changed |= action.is_some() || !node.news.is_empty();
             actions.extend(action.map(|action| (name.clone(), action)));
+            before = Some(name);
+        }
+        if active < parallelism {
+            waits.elsewhere = self.nodes.taken();
         }
         if waits != self.waits {
             (self.waits, self.changed) = (waits, true);
@@ -351,6 +360,25 @@ impl Warming {
             &mut actions,
         );
         actions
+    }
+
+    /// Whether a node could begin if there was a slot. Those on which somebody else is wait for them.
+    fn is_one_free(&mut self, elsewhere: impl Fn(&str) -> Elsewhere, now: Duration) -> bool {
+        let mut before = None;
+        while let Some(name) = self.nodes.next_waiting(before.as_deref()) {
+            let others = elsewhere(&name);
+            if others.taken {
+                self.nodes.is_taken(&name);
+            } else if self
+                .nodes
+                .get(&name)
+                .is_some_and(|node| node.wants_slot(now) && node.is_free(others))
+            {
+                return true;
+            }
+            before = Some(name);
+        }
+        false
     }
 
     /// Those that wait for an image come first; and what is known of a node stays until it has its
@@ -365,22 +393,21 @@ impl Warming {
         let Some(after) = self.limits.ask_again else {
             return;
         };
-        let is_due = |name: &str, node: &NodeProgress| {
-            node.is_to_be_asked_again(after, now) && !elsewhere(name).taken
-        };
-        let due = self
-            .nodes
-            .iter_mut()
-            .filter(|(name, node)| is_due(name, node));
-        let due = due.filter_map(|(name, node)| {
-            (!node.kept.keeps(elsewhere(name).others_pull, now)).then_some((name, node))
-        });
-        for (name, node) in due.take(slots) {
-            self.changed = true;
-            let action = isolate(&mut self.defects, name, node, |node| {
-                node.ask_again(&self.images, &self.limits, now)
+        let mut left = slots;
+        for name in self.nodes.settled_for(after, slots, now) {
+            if left == 0 || elsewhere(&name).taken {
+                continue;
+            }
+            let action = self.nodes.change(&name, |node| {
+                if node.kept.keeps(elsewhere(&name).others_pull, now) {
+                    return None;
+                }
+                (left, self.changed) = (left - 1, true);
+                isolate(&mut self.defects, &name, node, |node| {
+                    node.ask_again(&self.images, &self.limits, now)
+                })
             });
-            actions.extend(action.map(|action| (name.clone(), action)));
+            actions.extend(action.flatten().map(|action| (name, action)));
         }
     }
 
@@ -400,19 +427,14 @@ impl Warming {
     /// What has become final since this was asked the last time.
     pub fn news(&mut self) -> Vec<Ended> {
         let mut news = Vec::new();
-        for (name, node) in &mut self.nodes {
-            for index in std::mem::take(&mut node.news) {
-                let ImageProgress {
-                    image, end, pulled, ..
-                } = &node.images[index];
-                let ended = end.clone().map(|end| Ended {
-                    node: name.clone(),
-                    image: image.clone(),
-                    end,
-                    pulled: pulled.clone(),
-                });
-                news.extend(ended);
-            }
+        for name in self.nodes.with_news() {
+            let ended = self.nodes.change(&name, |node| {
+                std::mem::take(&mut node.news)
+                    .into_iter()
+                    .filter_map(|index| node.images[index].ended(&name))
+                    .collect::<Vec<_>>()
+            });
+            news.extend(ended.into_iter().flatten());
         }
         news
     }
@@ -420,10 +442,12 @@ impl Warming {
     /// The nodes on which another shape of pods is used since this was asked the last time, and
     /// why.
     pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
-        self.nodes
-            .iter_mut()
-            .filter_map(|(name, node)| Some((name.clone(), node.fell_back.take()?)))
-            .collect()
+        let mut fallbacks = Vec::new();
+        for name in self.nodes.with_news() {
+            let why = self.nodes.change(&name, |node| node.fell_back.take());
+            fallbacks.extend(why.flatten().map(|why| (name, why)));
+        }
+        fallbacks
     }
 
     /// Whether there is an image on a node of whose pull the kubelet has said nothing.
@@ -432,15 +456,15 @@ impl Warming {
         let is_untold =
             |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
         self.nodes
-            .values()
-            .flat_map(|node| &node.images)
+            .iter()
+            .flat_map(|(_, node)| &node.images)
             .any(is_untold)
     }
 
     /// Whether everything is final and no pod is left but such as are being deleted.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.nodes.values().all(NodeProgress::is_over)
+        !self.nodes.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
     }
 }
 

@@ -142,6 +142,13 @@ impl Entry {
         }
     }
 
+    /// Others who were on a node may have left it.
+    pub fn node_is_free_again(&mut self, node: &str) {
+        if let Some(run) = &mut self.run {
+            run.warming.is_free_again(node);
+        }
+    }
+
     pub fn see_pod(&mut self, pod: &WarmerPod, now: Duration) {
         if let Some(run) = self.run.as_mut().filter(|run| run.made(pod)) {
             run.warming.see_pod(pod.clone(), now);

@@ -14,9 +14,12 @@ use super::{Key, PullWrite};
 /// them, which gives way after a while.
 const MOST_SLOW: usize = 2;
 
+/// Who has a pod on a node; `None` stands for pods of no job.
+pub(crate) type Taken = BTreeMap<Box<str>, BTreeSet<Option<Key>>>;
+
 /// Nodes that are taken, and those that are waited for.
 pub(crate) struct Room {
-    taken: BTreeMap<Box<str>, BTreeSet<Option<Key>>>,
+    taken: Taken,
     wanted: BTreeMap<Box<str>, BTreeSet<Key>>,
 }
 
@@ -26,8 +29,7 @@ impl Room {
         orphans: impl Iterator<Item = &'a WarmerPod>,
         now: Duration,
     ) -> Self {
-        let mut taken: BTreeMap<Box<str>, BTreeSet<Option<Key>>> = BTreeMap::new();
-        let mut slow: BTreeMap<Box<str>, BTreeSet<Option<Key>>> = BTreeMap::new();
+        let (mut taken, mut slow) = (Taken::new(), Taken::new());
         // A pod that is being deleted may hang there for ever; its kubelet pulls no more.
         for pod in orphans.filter(|pod| !pod.deleting) {
             taken.entry(pod.node.clone()).or_default().insert(None);
@@ -85,6 +87,19 @@ impl Room {
             wanted,
             others_pull: false,
         }
+    }
+
+    /// The nodes that others have now than in this look before, or nobody any more.
+    pub fn changes<'a>(&'a self, before: &'a Taken) -> impl Iterator<Item = &'a str> {
+        before
+            .iter()
+            .filter(|(node, holders)| self.taken.get(*node) != Some(*holders))
+            .map(|(node, _)| &**node)
+    }
+
+    /// Who has a pod on a node.
+    pub fn taken(self) -> Taken {
+        self.taken
     }
 
     /// A job begins on a node.

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use super::End;
 use super::pulled::Pulled;
+use super::{End, Ended};
 
 /// The wait before the second try of an image; it doubles. A little longer than the kubelet's own
 /// (10 s, doubled up to 300 s), so that each of our tries is a real pull.
@@ -43,6 +43,16 @@ impl ImageProgress {
 
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.end.is_none() && now >= self.not_before
+    }
+
+    /// What became of it on this node, once that is known.
+    pub(crate) fn ended(&self, node: &str) -> Option<Ended> {
+        Some(Ended {
+            node: node.into(),
+            image: self.image.clone(),
+            end: self.end.clone()?,
+            pulled: self.pulled.clone(),
+        })
     }
 
     /// A try has failed. Whether it gets another one, after a wait.

@@ -3,6 +3,7 @@
 mod edits;
 mod kept;
 mod look;
+mod stands;
 mod stuck;
 mod writes;
 

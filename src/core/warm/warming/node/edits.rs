@@ -80,16 +80,6 @@ impl NodeProgress {
         std::mem::replace(self, new).images
     }
 
-    /// Whether all is known, and has been for so long.
-    pub fn is_to_be_asked_again(&self, after: Duration, now: Duration) -> bool {
-        self.is_done()
-            && self.ready
-            && self.pod.is_none()
-            && !self.writing
-            && !self.unsure
-            && now >= self.asked + after
-    }
-
     /// All images are open again, and a pod is made for the first of them. What was said of pulls
     /// stays: a kubelet that has an image has nothing new to say.
     pub fn ask_again(

@@ -48,6 +48,11 @@ impl Kept {
         self.last.is_some()
     }
 
+    /// Whether the next look has to know of it.
+    pub const fn is_under_way(&self) -> bool {
+        self.last.is_some() || self.before.is_some()
+    }
+
     /// Whether it has been kept back for a while.
     pub fn is_long(&self, now: Duration) -> bool {
         self.is_on() && self.since.is_some_and(|since| now >= since + TOLD)

@@ -43,15 +43,6 @@ impl NodeProgress {
         !self.left.is_empty() || self.hangs(now)
     }
 
-    /// Whether nothing can be written for it now, and no time of its own runs.
-    pub fn rests(&self, may_begin: bool) -> bool {
-        !may_begin
-            && self.pod.is_none()
-            && !self.writing
-            && !self.unsure
-            && (self.unready_since.is_none() || self.is_done())
-    }
-
     /// The uids of its pods: the one that is there, the one before it, and those that do not go
     /// away.
     pub fn uids(&self) -> impl Iterator<Item = &Box<str>> {

@@ -1,0 +1,244 @@
+//! The nodes of a job, and for which of them something may be done: a step looks at these alone, for
+//! a job may have thousands of nodes, of which it is done with most, or may begin with few.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+use super::node::NodeProgress;
+
+/// The nodes, by name.
+#[derive(Debug)]
+pub(crate) struct Table {
+    nodes: BTreeMap<Box<str>, Entry>,
+    busy: BTreeSet<Box<str>>,
+    waiting: BTreeSet<Box<str>>,
+    asleep: BTreeSet<(Duration, Box<str>)>,
+    taken: BTreeSet<Box<str>>,
+    /// Those of which something is to be told.
+    with_news: BTreeSet<Box<str>>,
+    /// No node that is settled was asked for its images before.
+    settled_since: Duration,
+    /// The time of the last look.
+    now: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    node: NodeProgress,
+    place: Place,
+}
+
+/// What may have to be done for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It is under way, or a time runs for it.
+    Busy,
+    /// A pod can be made once there is a slot.
+    Waiting,
+    /// A pod can be made from this time on.
+    Asleep(Duration),
+    /// A pod can be made once somebody else has left the node.
+    Taken,
+    /// Nothing.
+    Rests,
+}
+
+impl Table {
+    /// No node.
+    pub const fn new() -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            asleep: BTreeSet::new(),
+            taken: BTreeSet::new(),
+            with_news: BTreeSet::new(),
+            settled_since: Duration::MAX,
+            now: Duration::ZERO,
+        }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&NodeProgress> {
+        self.nodes.get(name).map(|entry| &entry.node)
+    }
+
+    /// All of them, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeProgress)> {
+        self.nodes
+            .iter()
+            .map(|(name, entry)| (&**name, &entry.node))
+    }
+
+    /// Those that are under way, or for which a time runs.
+    pub fn busy(&self) -> impl Iterator<Item = (&str, &NodeProgress)> {
+        self.busy
+            .iter()
+            .filter_map(|name| Some((&**name, self.get(name)?)))
+    }
+
+    /// Whether a pod is still to be made for one, now or later.
+    pub fn has_more(&self) -> bool {
+        !(self.waiting.is_empty() && self.asleep.is_empty() && self.taken.is_empty())
+    }
+
+    /// How many wait for somebody else to leave.
+    pub fn taken(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// Now is the time: those wake that have slept until then.
+    pub fn wake(&mut self, now: Duration) {
+        self.now = now;
+        while self.asleep.first().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, name)) = self.asleep.pop_first() {
+                self.put(&name, Place::Waiting);
+            }
+        }
+    }
+
+    /// The first node after this name that is under way, or with `and_waiting` that waits for a
+    /// slot.
+    pub fn next(&self, after: Option<&str>, and_waiting: bool) -> Option<Box<str>> {
+        let waiting = if and_waiting {
+            self.next_waiting(after)
+        } else {
+            None
+        };
+        let busy = first_after(&self.busy, after).map(Box::from);
+        busy.into_iter().chain(waiting).min()
+    }
+
+    /// The first node after this name that waits for a slot.
+    pub fn next_waiting(&self, after: Option<&str>) -> Option<Box<str>> {
+        first_after(&self.waiting, after).map(Box::from)
+    }
+
+    /// Somebody else is on a node that waits: it waits for them.
+    pub fn is_taken(&mut self, name: &str) {
+        if self.place(name) == Some(Place::Waiting) {
+            self.put(name, Place::Taken);
+        }
+    }
+
+    /// They may have left.
+    pub fn is_free_again(&mut self, name: &str) {
+        if self.place(name) == Some(Place::Taken) {
+            self.put(name, Place::Waiting);
+        }
+    }
+
+    /// The nodes of which something is to be told.
+    pub fn with_news(&self) -> Vec<Box<str>> {
+        self.with_news.iter().cloned().collect()
+    }
+
+    /// The nodes of which all is known, and has been for so long, where there are `slots` for any.
+    pub fn settled_for(&mut self, age: Duration, slots: usize, now: Duration) -> Vec<Box<str>> {
+        if slots == 0 || now < self.settled_since.saturating_add(age) {
+            return Vec::new();
+        }
+        let settled: Vec<_> = self
+            .iter()
+            .filter(|(_, node)| node.is_settled())
+            .map(|(name, node)| (node.asked(), name))
+            .collect();
+        let first = settled.iter().map(|(asked, _)| *asked).min();
+        let due = settled
+            .into_iter()
+            .filter(|(asked, _)| now >= *asked + age)
+            .map(|(_, name)| name.into())
+            .collect();
+        self.settled_since = first.unwrap_or(Duration::MAX);
+        due
+    }
+
+    pub fn insert(&mut self, name: &str, node: NodeProgress) {
+        self.remove(name);
+        let place = Place::Rests;
+        self.nodes.insert(name.into(), Entry { node, place });
+        self.change(name, |_| ());
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<NodeProgress> {
+        self.put(name, Place::Rests);
+        self.with_news.remove(name);
+        self.nodes.remove(name).map(|entry| entry.node)
+    }
+
+    /// Does something that may change a node; nothing where it is not there.
+    pub fn change<T>(
+        &mut self,
+        name: &str,
+        work: impl FnOnce(&mut NodeProgress) -> T,
+    ) -> Option<T> {
+        let node = &mut self.nodes.get_mut(name)?.node;
+        let done = work(node);
+        let place = if node.is_busy() {
+            Place::Busy
+        } else {
+            match node.begins_at() {
+                Some(time) if time > self.now => Place::Asleep(time),
+                Some(_) => Place::Waiting,
+                None => Place::Rests,
+            }
+        };
+        if node.is_settled() {
+            self.settled_since = self.settled_since.min(node.asked());
+        }
+        if !node.has_news() {
+            self.with_news.remove(name);
+        } else if !self.with_news.contains(name) {
+            self.with_news.insert(name.into());
+        }
+        self.put(name, place);
+        Some(done)
+    }
+
+    /// The same with each node.
+    pub fn change_all(&mut self, work: impl Fn(&mut NodeProgress)) {
+        let names: Vec<_> = self.nodes.keys().cloned().collect();
+        for name in names {
+            self.change(&name, &work);
+        }
+    }
+
+    fn place(&self, name: &str) -> Option<Place> {
+        self.nodes.get(name).map(|entry| entry.place)
+    }
+
+    fn put(&mut self, name: &str, place: Place) {
+        let Some(entry) = self.nodes.get_mut(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut entry.place, place);
+        if before == place {
+            return;
+        }
+        match before {
+            Place::Busy => drop(self.busy.remove(name)),
+            Place::Waiting => drop(self.waiting.remove(name)),
+            Place::Asleep(until) => drop(self.asleep.remove(&(until, name.into()))),
+            Place::Taken => drop(self.taken.remove(name)),
+            Place::Rests => {}
+        }
+        match place {
+            Place::Busy => drop(self.busy.insert(name.into())),
+            Place::Waiting => drop(self.waiting.insert(name.into())),
+            Place::Asleep(until) => drop(self.asleep.insert((until, name.into()))),
+            Place::Taken => drop(self.taken.insert(name.into())),
+            Place::Rests => {}
+        }
+    }
+}
+
+fn first_after<'a>(names: &'a BTreeSet<Box<str>>, after: Option<&str>) -> Option<&'a str> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    names
+        .range::<str, _>((from, Bound::Unbounded))
+        .next()
+        .map(|name| &**name)
+}
