@@ -1,30 +1,16 @@
-//! The command line: one file per subcommand.
+//! The command line: a module for each subcommand, or for those about one thing.
 
 mod check;
-mod config;
-mod controller_args;
-mod exit_image;
-mod exit_push;
 mod explain;
 mod image;
-mod image_cache_args;
-mod image_export;
-mod image_push;
-mod leash_args;
 mod nodes;
 mod open_files;
-mod park_image;
-mod parked;
-mod pin_args;
-mod probe;
-mod registry_args;
 mod rescue;
 mod restart;
 mod rules;
 mod run;
 mod table;
 mod warm;
-mod warm_bounds_args;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
@@ -35,7 +21,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use swaplet_edge::{client, manifests, print};
 
-use self::config::Called;
+use self::run::config::Called;
 use crate::image::registry::install_crypto;
 
 /// After this people wonder whether anything happens.
@@ -54,15 +40,15 @@ pub struct Cli {
 enum Command {
     Run(Box<run::RunArgs>),
     Restart(Box<restart::RestartArgs>),
-    Parked(parked::ParkedArgs),
+    Parked(restart::parked::ParkedArgs),
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
     Nodes(nodes::NodesArgs),
-    Probe(Box<probe::ProbeArgs>),
+    Probe(Box<nodes::probe::ProbeArgs>),
     Warm(Box<warm::WarmArgs>),
-    ExitImage(exit_image::ExitImage),
-    ParkImage(park_image::ParkImage),
+    ExitImage(image::exit::ExitImage),
+    ParkImage(image::park::ParkImage),
     Image(image::Image),
 }
 

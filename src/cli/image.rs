@@ -1,13 +1,21 @@
 //! `swaplet image`: the image that the controller runs from.
 
+pub(super) mod exit;
+mod exit_push;
+mod export;
+pub(super) mod park;
+pub(super) mod pins;
+mod push;
+pub(super) mod registry_args;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::image_export::ExportArgs;
-use super::image_push::PushArgs;
+use self::export::ExportArgs;
+use self::push::PushArgs;
 use crate::image::BuiltImage;
 use crate::image::build::build_controller;
 use crate::image::program_files::ProgramFiles;

@@ -1,5 +1,7 @@
 //! `swaplet nodes`: what each node is taken for, why, and what has been proved there.
 
+pub(super) mod probe;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 

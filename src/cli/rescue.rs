@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterArgs;
-use super::registry_args::RegistryArgs;
+use super::image::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use super::run::{LogFormat, instance, start_log, stopped};
 use super::table::Output;
@@ -141,24 +141,14 @@ impl RescueArgs {
             return Ok(ExitCode::SUCCESS);
         }
         let (progress, news) = mpsc::unbounded_channel();
-        let pods = stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect();
+        let selection = Selection {
+            pods: stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect(),
+            kept: snapshot.kept().clone(),
+            progress,
+        };
         let settings = Settings {
-            namespaces: scope.namespace.into_iter().collect(),
             push: registry.push(&rules),
-            rules,
-            concurrency: CONCURRENCY.into(),
-            write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
-            instance: instance(),
-            restart: None,
-            warm: None,
-            state_namespace: None,
-            predownload: false,
-            leadership: Leadership::undisputed(),
-            selection: Some(Selection {
-                pods,
-                kept: snapshot.kept().clone(),
-                progress,
-            }),
+            ..settings(scope.namespace, rules, selection)
         };
         let rescue = work(
             client,
@@ -173,6 +163,24 @@ impl RescueArgs {
         } else {
             ExitCode::from(SOME_LEFT)
         })
+    }
+}
+
+/// A controller that ends the sidecars of these pods, and does nothing else.
+fn settings(namespace: Option<String>, rules: Rules, selection: Selection) -> Settings {
+    Settings {
+        namespaces: namespace.into_iter().collect(),
+        push: None,
+        rules,
+        concurrency: CONCURRENCY.into(),
+        write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
+        instance: instance(),
+        restart: None,
+        warm: None,
+        state_namespace: None,
+        predownload: false,
+        leadership: Leadership::undisputed(),
+        selection: Some(selection),
     }
 }
 

@@ -5,6 +5,7 @@ mod asked;
 mod direct;
 mod group;
 mod member;
+pub(super) mod parked;
 mod plan;
 mod requests;
 mod results;

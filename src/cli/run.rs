@@ -1,5 +1,8 @@
 //! `swaplet run`: the controller.
 
+mod args;
+pub(super) mod config;
+
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,9 +20,9 @@ use swaplet_controller::run::{Settings, run};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::args::ControllerArgs;
+use self::config::{Setting, yaml};
 use super::client::ClusterArgs;
-use super::config::{Setting, yaml};
-use super::controller_args::ControllerArgs;
 
 const EXAMPLES: &str = "\
 Examples:

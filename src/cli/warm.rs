@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, Subcommand};
 use jiff::Timestamp;
+use kube::Client;
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::warm::direct::{Job, warm};
 use swaplet_controller::warm::write::Warmers;
@@ -24,8 +25,8 @@ use self::results::{Progress, Results};
 use self::shape::ShapeArg;
 use self::status::StatusArgs;
 use super::client::ClusterArgs;
+use super::image::registry_args::RegistryArgs;
 use super::print;
-use super::registry_args::RegistryArgs;
 use super::rules::NodeTableArgs;
 use super::run::stopped;
 use super::table::Output;
@@ -180,46 +181,14 @@ impl WarmArgs {
             print(&job::create(client, &namespace, &format!("warm-{run}"), &images, &self).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let park_image = self.park_image.context("--park-image IMAGE is missing")?;
-        let table = self.table.table()?;
-        let limits = Limits {
-            parallelism: self.parallelism.into(),
-            timeout: Duration::from_secs(self.timeout.into()),
-            backoff_limit: self.backoff_limit,
-            ask_again: None,
-        };
-        let life_seconds = life_seconds(&limits, images.len());
-        let client = self.cluster.client().await?;
-        let namespace = self
-            .namespace
-            .unwrap_or_else(|| client.default_namespace().to_owned());
-        let warmers = Warmers {
-            namespace: namespace.into(),
-            run,
-            park_image: park_image.as_str().into(),
-            job: None,
-            owner: None,
-            wishes: PodWishes {
-                pull_secrets: self
-                    .pull_secrets
-                    .iter()
-                    .map(|name| name.as_str().into())
-                    .collect(),
-                ..PodWishes::default()
-            },
-            life_seconds,
-        };
-        let names: BTreeSet<String> = self.nodes.into_iter().collect();
+        self.warm(images, run).await
+    }
+
+    /// Pulls the images, with progress, until all is known of them or Ctrl-C.
+    async fn warm(self, images: Vec<Box<str>>, run: Box<str>) -> anyhow::Result<ExitCode> {
+        let output = self.output;
         let mut progress = Progress::new(images.len());
-        let job = Job {
-            images,
-            selector: self.selector,
-            names,
-            limits,
-            warmers,
-            table,
-            shape: self.shape.into(),
-        };
+        let (client, job) = self.job(images, run).await?;
         let stopped = stopped()?;
         let interrupted = async {
             stopped.await;
@@ -229,25 +198,67 @@ impl WarmArgs {
         drop(progress);
         let finished = finished?;
         let results = Results::of(&finished.warming);
-        print(&results.show(self.output)?)?;
-        if let Some(rate) = results.rate() {
-            eprintln!("{rate}");
-        }
-        if finished.interrupted {
-            eprintln!(
-                "interrupted: the warmer pods are deleted; {} of {} images on nodes are not known",
-                results.open(),
-                results.len()
-            );
-            return Ok(ExitCode::from(INTERRUPTED));
-        }
-        results
-            .complaint()
-            .map_or(Ok(ExitCode::SUCCESS), |complaint| {
-                eprintln!("error: {complaint}");
-                Ok(ExitCode::from(FAILED))
-            })
+        print(&results.show(output)?)?;
+        Ok(told(&results, finished.interrupted))
     }
+
+    /// What is to be pulled, where and how.
+    async fn job(self, images: Vec<Box<str>>, run: Box<str>) -> anyhow::Result<(Client, Job)> {
+        let park_image = self.park_image.context("--park-image IMAGE is missing")?;
+        let table = self.table.table()?;
+        let limits = Limits {
+            parallelism: self.parallelism.into(),
+            timeout: Duration::from_secs(self.timeout.into()),
+            backoff_limit: self.backoff_limit,
+            ask_again: None,
+        };
+        let client = self.cluster.client().await?;
+        let namespace = self
+            .namespace
+            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let pull_secrets = self.pull_secrets.iter().map(|name| name.as_str().into());
+        let warmers = Warmers {
+            namespace: namespace.into(),
+            run,
+            park_image: park_image.as_str().into(),
+            job: None,
+            owner: None,
+            wishes: PodWishes {
+                pull_secrets: pull_secrets.collect(),
+                ..PodWishes::default()
+            },
+            life_seconds: life_seconds(&limits, images.len()),
+        };
+        let job = Job {
+            images,
+            selector: self.selector,
+            names: self.nodes.into_iter().collect(),
+            limits,
+            warmers,
+            table,
+            shape: self.shape.into(),
+        };
+        Ok((client, job))
+    }
+}
+
+/// Says on standard error what the table does not, and how all of it has ended.
+fn told(results: &Results, interrupted: bool) -> ExitCode {
+    if let Some(rate) = results.rate() {
+        eprintln!("{rate}");
+    }
+    if interrupted {
+        eprintln!(
+            "interrupted: the warmer pods are deleted; {} of {} images on nodes are not known",
+            results.open(),
+            results.len()
+        );
+        return ExitCode::from(INTERRUPTED);
+    }
+    results.complaint().map_or(ExitCode::SUCCESS, |complaint| {
+        eprintln!("error: {complaint}");
+        ExitCode::from(FAILED)
+    })
 }
 
 /// The same images by the digests that their tags have now.

@@ -14,9 +14,9 @@ use swaplet_controller::frame::writer::{Outcome, Writer, leash};
 use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
 use tokio::time::{Instant, sleep};
 
-use super::client::ClusterArgs;
-use super::table::{Output, dash, render};
-use super::{print, slowly};
+use crate::cli::client::ClusterArgs;
+use crate::cli::table::{Output, dash, render};
+use crate::cli::{print, slowly};
 
 /// Some containers are still parked.
 const SOME_LEFT: u8 = 1;
@@ -56,7 +56,7 @@ reason; 2 wrong usage, or the pods cannot be read.";
 /// Finds them by what their pods say, whether or not a controller or a request is left.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ParkedArgs {
+pub(in crate::cli) struct ParkedArgs {
     /// Only pods of this namespace; may be given several times [default: that of the context]
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
@@ -90,7 +90,7 @@ pub(super) struct ParkedArgs {
 }
 
 impl ParkedArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         self.list_or_restore().await.or_else(|error| {
             eprintln!("error: {error:#}");
             Ok(ExitCode::from(CANNOT))

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use super::image_export::ExportArgs;
-use super::image_push::PushArgs;
+use super::export::ExportArgs;
+use super::push::PushArgs;
 use crate::image::Kind;
 use crate::image::build::build_derived;
 
@@ -17,7 +17,7 @@ use crate::image::build::build_derived;
 /// --park-image`), and to warm images. Its program lies where that of the exit image does: a parked
 /// container is started with its own command.
 #[derive(Debug, Args)]
-pub(super) struct ParkImage {
+pub(in crate::cli) struct ParkImage {
     #[command(subcommand)]
     command: Command,
 }
@@ -70,7 +70,7 @@ Examples:
   swaplet park-image export registry.example/swaplet/park:v1 park-image/";
 
 impl ParkImage {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Push(ParkPushArgs { push, path }) => {
                 push.run_with(build_derived(Kind::Park, path).context("--path")?)

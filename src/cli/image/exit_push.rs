@@ -9,9 +9,9 @@ use clap::Args;
 use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
 use swaplet_core::objects::pod::template::PodTemplate;
 
-use super::image_push::PushArgs;
-use super::manifests::Manifests;
-use super::print;
+use super::push::PushArgs;
+use crate::cli::manifests::Manifests;
+use crate::cli::print;
 use crate::image::build::build_derived;
 use crate::image::{BuiltImage, Kind};
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::print;
+use crate::cli::print;
 use crate::image::build::build_standard;
 use crate::image::export::{layout, write_archive, write_folder};
 use crate::image::push::check_reference;

@@ -7,14 +7,14 @@ use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::derive::Push;
 use swaplet_controller::warm::resolve::Resolve;
 
-use super::pin_args::PinArgs;
+use super::pins::PinArgs;
 use crate::image::ImageReference;
 use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
 use crate::image::for_controller::{push_derived, resolve};
 use crate::image::registry::RegistryOptions;
 
 #[derive(Debug, Clone, Args)]
-pub(super) struct RegistryArgs {
+pub(in crate::cli) struct RegistryArgs {
     /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for
     /// loopback addresses)
     #[arg(
@@ -43,7 +43,7 @@ pub(super) struct RegistryArgs {
 
 impl RegistryArgs {
     /// The hosts, with everything else as it is by default.
-    pub(super) fn options(&self) -> RegistryOptions {
+    pub(in crate::cli) fn options(&self) -> RegistryOptions {
         RegistryOptions {
             plain_http: self.plain_http.clone(),
             allowed: self.allow_host.clone(),
@@ -53,7 +53,7 @@ impl RegistryArgs {
 
     /// How exit images are pushed, if the rules want any. The credentials are read before each
     /// push: they may have been renewed.
-    pub(super) fn push(self, rules: &Rules) -> Option<Push> {
+    pub(in crate::cli) fn push(self, rules: &Rules) -> Option<Push> {
         let repository = rules.exit_images.repository()?.clone();
         Some(Push::by(move |paths| {
             let (repository, options, credentials) = (
@@ -67,7 +67,7 @@ impl RegistryArgs {
 
     /// How the digests of tags are asked for that somebody else names, who must not choose this
     /// machine, nor be shown what only its credentials can see.
-    pub(super) fn resolve_for_others(&self, pins: PinArgs) -> Resolve {
+    pub(in crate::cli) fn resolve_for_others(&self, pins: PinArgs) -> Resolve {
         let args = self.clone();
         let options = RegistryOptions {
             reach: pins.reach(),
@@ -85,7 +85,7 @@ impl RegistryArgs {
     }
 
     /// How the digests of tags are asked for.
-    pub(super) fn resolve(&self, options: RegistryOptions) -> Resolve {
+    pub(in crate::cli) fn resolve(&self, options: RegistryOptions) -> Resolve {
         let args = self.clone();
         Resolve::by(move |image| {
             let (options, credentials) = (options.clone(), args.credentials(&image));
@@ -95,7 +95,7 @@ impl RegistryArgs {
 
     /// The credentials for the repository of `reference`, read anew: a file may have been renewed
     /// since.
-    pub(super) fn credentials(
+    pub(in crate::cli) fn credentials(
         &self,
         reference: &ImageReference,
     ) -> Result<Credentials, DockerConfigError> {

@@ -7,7 +7,7 @@ use crate::image::ImageReference;
 use crate::image::registry::{Judged, Reach};
 
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct PinArgs {
+pub(in crate::cli) struct PinArgs {
     /// For the tags that jobs with the annotation swaplet.io/pin-tags name, also ask registries in
     /// private networks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7).
     /// Single hosts can be listed with --allow-host. Addresses of this machine, its link and its
@@ -30,7 +30,7 @@ pub(super) struct PinArgs {
 
 impl PinArgs {
     /// Which addresses may be connected to.
-    pub(super) fn reach(&self) -> Reach {
+    pub(in crate::cli) fn reach(&self) -> Reach {
         Reach::Judged(Judged {
             private: self.pin_private_registries,
             ..Judged::default()
@@ -38,7 +38,7 @@ impl PinArgs {
     }
 
     /// Whether a registry is shown credentials for this image.
-    pub(super) fn shows_credentials(&self, image: &ImageReference) -> bool {
+    pub(in crate::cli) fn shows_credentials(&self, image: &ImageReference) -> bool {
         let repository = format!("{}/{}", image.registry(), image.repository());
         self.pin_credentials.iter().any(|listed| {
             repository

@@ -17,12 +17,12 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::{Node, NodeWire};
 use tokio::sync::watch;
 
-use super::client::ClusterArgs;
-use super::nodes::{Shown, shown};
-use super::print;
-use super::rules::NodeTableArgs;
-use super::run::stopped;
-use super::table::{Output, dash, printable, render};
+use super::{Shown, shown};
+use crate::cli::client::ClusterArgs;
+use crate::cli::print;
+use crate::cli::rules::NodeTableArgs;
+use crate::cli::run::stopped;
+use crate::cli::table::{Output, dash, printable, render};
 use crate::image::reference::ImageReference;
 
 /// The probe could not be made, not to its end, or has left something behind.
@@ -68,7 +68,7 @@ behind, 130 interrupted.";
 /// Try each way to end a sidecar on a node, with throw-away pods
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ProbeArgs {
+pub(in crate::cli) struct ProbeArgs {
     /// The node
     node: String,
     /// What the sidecar is swapped to; the main container runs it too (see `swaplet exit-image
@@ -98,7 +98,7 @@ pub(super) struct ProbeArgs {
 }
 
 impl ProbeArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.probe().await {
             Ok(code) => Ok(code),
             Err(error) => {

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::exit_push::ExitPushArgs;
-use super::image_export::ExportArgs;
-use super::print;
+use super::export::ExportArgs;
+use crate::cli::print;
 use crate::image::Kind;
 use crate::image::exit::{StandardPath, standard_paths};
 
@@ -17,7 +17,7 @@ use crate::image::exit::{StandardPath, standard_paths};
 /// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path
 /// where a sidecar's command may point.
 #[derive(Debug, Args)]
-pub(super) struct ExitImage {
+pub(in crate::cli) struct ExitImage {
     #[command(subcommand)]
     command: Command,
 }
@@ -89,7 +89,7 @@ enum Output {
 }
 
 impl ExitImage {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Push(args) => args.run().await,
             Command::Export(args) => args.run(Kind::Exit),

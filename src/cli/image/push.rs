@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::print;
 use super::registry_args::RegistryArgs;
+use crate::cli::print;
 use crate::image::build::{PlatformImage, build_standard};
 use crate::image::push::{Outcome, check_reference, push};
 use crate::image::registry::{Registry, RegistryOptions};

@@ -15,7 +15,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Error};
 
 use self::file::{File, Key};
-pub(super) use self::show::{Setting, yaml};
+pub(in crate::cli) use self::show::{Setting, yaml};
 
 /// The subcommand that can be configured by a file.
 const RUN: &str = "run";
@@ -24,21 +24,21 @@ const OUTSIDE: [&str; 3] = ["config", "print_config", "help"];
 
 /// How the program was called.
 #[derive(Debug)]
-pub(super) struct Called {
+pub(in crate::cli) struct Called {
     command: Command,
     line: Vec<OsString>,
 }
 
 /// What a command line says, with the file that it names.
 #[derive(Debug)]
-pub(super) struct Read {
-    pub(super) matches: ArgMatches,
+pub(in crate::cli) struct Read {
+    pub(in crate::cli) matches: ArgMatches,
     /// Of `swaplet run`: each flag with its value and where that comes from.
-    pub(super) settings: Vec<Setting>,
+    pub(in crate::cli) settings: Vec<Setting>,
 }
 
 impl Called {
-    pub(super) const fn new(command: Command, line: Vec<OsString>) -> Self {
+    pub(in crate::cli) const fn new(command: Command, line: Vec<OsString>) -> Self {
         Self { command, line }
     }
 
@@ -46,7 +46,7 @@ impl Called {
     ///
     /// # Errors
     /// The usage, a help text, or what is wrong.
-    pub(super) fn read(&self) -> Result<Read, Error> {
+    pub(in crate::cli) fn read(&self) -> Result<Read, Error> {
         match self.path() {
             Some(path) => self.read_with(
                 &File::read(path).map_err(|problem| self.error(ErrorKind::Io, &problem))?,

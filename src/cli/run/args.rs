@@ -1,0 +1,134 @@
+//! The flags that say what the controller is to do, and what it runs with for them.
+
+mod bounds;
+mod image_caches;
+mod leash;
+mod restart;
+mod warm;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args};
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::lease::Leadership;
+use swaplet_controller::run::{CONCURRENCY, Settings, WRITE_SECONDS};
+use swaplet_controller::terminate::selection::Selection;
+use swaplet_core::restart::reconcile::ParkImage;
+
+use self::restart::RestartArgs;
+use self::warm::{Beside, WarmArgs};
+use super::instance;
+use crate::cli::image::registry_args::RegistryArgs;
+use crate::cli::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
+use crate::image::build::derived_paths;
+use crate::image::reference::ImageReference;
+
+/// What the controller is to do.
+#[derive(Debug, Args)]
+pub(super) struct ControllerArgs {
+    #[command(flatten)]
+    pub(super) rules: RulesArgs,
+    /// Only pods of this namespace (repeatable) [default: all namespaces]
+    #[arg(short, long, env = "SWAPLET_NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    namespace: Vec<String>,
+    /// The namespace for the Lease of --leader-elect and for the ConfigMaps swaplet-node-verdicts,
+    /// which keeps what was proved on nodes for the next start, and swaplet-restart-on of
+    /// --restart-on-config [default: none, and what was proved is not kept]
+    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
+    state_namespace: Option<String>,
+    /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
+    terminate: bool,
+    #[command(flatten)]
+    restart: RestartArgs,
+    #[command(flatten)]
+    warm: WarmArgs,
+    /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With
+    /// --restart a container waits in it whose image has no other spelling; without it such
+    /// containers are not restarted. The pods of --warm run its program
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
+    park_image: Option<ImageReference>,
+    /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push
+    /// --path`
+    #[arg(
+        long,
+        value_name = "PATH,...",
+        env = "SWAPLET_PARK_IMAGE_PATHS",
+        value_delimiter = ',',
+        requires = "park_image"
+    )]
+    park_image_paths: Vec<String>,
+    /// When images of a Deployment, StatefulSet or CloneSet with the annotation
+    /// swaplet.io/predownload=true change, make ImagePullJobs for the nodes of its old pods; needs
+    /// deploy/predownload.yaml, and the CRD where OpenKruise is not installed
+    #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
+    predownload: bool,
+    /// Writes of pods under way at once
+    #[arg(long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
+    /// Seconds that one write may take; then its result is unknown and the pod is looked at again
+    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=120))]
+    write_timeout: u16,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+impl ControllerArgs {
+    /// What it runs with.
+    ///
+    /// # Errors
+    /// What does not go together, and files that cannot be used.
+    pub(super) fn settings(self) -> anyhow::Result<Settings> {
+        let Self { mut rules, .. } = self;
+        ensure!(
+            self.terminate || self.restart.is_on() || self.warm.is_on() || self.predownload,
+            "nothing to do: --terminate=false needs --restart, --warm or --predownload"
+        );
+        if !self.terminate && rules.needs_exit_image() {
+            rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
+        }
+        let state_namespace = self.state_namespace;
+        let warm = self.warm.settings(&Beside {
+            namespaces: &self.namespace,
+            state_namespace: state_namespace.as_deref(),
+            exit_image: rules.exit_image(),
+            terminate: self.terminate,
+            park_image: self.park_image.as_ref(),
+            registry: &self.registry,
+        });
+        let rules = rules.rules()?;
+        let park = self
+            .park_image
+            .map(|image| park(image, self.park_image_paths, &rules))
+            .transpose()?;
+        Ok(Settings {
+            restart: self.restart.settings(state_namespace.as_deref(), park),
+            push: self.registry.push(&rules),
+            namespaces: self.namespace.into_iter().collect(),
+            rules,
+            concurrency: self.concurrency.into(),
+            write_deadline: Duration::from_secs(self.write_timeout.into()),
+            instance: instance(),
+            warm,
+            state_namespace,
+            predownload: self.predownload,
+            leadership: Leadership::undisputed(),
+            selection: (!self.terminate).then(Selection::nothing),
+        })
+    }
+}
+
+/// A container that was to be parked would end, if both were one image.
+fn park(image: ImageReference, paths: Vec<String>, rules: &Rules) -> anyhow::Result<ParkImage> {
+    ensure!(
+        !rules.exit_images.contains(image.as_str()),
+        "--park-image {image} is an exit image: name one pushed by `swaplet park-image push`"
+    );
+    Ok(ParkImage::new(
+        image,
+        derived_paths(paths).context("--park-image-paths")?,
+    ))
+}

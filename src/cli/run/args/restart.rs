@@ -1,0 +1,67 @@
+//! Which containers `swaplet run` restarts, and when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::restart::on_config::{MOUNT_DELAY_SECONDS, RestartOnSettings};
+use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_core::restart::reconcile::ParkImage;
+
+use super::leash::LeashArgs;
+
+#[derive(Debug, Args)]
+pub(super) struct RestartArgs {
+    /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs
+    /// deploy/restart.yaml, the leash (--leash), and the CRD where OpenKruise is not installed
+    #[arg(long, env = "SWAPLET_RESTART")]
+    restart: bool,
+    #[command(flatten)]
+    leash: LeashArgs,
+    /// Restart containers also when a ConfigMap or Secret changes that the annotation
+    /// swaplet.io/restart-on of their pod names:
+    /// `app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings`. Of Secrets
+    /// only the metadata is read. Needs --state-namespace, and the role swaplet-restart-on of
+    /// deploy/restart.yaml
+    #[arg(
+        long,
+        env = "SWAPLET_RESTART_ON_CONFIG",
+        requires = "restart",
+        requires = "state_namespace"
+    )]
+    restart_on_config: bool,
+    /// Seconds after a change until containers are restarted that mount the object: so long nodes
+    /// may take to bring the files up to date. Others are restarted after 5 s without a further
+    /// change
+    #[arg(long, value_name = "SECONDS", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u16).range(5..=3600))]
+    restart_on_config_delay: u16,
+}
+
+impl RestartArgs {
+    /// Whether containers are restarted.
+    pub const fn is_on(&self) -> bool {
+        self.restart
+    }
+
+    /// What restarts are made with, where they are; the state of `--restart-on-config` is kept in
+    /// this namespace.
+    pub fn settings(
+        self,
+        state_namespace: Option<&str>,
+        park: Option<ParkImage>,
+    ) -> Option<RestartSettings> {
+        let on_config = state_namespace.filter(|_| self.restart_on_config);
+        let mount_delay = Duration::from_secs(self.restart_on_config_delay.into());
+        self.restart.then(|| RestartSettings {
+            time_of_day: Arc::new(time_of_day),
+            on_config: on_config.map(|state_namespace| RestartOnSettings {
+                state_namespace: state_namespace.to_owned(),
+                mount_delay,
+            }),
+            park,
+            leash: self.leash.needed(),
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Which images `swaplet run` pulls, and by which pods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::warm::jobs::WarmSettings;
+use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
+
+use super::bounds::WarmBoundsArgs;
+use super::image_caches::ImageCacheArgs;
+use crate::cli::image::pins::PinArgs;
+use crate::cli::image::registry_args::RegistryArgs;
+use crate::cli::warm::shape::ShapeArg;
+use crate::image::reference::ImageReference;
+
+/// The namespace of `deploy/warm.yaml`.
+const WARM_NAMESPACE: &str = "swaplet-warm";
+/// How long a node with the startup taint waits for its images.
+const STARTUP_TAINT_SECONDS: u32 = 300;
+
+#[derive(Debug, Args)]
+pub(super) struct WarmArgs {
+    /// Pull images for those who ask for it by an ImagePullJob or ImageListPullJob; needs
+    /// deploy/warm.yaml, deploy/pull-jobs.yaml and the CRDs, and leaves the jobs alone where
+    /// OpenKruise is installed
+    #[arg(long, env = "SWAPLET_WARM", requires = "park_image")]
+    warm: bool,
+    /// The namespace of the pods of --warm; those of jobs with pull secrets are in the namespace of
+    /// the job [default: the one of --namespace, or else swaplet-warm]
+    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_NAMESPACE")]
+    warm_namespace: Option<String>,
+    /// What the pods of --warm are
+    #[arg(long, value_enum, default_value_t = ShapeArg::Auto, env = "SWAPLET_WARM_SHAPE")]
+    warm_shape: ShapeArg,
+    /// Keep the exit image, and those that are derived meanwhile, on every node that keeps images,
+    /// so that no swap waits for a registry; new nodes get them at once. `swaplet warm status`
+    /// tells where they are
+    #[arg(
+        long,
+        env = "SWAPLET_WARM_EXIT_IMAGES",
+        requires = "warm",
+        requires = "exit_image"
+    )]
+    warm_exit_images: bool,
+    /// Take the taint swaplet.io/warming, whatever its effect, from nodes that are Ready as soon as
+    /// --warm-exit-images, and jobs of type Never of the namespaces of
+    /// --warm-startup-taint-namespace, have their images there: pods that do not tolerate it come
+    /// to a new node when it is warm. Needs the role swaplet-warm-startup-taint of deploy/warm.yaml
+    #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
+    warm_startup_taint: bool,
+    /// Seconds after which --warm-startup-taint takes the taint from a node that is not warm, from
+    /// when it is seen Ready
+    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    warm_startup_taint_timeout: u32,
+    /// Labels and annotations that jobs may give to the pods of --warm by sandboxConfig; * stands
+    /// for any characters but /. Webhooks, networks and autoscalers act on them, so no other key is
+    /// taken over, and the message of the job says so [default: none]
+    #[arg(
+        long,
+        value_name = "KEY,...",
+        env = "SWAPLET_WARM_SANDBOX_KEYS",
+        value_delimiter = ',',
+        requires = "warm"
+    )]
+    warm_sandbox_keys: Vec<String>,
+    #[command(flatten)]
+    warm_bounds: WarmBoundsArgs,
+    #[command(flatten)]
+    pins: PinArgs,
+    #[command(flatten)]
+    image_caches: ImageCacheArgs,
+}
+
+/// What of the other flags jobs that pull images depend on.
+pub(super) struct Beside<'a> {
+    /// The namespaces of the pods that the controller is for; all, where it names none.
+    pub namespaces: &'a [String],
+    pub state_namespace: Option<&'a str>,
+    /// The exit image, and whether sidecars are ended by it.
+    pub exit_image: Option<&'a ImageReference>,
+    pub terminate: bool,
+    pub park_image: Option<&'a ImageReference>,
+    pub registry: &'a RegistryArgs,
+}
+
+impl WarmArgs {
+    /// Whether images are pulled.
+    pub const fn is_on(&self) -> bool {
+        self.warm
+    }
+
+    /// What jobs are done with, where they are; those that need the park image have one.
+    pub fn settings(self, beside: &Beside) -> Option<WarmSettings> {
+        let park_image = beside.park_image.filter(|_| self.warm)?;
+        let exit_image = beside.exit_image.filter(|_| self.warm_exit_images);
+        Some(WarmSettings {
+            namespace: self.namespace(beside.namespaces).into(),
+            park_image: park_image.as_str().into(),
+            shape: self.warm_shape.into(),
+            exit_image: exit_image.map(|image| image.as_str().into()),
+            startup_taint_timeout: self
+                .warm_startup_taint
+                .then(|| Duration::from_secs(self.warm_startup_taint_timeout.into())),
+            startup_taint_namespaces: self
+                .warm_bounds
+                .startup_taint_namespaces(beside.state_namespace),
+            longest_try: self.warm_bounds.longest_try(),
+            coexist: self.warm_bounds.coexist(),
+            image_caches: self
+                .image_caches
+                .options(beside.exit_image.filter(|_| beside.terminate)),
+            sandbox_keys: SandboxKeys::new(self.warm_sandbox_keys),
+            resolve: beside.registry.resolve_for_others(self.pins),
+            time_of_day: Arc::new(time_of_day),
+        })
+    }
+
+    fn namespace(&self, namespaces: &[String]) -> String {
+        match (&self.warm_namespace, namespaces) {
+            (Some(namespace), _) | (None, [namespace]) => namespace.clone(),
+            _ => WARM_NAMESPACE.to_owned(),
+        }
+    }
+}
