@@ -1,17 +1,12 @@
 //! `swaplet restart`: restarts containers of running pods.
 
 mod answer;
-mod asked;
-mod direct;
 mod group;
 mod member;
 pub(super) mod parked;
 mod plan;
-mod requests;
 mod results;
 mod roll;
-mod room;
-mod strategy;
 mod target;
 mod way;
 
@@ -31,16 +26,17 @@ use super::client::ClusterArgs;
 use super::print;
 use super::run::stopped;
 use super::table::Output;
-use asked::Asked;
-use direct::Direct;
+use super::table::printable;
 use group::Group;
 use member::{Member, Outcome, State};
 use plan::Plan;
-use requests::Requests;
 use roll::{Roll, Settings};
-use strategy::StrategyArgs;
 use target::Target;
 use way::Way;
+use way::asked::Asked;
+use way::direct::Direct;
+use way::requests::Requests;
+use way::strategy::StrategyArgs;
 
 /// Not all pods were restarted.
 const SOME_FAILED: u8 = 1;
@@ -254,4 +250,9 @@ fn distinct(containers: &[String]) -> anyhow::Result<Vec<String>> {
         None if containers.iter().any(String::is_empty) => bail!("-c has an empty name"),
         None => Ok(containers.to_vec()),
     }
+}
+
+/// Progress goes to standard error: results are for programs, too.
+fn tell(line: &str) {
+    eprintln!("{}", printable(line));
 }

@@ -16,8 +16,10 @@ use tokio::time::sleep;
 use super::group::{Group, Seen};
 use super::member::{Member, Outcome, State};
 use super::results;
-use super::way::{Heard, Way};
-use crate::cli::table::{Output, printable};
+use super::tell;
+use super::way::Way;
+use super::way::heard::Heard;
+use crate::cli::table::Output;
 
 /// Between two looks.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -365,9 +367,4 @@ fn unknown(error: BudgetsUnknown) -> anyhow::Error {
         ),
         error => error.into(),
     }
-}
-
-/// Progress goes to standard error: results are for programs, too.
-pub(super) fn tell(line: &str) {
-    eprintln!("{}", printable(line));
 }

@@ -1,22 +1,17 @@
 //! How pods are restarted: by requests, where the cluster knows them, or directly.
 
+pub(super) mod asked;
+pub(super) mod direct;
+pub(super) mod heard;
+pub(super) mod requests;
+pub(super) mod strategy;
+
 use std::time::Duration;
 
-use swaplet_core::restart::request::RestartRequest;
-
-use super::asked::Asked;
-use super::direct::Direct;
-use super::member::{Member, Outcome};
-
-/// The news of a pod that is being restarted.
-pub(super) enum Heard {
-    /// What was done for it, in words.
-    News(String),
-    /// Its request as it is now, and what was done for it after that, in words.
-    Says(Box<RestartRequest>, Vec<String>),
-    /// Nothing more is done for it.
-    Over(Outcome),
-}
+use self::asked::Asked;
+use self::direct::Direct;
+use self::heard::Heard;
+use super::member::Member;
 
 /// One of the two ways.
 pub(super) enum Way {

@@ -5,46 +5,46 @@ use serde_json::{Value, json};
 
 /// How each pod is restarted.
 #[derive(Clone, Debug, Args)]
-pub(super) struct StrategyArgs {
+pub(in crate::cli::restart) struct StrategyArgs {
     /// Restart the containers of a pod one after another, in the order of -c: each waits until the
     /// one before it is ready
     #[arg(long)]
-    pub(super) ordered: bool,
+    pub(in crate::cli::restart) ordered: bool,
     /// Seconds that a container has to end [default: the pod's own]. Without a daemon on the node
     /// nothing but the pod's own can be kept; the request then says so
     #[arg(long, value_name = "SECONDS")]
-    pub(super) grace_period: Option<u32>,
+    pub(in crate::cli::restart) grace_period: Option<u32>,
     /// Seconds that a pod with the readiness gate KruisePodReady is kept not ready before its
     /// containers are stopped; other pods stay ready, and are restarted so much later. Needs
     /// requests: not with --direct
     #[arg(long, value_name = "SECONDS")]
-    pub(super) unready_grace_period: Option<u32>,
+    pub(in crate::cli::restart) unready_grace_period: Option<u32>,
     /// Seconds that a container has to be ready to count as restarted
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
-    pub(super) min_started_seconds: u32,
+    pub(in crate::cli::restart) min_started_seconds: u32,
     /// What happens when a container cannot be restarted: stop there, containers and pods alike, or
     /// go on with the others
     #[arg(long, value_enum, ignore_case = true, default_value_t = FailurePolicy::Fail)]
-    pub(super) failure_policy: FailurePolicy,
+    pub(in crate::cli::restart) failure_policy: FailurePolicy,
     /// Restart also what has restarted by itself in the meantime, and what might not come back (the
     /// reason is told without it)
     #[arg(long)]
-    pub(super) force: bool,
+    pub(in crate::cli::restart) force: bool,
     /// Seconds after which the restart of a pod is given up
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(3..=86_400))]
-    pub(super) timeout: u32,
+    pub(in crate::cli::restart) timeout: u32,
 }
 
 /// `failurePolicy`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum FailurePolicy {
+pub(in crate::cli::restart) enum FailurePolicy {
     Fail,
     Ignore,
 }
 
 impl StrategyArgs {
     /// Writes the fields into the spec of a request.
-    pub(super) fn write_into(&self, spec: &mut Value) {
+    pub(in crate::cli::restart) fn write_into(&self, spec: &mut Value) {
         spec["activeDeadlineSeconds"] = self.timeout.into();
         let policy = if self.ignores_failures() {
             "Ignore"
@@ -66,7 +66,7 @@ impl StrategyArgs {
         spec["strategy"] = strategy;
     }
 
-    pub(super) fn ignores_failures(&self) -> bool {
+    pub(in crate::cli::restart) fn ignores_failures(&self) -> bool {
         self.failure_policy == FailurePolicy::Ignore
     }
 }

@@ -8,10 +8,10 @@ use anyhow::Context;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::restart::request::RestartRequest;
 
-use super::answer::plain;
-use super::member::{Member, Outcome};
+use super::heard::Heard;
 use super::requests::{Requests, Withdrawn};
-use super::way::Heard;
+use crate::cli::restart::answer::plain;
+use crate::cli::restart::member::{Member, Outcome};
 
 /// After this time it is told that nobody has taken a request up.
 const UNANSWERED: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const NEVER_ANSWERED: Duration = Duration::from_secs(75);
 const AFTER_THE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Requests of this run, and what is known of them.
-pub(super) struct Asked {
+pub(in crate::cli::restart) struct Asked {
     requests: Requests,
     deadline: Duration,
     /// Pods whose request is known to have been made.
@@ -31,7 +31,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(requests: Requests, deadline: Duration) -> Self {
+    pub(in crate::cli::restart) fn new(requests: Requests, deadline: Duration) -> Self {
         Self {
             requests,
             deadline,
@@ -41,12 +41,16 @@ impl Asked {
     }
 
     /// Lets the API server check the request of a pod, and makes none.
-    pub(super) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
+    pub(in crate::cli::restart) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
         self.requests.create(member, true).await.map_err(plain)
     }
 
     /// Goes on with a pod whose turn came so long ago.
-    pub(super) async fn follow(&mut self, member: &Member, age: Duration) -> anyhow::Result<Heard> {
+    pub(in crate::cli::restart) async fn follow(
+        &mut self,
+        member: &Member,
+        age: Duration,
+    ) -> anyhow::Result<Heard> {
         if !self.made.contains(&member.uid) {
             return self.make(member).await;
         }
@@ -67,7 +71,7 @@ impl Asked {
     }
 
     /// Ends without waiting for a pod.
-    pub(super) async fn stop(&self, member: &Member, why: &str) -> Heard {
+    pub(in crate::cli::restart) async fn stop(&self, member: &Member, why: &str) -> Heard {
         let heard = self.withdraw(member, why).await;
         heard.unwrap_or_else(|error| {
             Heard::Over(Outcome::Left(format!(

@@ -9,8 +9,8 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::restart::reconcile::Sight;
 
-use super::answer::{answer, plain};
-use super::direct::UnderWay;
+use super::UnderWay;
+use crate::cli::restart::answer::{answer, plain};
 
 /// The number of the only list of pods.
 const LIST: u64 = 1;

@@ -2,6 +2,8 @@
 //! about a request is decided here, by the same function, about one that exists in this process
 //! only. What is written is the images of the pods, with the user's own rights.
 
+mod room;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,13 +23,13 @@ use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Acceptance, Action, Around, Memory, Sight, Status, decide};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
-use super::answer::{answer, plain};
-use super::member::{Member, Outcome};
+use self::room::Room;
+use super::heard::Heard;
 use super::requests::body;
-use super::roll::tell;
-use super::room::Room;
 use super::strategy::StrategyArgs;
-use super::way::Heard;
+use crate::cli::restart::answer::{answer, plain};
+use crate::cli::restart::member::{Member, Outcome};
+use crate::cli::restart::tell;
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);
@@ -36,7 +38,7 @@ const WRITE: Duration = Duration::from_secs(30);
 const STEPS: usize = 64;
 
 /// Restarts under way.
-pub(super) struct Direct {
+pub(in crate::cli::restart) struct Direct {
     client: Client,
     namespace: String,
     strategy: StrategyArgs,
@@ -48,18 +50,18 @@ pub(super) struct Direct {
 }
 
 /// One restart.
-pub(super) struct UnderWay {
+pub(in crate::cli::restart) struct UnderWay {
     request: RestartRequest,
     memory: Memory,
     /// The pod as it was seen last.
-    pub(super) pod: Option<Pod>,
+    pub(in crate::cli::restart) pod: Option<Pod>,
     /// The images that were, or may have been, changed: container, from, to.
     changed: Vec<(String, String, String)>,
 }
 
 impl UnderWay {
     /// How many of its restarts may still have to show, which count against a Job.
-    pub(super) fn coming(&self) -> u32 {
+    pub(in crate::cli::restart) fn coming(&self) -> u32 {
         if self.request.is_completed() {
             0
         } else {
@@ -69,7 +71,11 @@ impl UnderWay {
 }
 
 impl Direct {
-    pub(super) fn new(client: Client, namespace: &str, strategy: StrategyArgs) -> Self {
+    pub(in crate::cli::restart) fn new(
+        client: Client,
+        namespace: &str,
+        strategy: StrategyArgs,
+    ) -> Self {
         Self {
             writer: Writer::new(client.clone(), WRITE),
             client,
@@ -83,7 +89,7 @@ impl Direct {
     }
 
     /// Decides about a pod as if it were restarted, and changes nothing.
-    pub(super) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
+    pub(in crate::cli::restart) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
         let mut restart = self.begin(member)?;
         self.advance(member, &mut restart, true).await?;
         let refused = restart
@@ -98,7 +104,10 @@ impl Direct {
     }
 
     /// Goes on with a pod, as far as it goes now.
-    pub(super) async fn follow(&mut self, member: &Member) -> anyhow::Result<Heard> {
+    pub(in crate::cli::restart) async fn follow(
+        &mut self,
+        member: &Member,
+    ) -> anyhow::Result<Heard> {
         let mut restart = match self.under_way.remove(&member.uid) {
             Some(restart) => restart,
             None => self.begin(member)?,
@@ -120,7 +129,7 @@ impl Direct {
     }
 
     /// Ends without waiting for a pod.
-    pub(super) fn stop(&self, member: &Member, why: &str) -> Outcome {
+    pub(in crate::cli::restart) fn stop(&self, member: &Member, why: &str) -> Outcome {
         let changed = self
             .under_way
             .get(&member.uid)

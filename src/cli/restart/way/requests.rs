@@ -10,25 +10,25 @@ use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name,
 };
 
-use super::answer::{answer, plain};
-use super::member::Member;
 use super::strategy::StrategyArgs;
+use crate::cli::restart::answer::{answer, plain};
+use crate::cli::restart::member::Member;
 
 /// A request goes with its pod, and this long after it was completed: an hour is enough to look at
 /// what has become of it.
 const TTL_SECONDS: u32 = 3600;
 
 /// The requests of a namespace.
-pub(super) struct Requests {
+pub(in crate::cli::restart) struct Requests {
     client: Client,
-    pub(super) namespace: String,
+    pub(in crate::cli::restart) namespace: String,
     /// What the names of this run's requests have in common, and those of no other run.
     run: String,
     strategy: StrategyArgs,
 }
 
 /// What has become of a request to withdraw.
-pub(super) enum Withdrawn {
+pub(in crate::cli::restart) enum Withdrawn {
     /// It was deleted before anybody had begun.
     Yes,
     /// Somebody works on it, or has done so.
@@ -39,7 +39,7 @@ pub(super) enum Withdrawn {
 
 impl Requests {
     /// Of a run that begins now.
-    pub(super) fn new(
+    pub(in crate::cli::restart) fn new(
         client: Client,
         namespace: &str,
         strategy: StrategyArgs,
@@ -56,7 +56,7 @@ impl Requests {
 
     /// The name of a pod's request: the same one whenever it is asked for, so that a second try
     /// makes no second request.
-    pub(super) fn name_for(&self, member: &Member) -> String {
+    pub(in crate::cli::restart) fn name_for(&self, member: &Member) -> String {
         request_name(
             &member.name,
             "restart",
@@ -65,7 +65,11 @@ impl Requests {
     }
 
     /// Makes the request of a pod; one that is there already was made by an earlier try.
-    pub(super) async fn create(&self, member: &Member, dry_run: bool) -> kube::Result<()> {
+    pub(in crate::cli::restart) async fn create(
+        &self,
+        member: &Member,
+        dry_run: bool,
+    ) -> kube::Result<()> {
         let object: DynamicObject = serde_json::from_value(body(
             &self.name_for(member),
             &self.namespace,
@@ -91,7 +95,10 @@ impl Requests {
     }
 
     /// The request of a pod as it is now.
-    pub(super) async fn get(&self, member: &Member) -> anyhow::Result<Option<RestartRequest>> {
+    pub(in crate::cli::restart) async fn get(
+        &self,
+        member: &Member,
+    ) -> anyhow::Result<Option<RestartRequest>> {
         let name = self.name_for(member);
         let found = answer(self.api().get_opt(&name))
             .await
@@ -101,7 +108,10 @@ impl Requests {
     }
 
     /// Deletes the request of a pod, unless somebody works on it.
-    pub(super) async fn withdraw(&self, member: &Member) -> anyhow::Result<Withdrawn> {
+    pub(in crate::cli::restart) async fn withdraw(
+        &self,
+        member: &Member,
+    ) -> anyhow::Result<Withdrawn> {
         let name = self.name_for(member);
         // Each round that fails saw the request change, and it changes a few times at most before
         // somebody works on it.
@@ -141,7 +151,12 @@ impl Requests {
 }
 
 /// A request for a pod of the plan.
-pub(super) fn body(name: &str, namespace: &str, member: &Member, strategy: &StrategyArgs) -> Value {
+pub(in crate::cli::restart) fn body(
+    name: &str,
+    namespace: &str,
+    member: &Member,
+    strategy: &StrategyArgs,
+) -> Value {
     let pod = RequestedPod {
         namespace,
         name: &member.name,
