@@ -1,5 +1,7 @@
 //! What is changed: one whole object of each kind, and what has ended the controller before.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 /// Which decoders read it.
@@ -23,8 +25,11 @@ pub struct Sample {
     pub text: String,
 }
 
-/// All samples.
-pub fn all() -> Vec<Sample> {
+/// All samples. They are made before anything is measured: to make them takes more memory than to
+/// read one.
+pub static ALL: LazyLock<Vec<Sample>> = LazyLock::new(all);
+
+fn all() -> Vec<Sample> {
     let sample = |kind, value: Value| Sample {
         kind,
         text: value.to_string(),

@@ -75,12 +75,12 @@ fn nothing_that_is_read_ends_or_stalls_its_reader() {
     );
     println!("SWAPLET_SEED={seed} for {seconds} s");
     let (start, mut random, mut count) = (Instant::now(), Random::new(seed), 0_u64);
-    let samples = corpus::all();
-    for Sample { kind, text } in &samples {
+    let samples = &*corpus::ALL;
+    for Sample { kind, text } in samples {
         check_all(*kind, text);
     }
     while start.elapsed() < Duration::from_secs(seconds) {
-        let sample = random.one_of(&samples);
+        let sample = random.one_of(samples);
         let text = mutate::mutated(&sample.text, &mut random);
         // The last thing printed is what has ended the process, where one did.
         if std::env::var_os("SWAPLET_FUZZ_SHOW").is_some() {

@@ -186,19 +186,16 @@ fn decide(pod: &Pod) {
 /// A restart; of what is not there the sample is taken.
 fn restarts(request: Option<&str>, pod: Option<&str>) {
     let sample = |kind| {
-        corpus::all()
-            .into_iter()
-            .find(|sample| sample.kind == kind)
-            .unwrap()
-            .text
+        let mut samples = corpus::ALL.iter();
+        &*samples.find(|sample| sample.kind == kind).unwrap().text
     };
-    let request = request.map_or_else(|| sample(Kind::Request), str::to_owned);
-    let pod = pod.map_or_else(|| sample(Kind::Pod), str::to_owned);
-    let Some(request) = decode::<RestartRequestWire>(&request).and_then(RestartRequestWire::read)
+    let request = request.unwrap_or_else(|| sample(Kind::Request));
+    let pod = pod.unwrap_or_else(|| sample(Kind::Pod));
+    let Some(request) = decode::<RestartRequestWire>(request).and_then(RestartRequestWire::read)
     else {
         return;
     };
-    let pod = decode::<RestartPodWire>(&pod).and_then(RestartPodWire::read);
+    let pod = decode::<RestartPodWire>(pod).and_then(RestartPodWire::read);
     let rules = exit_images();
     let mut memory = reconcile::Memory::default();
     for seconds in [0, 600, u64::from(u32::MAX)] {
