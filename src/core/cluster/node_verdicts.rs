@@ -8,8 +8,10 @@
 //! Whether a pod under `Never` outlives a swap there is another question, for the probe of which a
 //! pod may fail whose work is done. So one that failed counts for all nodes of the provider.
 
+mod proved;
+
+pub use self::proved::Proved;
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use super::node_class::{NodeClass, Recognised, Why};
@@ -31,21 +33,6 @@ pub const FAILURE_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const MOST_VERDICTS: usize = 500;
 /// The bytes of the name of a provider that are kept and compared.
 const PROVIDER: usize = 200;
-
-/// What a pod has proved on its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proved {
-    /// A swap took effect.
-    Updates,
-    /// A swap was without effect for all of its patience.
-    Inert,
-    /// A swap was answered with `ProviderFailed`.
-    Rejects,
-    /// A pod under `Never` has succeeded after a swap.
-    UpdatesUnderNever,
-    /// A pod under `Never` has failed after a swap, although its main containers had succeeded.
-    FailsUnderNever,
-}
 
 /// Whether images of pods under `Never` are swapped on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,73 +82,6 @@ pub struct NodeVerdicts {
     verdicts: HashMap<Box<str>, NodeVerdict>,
     /// Those on pods under `Never`.
     under_never: HashMap<Box<str>, NodeVerdict>,
-}
-
-impl Proved {
-    /// All that can be proved.
-    pub const ALL: [Self; 5] = [
-        Self::Updates,
-        Self::Inert,
-        Self::Rejects,
-        Self::UpdatesUnderNever,
-        Self::FailsUnderNever,
-    ];
-
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Updates => "Updates",
-            Self::Inert => "Inert",
-            Self::Rejects => "Rejects",
-            Self::UpdatesUnderNever => "UpdatesUnderNever",
-            Self::FailsUnderNever => "FailsUnderNever",
-        }
-    }
-
-    /// Whether it is about pods under `Never` only.
-    #[must_use]
-    pub const fn is_under_never(self) -> bool {
-        matches!(self, Self::UpdatesUnderNever | Self::FailsUnderNever)
-    }
-
-    /// For how long a verdict counts at most.
-    #[must_use]
-    pub const fn lasts(self) -> Duration {
-        match self {
-            Self::FailsUnderNever => FAILURE_LASTS,
-            Self::Updates | Self::Inert | Self::Rejects | Self::UpdatesUnderNever => VERDICT_LASTS,
-        }
-    }
-
-    /// The proof with this word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|proved| proved.as_str() == word)
-    }
-
-    /// The class of a node on which this was proved.
-    #[must_use]
-    pub const fn class(self, taken_for: NodeClass) -> NodeClass {
-        match self {
-            Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever
-                if taken_for.updates() =>
-            {
-                taken_for
-            }
-            Self::Updates | Self::UpdatesUnderNever | Self::FailsUnderNever => {
-                NodeClass::VirtualUpdates
-            }
-            Self::Inert => NodeClass::VirtualInert,
-            Self::Rejects => NodeClass::VirtualRejects,
-        }
-    }
-}
-
-impl fmt::Display for Proved {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
-    }
 }
 
 impl NodeVerdicts {

@@ -34,6 +34,8 @@
 mod acceptance;
 mod before;
 mod container;
+mod deadlines;
+mod decision;
 mod late;
 mod memory;
 mod orphans;
@@ -45,6 +47,8 @@ mod readiness;
 mod refusal;
 mod run;
 
+use self::deadlines::{deadline, in_time, is_late};
+pub use self::decision::{Action, Change, Decision, Note, Status};
 use std::time::Duration;
 
 use crate::cluster::exit_images::ExitImages;
@@ -52,11 +56,10 @@ use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::node::KubeletVersion;
 use crate::objects::recreate_request::RequestPhase;
-use crate::report::decision::{Report, Swap};
+use crate::report::decision::Report;
 use crate::report::reason::Reason;
-use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
-use crate::restart::request::{Journal, RecreateState, RestartRequest, StatePhase};
+use crate::restart::request::{RecreateState, RestartRequest, StatePhase};
 pub use acceptance::{Acceptance, Filled};
 pub use memory::Memory;
 pub use orphans::{ORPHAN_AFTER, Orphan, orphan, orphan_as_told};
@@ -123,113 +126,6 @@ impl Around<'_> {
     /// Whether an image is the park image of this installation.
     fn parks(&self, image: &str) -> bool {
         self.park.is_some_and(|park| park.is(image))
-    }
-}
-
-/// What is to be written.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Take the request up.
-    Accept(Acceptance),
-    /// Write down in the request what is about to be done.
-    WriteDown(Journal),
-    /// Change images of the pod.
-    Swap(Change),
-    /// Write the status of the request.
-    Report(Status),
-    /// Write the finalizers of the request.
-    Finalize(Vec<Box<str>>),
-    /// Write that, and since when, the pod is kept not ready for `unreadyGracePeriodSeconds`.
-    NoteUnready,
-    /// Keep the pod not ready, or do not keep it so any more.
-    SetReadiness(Readiness),
-    /// Take the label of an active request away.
-    Release,
-    /// Delete the request: its time after its completion is over.
-    Delete,
-}
-
-/// Images of a pod that are changed, all in one patch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Change {
-    /// Empty where what the pod says of parked containers is taken away, because none is parked any
-    /// more.
-    pub swaps: Vec<Swap>,
-    /// The `metadata.generation` for which this was decided: nothing is changed in another one.
-    pub generation: Option<i64>,
-    /// What the pod is to say of parked containers, where this parks one or ends that.
-    pub note: Option<Note>,
-}
-
-impl Change {
-    /// How many restarts are to come of it: a container that is parked is started twice.
-    #[must_use]
-    pub fn restarts(&self) -> u32 {
-        let parks = |swap: &&Swap| {
-            let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
-            parked.is_some_and(|parked| parked.images.contains_key(&swap.container))
-        };
-        u32::try_from(self.swaps.len() + self.swaps.iter().filter(parks).count())
-            .unwrap_or(u32::MAX)
-    }
-}
-
-/// What a pod is to say of its parked containers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
-    /// The resourceVersion of the pod for which this was decided: a generation does not count its
-    /// annotations.
-    pub version: Box<str>,
-    /// `None` where none is parked any more.
-    pub parked: Option<Parked>,
-}
-
-/// A status of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Status {
-    /// `phase`; with `Completed` goes the `completionTime`.
-    pub phase: RequestPhase,
-    /// `message`
-    pub message: Box<str>,
-    /// `containerRecreateStates`
-    pub states: Vec<RecreateState>,
-}
-
-/// What is to be done about a request now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// Why this, and nothing else.
-    pub reason: Reason,
-    /// What to write; at most one thing at a time.
-    pub action: Option<Action>,
-    /// What to tell of the pod once the action is applied.
-    pub done: Vec<Report>,
-    /// When to look again if nothing changes, as time since the start of the process.
-    pub again: Option<Duration>,
-}
-
-impl Decision {
-    const fn quiet(reason: Reason) -> Self {
-        Self {
-            reason,
-            action: None,
-            done: Vec::new(),
-            again: None,
-        }
-    }
-
-    fn later(reason: Reason, again: Duration) -> Self {
-        Self {
-            again: Some(again),
-            ..Self::quiet(reason)
-        }
-    }
-
-    fn act(reason: Reason, action: Action) -> Self {
-        Self {
-            action: Some(action),
-            ..Self::quiet(reason)
-        }
     }
 }
 
@@ -478,31 +374,4 @@ fn waits_in_line(request: &RestartRequest) -> Decision {
         states,
     };
     Decision::act(Reason::RequestWaits, Action::Report(status))
-}
-
-fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Duration> {
-    Some(in_time(
-        request.created_at?,
-        request.active_deadline_seconds?,
-        around,
-    ))
-}
-
-fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
-    deadline(request, around).is_some_and(|at| at <= around.now)
-}
-
-/// So many seconds after a time of day, as time since the start of the process. Both times of day
-/// are by the API server's clock.
-fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
-    let age = age(then, around);
-    around
-        .now
-        .saturating_add(Duration::from_secs(seconds.into()))
-        .saturating_sub(age)
-}
-
-/// How long ago a time of day was; nothing for one that is yet to come.
-fn age(then: jiff::Timestamp, around: &Around<'_>) -> Duration {
-    Duration::try_from(around.today.duration_since(then)).unwrap_or_default()
 }

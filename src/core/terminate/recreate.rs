@@ -10,7 +10,11 @@
 //! the same object. Its `statusContext` has the id of the container that was to be stopped, so no
 //! memory is needed to see that another one runs.
 
-use std::fmt::Write as _;
+mod consequences;
+mod progress;
+
+use self::consequences::{note, obstacle, past_exit};
+use self::progress::{Progress, progress};
 use std::time::Duration;
 
 use super::circumstances::Circumstances;
@@ -19,7 +23,7 @@ use super::methods::Step;
 use super::{Unended, one_per_reason, swap};
 use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy, roles};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
-use crate::report::decision::{Action, Decision, Method, Report};
+use crate::report::decision::{Action, Decision, Report};
 use crate::report::reason::Reason;
 
 /// How long the daemon may take to answer. Alone it answers in a second; with its client's 5
@@ -204,125 +208,6 @@ pub fn patience(pod: &Pod) -> Duration {
         .saturating_add(STOPPED_VISIBLE)
 }
 
-/// What was chosen, and why.
-fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> String {
-    let names = targets
-        .iter()
-        .map(|target| &*target.name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let mut note = format!(
-        "main containers are done; asking OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
-        RecreateRequest::name_for(&pod.uid)
-    );
-    for target in targets {
-        let _ = match past_exit(pod, target, memory, around) {
-            Some(code) => write!(note, "; {} {}", target.name, ended(code)),
-            None => write!(
-                note,
-                "; how {} ends is not known yet ({})",
-                target.name,
-                consequence(pod, target)
-            ),
-        };
-    }
-    if around.allowed.prefer == Some(Method::Recreate) {
-        note.push_str("; chosen by --prefer=crr");
-    }
-    note
-}
-
-/// What keeps a request from ending this container, or makes it do harm.
-fn obstacle(
-    pod: &Pod,
-    target: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Report> {
-    if !is_running(target) {
-        let note = format!(
-            "container {}: OpenKruise's daemon stops running containers only, and this one does not run",
-            target.name
-        );
-        return Some(Report {
-            reason: Reason::RecreateImpossible,
-            note,
-        });
-    }
-    trap(pod, target, memory, around)
-}
-
-/// OpenKruise's webhook refuses containers without a containerID.
-fn is_running(target: &Container) -> bool {
-    target.status.as_ref().is_some_and(|status| {
-        matches!(status.state, ContainerState::Running { .. }) && !status.container_id.is_empty()
-    })
-}
-
-/// The exit code that the container ended with before would fail the pod, or bring the container
-/// back.
-fn trap(
-    pod: &Pod,
-    target: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Report> {
-    let told = |code: &str| Report {
-        reason: Reason::RecreateExitCode,
-        note: format!(
-            "container {}: {code}, which a ContainerRecreateRequest would keep ({}): let the container exit with 0 on SIGTERM, or allow finish",
-            target.name,
-            consequence(pod, target)
-        ),
-    };
-    match (
-        target.effective_policy(pod),
-        past_exit(pod, target, memory, around),
-    ) {
-        (RestartPolicy::Always, _) => Some(told("its own restartPolicy is Always")),
-        (_, None | Some(Some(0))) => None,
-        // The pod is Failed anyway.
-        (RestartPolicy::Never, _)
-            if !target.has_restart_rules() && !roles::mains_succeeded(pod) =>
-        {
-            None
-        }
-        (_, Some(code)) => Some(told(&format!("it {}", ended(code)))),
-    }
-}
-
-fn ended(code: Option<i64>) -> String {
-    code.map_or_else(
-        || "ended without an exit code before".to_owned(),
-        |code| format!("ended with exit code {code} before"),
-    )
-}
-
-fn consequence(pod: &Pod, target: &Container) -> &'static str {
-    match target.effective_policy(pod) {
-        RestartPolicy::Never if !target.has_restart_rules() => "any other than 0 fails the pod",
-        RestartPolicy::Always => "any brings it back",
-        _ => "any other than 0 brings it back",
-    }
-}
-
-/// How the container ended before: by a swap of this pod, earlier in this pod, or in another pod.
-/// The inner `None` is an end without an exit code.
-fn past_exit(
-    pod: &Pod,
-    target: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Option<i64>> {
-    let swapped = memory
-        .swap_of(&target.name)
-        .and_then(|record| record.real_end.as_ref());
-    let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_ref());
-    earlier
-        .map(|end| end.exit_code)
-        .or_else(|| around.openkruise.past_exits.of(pod, target).map(Some))
-}
-
 /// A request that was made, or tried, and that the watch does not show.
 fn not_seen(asked: &Asked, now: Duration) -> Step {
     let until = asked.at + ANSWERS;
@@ -341,16 +226,6 @@ fn not_seen(asked: &Asked, now: Duration) -> Step {
         reports: vec![Report { reason, note }],
         again: None,
     }
-}
-
-/// What has become of one container of a request.
-enum Progress {
-    /// The daemon, or the node, may still act.
-    Until(Duration),
-    /// It does not end by this request, and why.
-    Over(Report),
-    /// Another method has acted on it since.
-    Past,
 }
 
 fn follow(
@@ -385,61 +260,6 @@ fn follow(
     })
 }
 
-fn progress(
-    pod: &Pod,
-    target: &Container,
-    request: &RecreateRequest,
-    asked_at: Duration,
-    memory: &Memory,
-    now: Duration,
-) -> Progress {
-    if memory
-        .swap_of(&target.name)
-        .is_some_and(|swap| swap.at > asked_at)
-    {
-        return Progress::Past;
-    }
-    let name = RecreateRequest::name_for(&request.pod_uid);
-    let over = |reason, what: String| {
-        Progress::Over(Report {
-            reason,
-            note: format!("container {}: {what}", target.name),
-        })
-    };
-    let Some(recreated) = request.container(&target.name) else {
-        return over(
-            Reason::RecreateFailed,
-            format!(
-                "ContainerRecreateRequest {name} is there and does not name it; a pod has only one"
-            ),
-        );
-    };
-    if recreated.failed {
-        return over(
-            Reason::RecreateFailed,
-            format!(
-                "OpenKruise's daemon could not stop it: {}",
-                recreated.message
-            ),
-        );
-    }
-    if let Some(what) = came_back(target, recreated) {
-        return over(Reason::RecreateFailed, what);
-    }
-    let (until, reason, what) = deadline(pod, request, asked_at);
-    if request.phase == RequestPhase::Completed && !recreated.killed {
-        return over(
-            Reason::RecreateUnanswered,
-            format!("{name} is over and has not stopped it: {}", request.message),
-        );
-    }
-    if now < until {
-        Progress::Until(until)
-    } else {
-        over(reason, format!("{name} {what}"))
-    }
-}
-
 /// Whether the container of a request was stopped, and runs or will run again.
 pub(crate) fn is_back(target: &Container, recreated: &Recreated) -> bool {
     let Some(status) = &target.status else {
@@ -454,21 +274,6 @@ pub(crate) fn is_back(target: &Container, recreated: &Recreated) -> bool {
         ContainerState::Waiting { .. } => recreated.killed,
         ContainerState::Terminated(_) | ContainerState::Unreported => false,
     }
-}
-
-fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
-    let end = target
-        .status
-        .as_ref()
-        .and_then(|status| status.last_end.as_ref());
-    let code = end
-        .and_then(|end| end.exit_code)
-        .map_or_else(String::new, |code| format!(" with exit code {code}"));
-    is_back(target, recreated).then(|| {
-        format!(
-            "OpenKruise's daemon stopped it, it ended{code}, and the node started it again: let it exit with 0 on SIGTERM, or allow finish"
-        )
-    })
 }
 
 fn deadline(

@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod pulled;
 pub mod shape;
 pub mod startup_taint;
+mod step;
 mod table;
 mod waits;
 
@@ -28,13 +29,12 @@ use std::time::Duration;
 
 pub use self::action::{Action, Answer, End, Ended, Limits};
 pub use self::image::ImageProgress;
+use self::node::NodeProgress;
 pub(crate) use self::node::SLOW;
-use self::node::{NodeProgress, Slots};
 use self::pulled::Pulled;
 use self::shape::Shapes;
 use self::table::Table;
 pub use self::waits::Waits;
-use crate::isolated::isolated;
 use crate::warm::pod::WarmerPod;
 
 /// What others do on a node who warm images as well.
@@ -295,122 +295,6 @@ impl Warming {
         self.with(&node, |node, _| node.hear(uid, pulled))?
     }
 
-    /// What is to be written now: at most one thing per node, and none where a write is under way.
-    /// `elsewhere` tells of a node what others do there.
-    pub fn step(
-        &mut self,
-        now: Duration,
-        elsewhere: impl Fn(&str) -> Elsewhere,
-    ) -> Vec<(Box<str>, Action)> {
-        let parallelism = self.limits.parallelism;
-        let mut active = self.active().count();
-        let mut excess = active.saturating_sub(parallelism);
-        self.nodes.wake(now);
-        let wanted = active >= parallelism && self.is_one_free(&elsewhere, now);
-        let mut actions = Vec::new();
-        let mut waits = Waits::new();
-        let mut before = None;
-        while let Some(name) = self.nodes.next(before.as_deref(), active < parallelism) {
-            let (free, excessive) = (active < parallelism, excess > 0);
-            let mut is_taken = false;
-            let action = self.nodes.change(&name, |node| {
-                if node.is_broken {
-                    return None;
-                }
-                waits.note(&name, node, now);
-                if node.rests(free && node.wants_slot(now)) {
-                    node.kept.look();
-                    return None;
-                }
-                let action = isolate(&mut self.defects, &name, node, |node| {
-                    let elsewhere = elsewhere(&name);
-                    is_taken = elsewhere.taken;
-                    let slots = Slots {
-                        free: free && !elsewhere.taken,
-                        wanted: wanted || elsewhere.wanted,
-                        is_asked_for: elsewhere.wanted,
-                        excess: excessive,
-                        others_pull: elsewhere.others_pull,
-                    };
-                    node.step(&self.limits, slots, now)
-                });
-                waits.note_kept(&name, node, now);
-                self.changed |= action.is_some() || !node.news.is_empty();
-                action
-            });
-            if is_taken {
-                self.nodes.is_taken(&name);
-            }
-            let action = action.flatten();
-            active += usize::from(matches!(action, Some(Action::Create { .. })));
-            excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
-            actions.extend(action.map(|action| (name.clone(), action)));
-            before = Some(name);
-        }
-        if active < parallelism {
-            waits.elsewhere = self.nodes.taken();
-        }
-        if waits != self.waits {
-            (self.waits, self.changed) = (waits, true);
-        }
-        self.ask_again(
-            parallelism.saturating_sub(active),
-            now,
-            elsewhere,
-            &mut actions,
-        );
-        actions
-    }
-
-    /// Whether a node could begin if there was a slot. Those on which somebody else is wait for them.
-    fn is_one_free(&mut self, elsewhere: impl Fn(&str) -> Elsewhere, now: Duration) -> bool {
-        let mut before = None;
-        while let Some(name) = self.nodes.next_waiting(before.as_deref()) {
-            let others = elsewhere(&name);
-            if others.taken {
-                self.nodes.is_taken(&name);
-            } else if self
-                .nodes
-                .get(&name)
-                .is_some_and(|node| node.wants_slot(now) && node.is_free(others))
-            {
-                return true;
-            }
-            before = Some(name);
-        }
-        false
-    }
-
-    /// Those that wait for an image come first; and what is known of a node stays until it has its
-    /// turn.
-    fn ask_again(
-        &mut self,
-        slots: usize,
-        now: Duration,
-        elsewhere: impl Fn(&str) -> Elsewhere,
-        actions: &mut Vec<(Box<str>, Action)>,
-    ) {
-        let Some(after) = self.limits.ask_again else {
-            return;
-        };
-        let mut left = slots;
-        for name in self.nodes.settled_for(after, slots, now) {
-            if left == 0 || elsewhere(&name).taken {
-                continue;
-            }
-            let action = self.nodes.change(&name, |node| {
-                if node.kept.keeps(elsewhere(&name).others_pull, now) {
-                    return None;
-                }
-                (left, self.changed) = (left - 1, true);
-                isolate(&mut self.defects, &name, node, |node| {
-                    node.ask_again(&self.images, &self.limits, now)
-                })
-            });
-            actions.extend(action.flatten().map(|action| (name, action)));
-        }
-    }
-
     /// What became of a write for this node.
     pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
         self.with(node, |node, limits| {
@@ -466,18 +350,4 @@ impl Warming {
     pub fn is_over(&self) -> bool {
         !self.nodes.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())
     }
-}
-
-/// A defect that one node meets is the trouble of this node alone.
-fn isolate(
-    defects: &mut Vec<(Box<str>, String)>,
-    name: &str,
-    node: &mut NodeProgress,
-    work: impl FnOnce(&mut NodeProgress) -> Option<Action>,
-) -> Option<Action> {
-    isolated(|| work(node)).unwrap_or_else(|defect| {
-        node.break_off(&defect);
-        defects.push((name.into(), defect));
-        None
-    })
 }

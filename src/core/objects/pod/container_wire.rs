@@ -2,18 +2,22 @@
 
 mod lists;
 mod rules;
+mod variables;
+mod volumes;
 
+use self::variables::{EnvFromWire, VariableWire};
+use self::volumes::{MountWire, VolumeWire};
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use self::lists::{CommandWire, MountsWire};
 use self::rules::RuleWire;
-use super::container_spec::{Backing, ContainerSpec, EnvValue, EnvVar, Hook, MountSpec, PodSpec};
+use super::container_spec::{Backing, ContainerSpec, Hook, PodSpec};
 use super::{RestartPolicy, RestartRule};
 use crate::objects::values::bounds;
-use crate::objects::values::env::{Entry, Hidden, Mark};
-use crate::objects::values::lenient::{Filled, Lenient, Object, Present};
+use crate::objects::values::env::Mark;
+use crate::objects::values::lenient::{Lenient, Object, Present};
 
 pub(crate) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
 pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> =
@@ -99,55 +103,6 @@ pub(crate) struct ContainerSpecWire {
     readiness_probe: Lenient<Present>,
     startup_probe: Lenient<Present>,
     security_context: Member<SecurityWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct VariableWire {
-    name: Text,
-    value: Lenient<Option<Hidden>, { bounds::ARGUMENT }>,
-    value_from: Member<SourceWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SourceWire {
-    config_map_key_ref: Member<ReferenceWire>,
-    secret_key_ref: Member<ReferenceWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct EnvFromWire {
-    config_map_ref: Member<ReferenceWire>,
-    secret_ref: Member<ReferenceWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ReferenceWire {
-    optional: Flag,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MountWire {
-    name: Text,
-    mount_path: Text<{ bounds::PATH }>,
-    sub_path: Lenient<Filled>,
-    sub_path_expr: Lenient<Filled>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct VolumeWire {
-    name: Text,
-    config_map: Lenient<Present>,
-    secret: Lenient<Present>,
-    projected: Lenient<Present>,
-    #[serde(rename = "downwardAPI")]
-    downward_api: Lenient<Present>,
-    host_path: Member<ProfileWire>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -367,116 +322,6 @@ impl ContainerSpecWire {
             (self.restart_policy.malformed, "restartPolicy"),
             (self.restart_policy_rules.malformed, "restartPolicyRules"),
         ])
-    }
-}
-
-impl VariableWire {
-    fn malformed(entry: &Lenient<Object<Self>>) -> bool {
-        let fields = &entry.value.0;
-        let is_long = fields
-            .value
-            .value
-            .as_ref()
-            .is_some_and(|value| value.is_too_long);
-        entry.malformed
-            || fields.name.value.is_none()
-            || fields.value.malformed
-            || is_long
-            || fields.value_from.malformed
-    }
-
-    fn entry(&self) -> Entry<'_> {
-        Entry {
-            name: self.name.value.as_deref().unwrap_or_default(),
-            value: self
-                .value
-                .value
-                .as_ref()
-                .map(Hidden::look)
-                .unwrap_or_default(),
-            is_malformed: self.value.malformed,
-            is_reference: self.value_from.value.is_some() || self.value_from.malformed,
-        }
-    }
-
-    /// As in the kubelet, a value that is not empty comes first, then the reference.
-    fn read(self) -> EnvVar {
-        let name = self.name.value.unwrap_or_default();
-        let value = match (
-            self.value
-                .value
-                .map(Hidden::open)
-                .filter(|value| !value.is_empty()),
-            self.value_from.value,
-        ) {
-            (None, Some(source)) => EnvValue::Reference {
-                required: source.is_required(),
-            },
-            (value, _) => EnvValue::Literal(value.unwrap_or_default()),
-        };
-        EnvVar { name, value }
-    }
-}
-
-fn is_required(references: [&Member<ReferenceWire>; 2]) -> bool {
-    references
-        .iter()
-        .filter_map(|member| member.value.as_ref())
-        .any(|reference| reference.optional.value != Some(true))
-}
-
-impl SourceWire {
-    fn is_required(&self) -> bool {
-        is_required([&self.config_map_key_ref, &self.secret_key_ref])
-    }
-}
-
-impl EnvFromWire {
-    fn is_required(&self) -> bool {
-        is_required([&self.config_map_ref, &self.secret_ref])
-    }
-}
-
-impl MountWire {
-    fn read(self, volumes: &Volumes<'_>) -> MountSpec {
-        MountSpec {
-            has_sub_path: self.sub_path.value.0 || self.sub_path_expr.value.0,
-            backing: self
-                .name
-                .value
-                .as_deref()
-                .and_then(|name| volumes.get(name))
-                .copied()
-                .unwrap_or(Backing::Data),
-            path: self.mount_path.value.unwrap_or_default(),
-        }
-    }
-}
-
-impl VolumeWire {
-    fn named(&self) -> Option<(&str, Backing)> {
-        Some((self.name.value.as_deref()?, self.backing()))
-    }
-
-    fn backing(&self) -> Backing {
-        let configuration = [
-            &self.config_map,
-            &self.secret,
-            &self.projected,
-            &self.downward_api,
-        ];
-        let host_path = self
-            .host_path
-            .value
-            .as_ref()
-            .and_then(|host| host.kind.value.as_deref());
-        match host_path {
-            Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => {
-                Backing::HostFile
-            }
-            _ if configuration.iter().any(|source| source.value.0) => Backing::Configuration,
-            _ => Backing::Data,
-        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Where one container of a request stands, from what was written down and what its pod shows.
 
+mod put_back;
+mod started;
+
 use std::time::Duration;
 
-use super::refusal::{self, Answer, Way, runs_again};
-use super::{Around, Memory, age, before};
-use crate::image::alias::Alias;
+use super::refusal::{self, Answer, Way};
+use super::{Around, Memory};
 use crate::image::reference::ImageReference;
 use crate::image::reference::Target::Same;
 use crate::objects::pod::evidence::is_pull_error;
@@ -245,65 +247,6 @@ impl Target<'_> {
         }
     }
 
-    fn put_back(&self, intent: &Intent, why: &str) -> Step {
-        if self.container.image == intent.to && intent.from != intent.to {
-            // It could be had after all, and what runs is not stopped once more.
-            if self.has_started() {
-                return self.becomes_ready();
-            }
-            // Whoever may write requests may not choose images by that.
-            if !self.is_other_spelling(&intent.from, &intent.to) {
-                return Step::Final(StatePhase::Failed, self.not_put_back(intent, why));
-            }
-            if !is_same_digest(&intent.from, &intent.to) {
-                return Step::Swap(self.change(&intent.to, &intent.from));
-            }
-            return Step::Final(
-                StatePhase::Failed,
-                format!(
-                    "its image cannot be had by its digest, with a tag before it or without: {why}"
-                ),
-            );
-        }
-        Step::Final(
-            StatePhase::Failed,
-            format!(
-                "its image could not be started under its other name, which was taken back: {why}"
-            ),
-        )
-    }
-
-    /// Whether an image is another spelling of the one that is there: the same digest; or the same
-    /// tag and no digest; or a tag of which the one that is there is the alias, by the digest that
-    /// the node reports. A digest that is written elsewhere is not believed: it may name any image
-    /// of the repository.
-    fn is_other_spelling(&self, before: &str, present: &str) -> bool {
-        let (Ok(one), Ok(other)) = (
-            ImageReference::parse(before),
-            ImageReference::parse(present),
-        ) else {
-            return false;
-        };
-        match (one.digest(), other.digest()) {
-            (None, None) => one.normalized() == other.normalized(),
-            (None, Some(_)) => Alias::of(before, refusal::reported(self.container, self.details))
-                .is_some_and(|alias| alias.image == present),
-            (Some(_), _) => is_same_digest(before, present),
-        }
-    }
-
-    fn not_put_back(&self, intent: &Intent, why: &str) -> String {
-        let (namespace, pod, name) = (
-            &self.pod.pod.namespace,
-            &self.pod.pod.name,
-            &self.container.name,
-        );
-        let (from, to) = (before::shown(&intent.from), &intent.to);
-        format!(
-            "its image before is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
-        )
-    }
-
     pub(crate) fn change(&self, from: &str, to: &str) -> Swap {
         let is_native_sidecar = self.details.is_native_sidecar;
         Swap {
@@ -372,96 +315,6 @@ impl Target<'_> {
                 "the node has not restarted it in {} s",
                 self.shows_within().as_secs()
             ),
-        }
-    }
-
-    /// Another container is there: whether it is ready for long enough.
-    pub(crate) fn becomes_ready(&self) -> Step {
-        let now = self.around.now;
-        let name = &self.container.name;
-        if let ContainerState::Terminated(end) = &self.status.state
-            && !runs_again(self.policy(), end)
-        {
-            let phase = if end.exit_code == Some(0) {
-                StatePhase::Succeeded
-            } else {
-                StatePhase::Failed
-            };
-            return Step::Final(
-                phase,
-                format!(
-                    "it was restarted, and has ended with exit code {}",
-                    code(end.exit_code)
-                ),
-            );
-        }
-        let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into());
-        let settled = self
-            .memory
-            .ready_at(name)
-            .map(|at| at.saturating_add(self.settles()));
-        let stays = settled.map(|at| at.max(self.runs_since().saturating_add(enough)));
-        match stays {
-            Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
-            stays => self.awaits_ready(stays, enough),
-        }
-    }
-
-    fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
-        let deadline = Duration::from_secs(
-            self.request
-                .active_deadline_seconds
-                .unwrap_or_default()
-                .into(),
-        );
-        let within = READY_WITHIN.max(deadline).saturating_add(enough);
-        let until = self
-            .memory
-            .restarted_at(&self.container.name)
-            .unwrap_or(self.around.now)
-            .saturating_add(within);
-        if self.around.now < until {
-            return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
-        }
-        Step::Final(
-            StatePhase::Failed,
-            format!(
-                "it was restarted, and has not been ready, {} s after its start, in {} s",
-                enough.as_secs(),
-                within.as_secs()
-            ),
-        )
-    }
-
-    /// Since when the container runs that is there: as its node says, whose clock may be wrong, so
-    /// not before it was to be restarted, and not after it was seen.
-    fn runs_since(&self) -> Duration {
-        let seen = self
-            .memory
-            .running_at(&self.container.name)
-            .unwrap_or(self.around.now);
-        let ContainerState::Running {
-            started_at: Some(started),
-        } = &self.status.state
-        else {
-            return seen;
-        };
-        let earliest = self
-            .memory
-            .changed_at(&self.container.name)
-            .unwrap_or(seen)
-            .min(seen);
-        self.around
-            .now
-            .saturating_sub(age(*started, self.around))
-            .clamp(earliest, seen)
-    }
-
-    const fn settles(&self) -> Duration {
-        if self.details.has_startup_probe {
-            STARTUP_SETTLES
-        } else {
-            Duration::ZERO
         }
     }
 

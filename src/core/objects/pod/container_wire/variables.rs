@@ -1,0 +1,104 @@
+//! Environment variables as they come from the API server.
+
+use serde::Deserialize;
+
+use super::{Flag, Member, Text};
+use crate::objects::pod::container_spec::{EnvValue, EnvVar};
+use crate::objects::values::bounds;
+use crate::objects::values::env::{Entry, Hidden};
+use crate::objects::values::lenient::{Lenient, Object};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VariableWire {
+    name: Text,
+    value: Lenient<Option<Hidden>, { bounds::ARGUMENT }>,
+    value_from: Member<SourceWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SourceWire {
+    config_map_key_ref: Member<ReferenceWire>,
+    secret_key_ref: Member<ReferenceWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct EnvFromWire {
+    config_map_ref: Member<ReferenceWire>,
+    secret_ref: Member<ReferenceWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ReferenceWire {
+    optional: Flag,
+}
+
+impl VariableWire {
+    pub(super) fn malformed(entry: &Lenient<Object<Self>>) -> bool {
+        let fields = &entry.value.0;
+        let is_long = fields
+            .value
+            .value
+            .as_ref()
+            .is_some_and(|value| value.is_too_long);
+        entry.malformed
+            || fields.name.value.is_none()
+            || fields.value.malformed
+            || is_long
+            || fields.value_from.malformed
+    }
+
+    pub(super) fn entry(&self) -> Entry<'_> {
+        Entry {
+            name: self.name.value.as_deref().unwrap_or_default(),
+            value: self
+                .value
+                .value
+                .as_ref()
+                .map(Hidden::look)
+                .unwrap_or_default(),
+            is_malformed: self.value.malformed,
+            is_reference: self.value_from.value.is_some() || self.value_from.malformed,
+        }
+    }
+
+    /// As in the kubelet, a value that is not empty comes first, then the reference.
+    pub(super) fn read(self) -> EnvVar {
+        let name = self.name.value.unwrap_or_default();
+        let value = match (
+            self.value
+                .value
+                .map(Hidden::open)
+                .filter(|value| !value.is_empty()),
+            self.value_from.value,
+        ) {
+            (None, Some(source)) => EnvValue::Reference {
+                required: source.is_required(),
+            },
+            (value, _) => EnvValue::Literal(value.unwrap_or_default()),
+        };
+        EnvVar { name, value }
+    }
+}
+
+fn is_required(references: [&Member<ReferenceWire>; 2]) -> bool {
+    references
+        .iter()
+        .filter_map(|member| member.value.as_ref())
+        .any(|reference| reference.optional.value != Some(true))
+}
+
+impl SourceWire {
+    pub(super) fn is_required(&self) -> bool {
+        is_required([&self.config_map_key_ref, &self.secret_key_ref])
+    }
+}
+
+impl EnvFromWire {
+    pub(super) fn is_required(&self) -> bool {
+        is_required([&self.config_map_ref, &self.secret_ref])
+    }
+}

@@ -1,0 +1,68 @@
+//! The way back from an alias that cannot be started.
+
+use super::{Step, Target, is_same_digest};
+use crate::image::alias::Alias;
+use crate::image::reference::ImageReference;
+use crate::restart::reconcile::{before, refusal};
+use crate::restart::request::{Intent, StatePhase};
+
+impl Target<'_> {
+    pub(super) fn put_back(&self, intent: &Intent, why: &str) -> Step {
+        if self.container.image == intent.to && intent.from != intent.to {
+            // It could be had after all, and what runs is not stopped once more.
+            if self.has_started() {
+                return self.becomes_ready();
+            }
+            // Whoever may write requests may not choose images by that.
+            if !self.is_other_spelling(&intent.from, &intent.to) {
+                return Step::Final(StatePhase::Failed, self.not_put_back(intent, why));
+            }
+            if !is_same_digest(&intent.from, &intent.to) {
+                return Step::Swap(self.change(&intent.to, &intent.from));
+            }
+            return Step::Final(
+                StatePhase::Failed,
+                format!(
+                    "its image cannot be had by its digest, with a tag before it or without: {why}"
+                ),
+            );
+        }
+        Step::Final(
+            StatePhase::Failed,
+            format!(
+                "its image could not be started under its other name, which was taken back: {why}"
+            ),
+        )
+    }
+
+    /// Whether an image is another spelling of the one that is there: the same digest; or the same
+    /// tag and no digest; or a tag of which the one that is there is the alias, by the digest that
+    /// the node reports. A digest that is written elsewhere is not believed: it may name any image
+    /// of the repository.
+    fn is_other_spelling(&self, before: &str, present: &str) -> bool {
+        let (Ok(one), Ok(other)) = (
+            ImageReference::parse(before),
+            ImageReference::parse(present),
+        ) else {
+            return false;
+        };
+        match (one.digest(), other.digest()) {
+            (None, None) => one.normalized() == other.normalized(),
+            (None, Some(_)) => Alias::of(before, refusal::reported(self.container, self.details))
+                .is_some_and(|alias| alias.image == present),
+            (Some(_), _) => is_same_digest(before, present),
+        }
+    }
+
+    fn not_put_back(&self, intent: &Intent, why: &str) -> String {
+        let (namespace, pod, name) = (
+            &self.pod.pod.namespace,
+            &self.pod.pod.name,
+            &self.container.name,
+        );
+        let (from, to) = (before::shown(&intent.from), &intent.to);
+        format!(
+            "its image before is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
+        )
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether a container that was restarted has become ready.
+
+use std::time::Duration;
+
+use super::{READY_WITHIN, STARTUP_SETTLES, Step, Target, code};
+use crate::objects::pod::ContainerState;
+use crate::restart::reconcile::deadlines::age;
+use crate::restart::reconcile::refusal::runs_again;
+use crate::restart::request::StatePhase;
+
+impl Target<'_> {
+    /// Another container is there: whether it is ready for long enough.
+    pub(crate) fn becomes_ready(&self) -> Step {
+        let now = self.around.now;
+        let name = &self.container.name;
+        if let ContainerState::Terminated(end) = &self.status.state
+            && !runs_again(self.policy(), end)
+        {
+            let phase = if end.exit_code == Some(0) {
+                StatePhase::Succeeded
+            } else {
+                StatePhase::Failed
+            };
+            return Step::Final(
+                phase,
+                format!(
+                    "it was restarted, and has ended with exit code {}",
+                    code(end.exit_code)
+                ),
+            );
+        }
+        let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into());
+        let settled = self
+            .memory
+            .ready_at(name)
+            .map(|at| at.saturating_add(self.settles()));
+        let stays = settled.map(|at| at.max(self.runs_since().saturating_add(enough)));
+        match stays {
+            Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
+            stays => self.awaits_ready(stays, enough),
+        }
+    }
+
+    fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
+        let deadline = Duration::from_secs(
+            self.request
+                .active_deadline_seconds
+                .unwrap_or_default()
+                .into(),
+        );
+        let within = READY_WITHIN.max(deadline).saturating_add(enough);
+        let until = self
+            .memory
+            .restarted_at(&self.container.name)
+            .unwrap_or(self.around.now)
+            .saturating_add(within);
+        if self.around.now < until {
+            return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
+        }
+        Step::Final(
+            StatePhase::Failed,
+            format!(
+                "it was restarted, and has not been ready, {} s after its start, in {} s",
+                enough.as_secs(),
+                within.as_secs()
+            ),
+        )
+    }
+
+    /// Since when the container runs that is there: as its node says, whose clock may be wrong, so
+    /// not before it was to be restarted, and not after it was seen.
+    fn runs_since(&self) -> Duration {
+        let seen = self
+            .memory
+            .running_at(&self.container.name)
+            .unwrap_or(self.around.now);
+        let ContainerState::Running {
+            started_at: Some(started),
+        } = &self.status.state
+        else {
+            return seen;
+        };
+        let earliest = self
+            .memory
+            .changed_at(&self.container.name)
+            .unwrap_or(seen)
+            .min(seen);
+        self.around
+            .now
+            .saturating_sub(age(*started, self.around))
+            .clamp(earliest, seen)
+    }
+
+    const fn settles(&self) -> Duration {
+        if self.details.has_startup_probe {
+            STARTUP_SETTLES
+        } else {
+            Duration::ZERO
+        }
+    }
+}

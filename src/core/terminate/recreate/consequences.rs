@@ -1,0 +1,134 @@
+//! Why OpenKruise is not asked to replace a container, and what came of it where it was.
+
+use std::fmt::Write as _;
+
+use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, roles};
+use crate::objects::recreate_request::RecreateRequest;
+use crate::report::decision::{Method, Report};
+use crate::report::reason::Reason;
+use crate::terminate::circumstances::Circumstances;
+use crate::terminate::memory::Memory;
+
+/// What was chosen, and why.
+pub(super) fn note(
+    pod: &Pod,
+    targets: &[&Container],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> String {
+    let names = targets
+        .iter()
+        .map(|target| &*target.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let mut note = format!(
+        "main containers are done; asking OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
+        RecreateRequest::name_for(&pod.uid)
+    );
+    for target in targets {
+        let _ = match past_exit(pod, target, memory, around) {
+            Some(code) => write!(note, "; {} {}", target.name, ended(code)),
+            None => write!(
+                note,
+                "; how {} ends is not known yet ({})",
+                target.name,
+                consequence(pod, target)
+            ),
+        };
+    }
+    if around.allowed.prefer == Some(Method::Recreate) {
+        note.push_str("; chosen by --prefer=crr");
+    }
+    note
+}
+
+/// What keeps a request from ending this container, or makes it do harm.
+pub(super) fn obstacle(
+    pod: &Pod,
+    target: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Report> {
+    if !is_running(target) {
+        let note = format!(
+            "container {}: OpenKruise's daemon stops running containers only, and this one does not run",
+            target.name
+        );
+        return Some(Report {
+            reason: Reason::RecreateImpossible,
+            note,
+        });
+    }
+    trap(pod, target, memory, around)
+}
+
+/// OpenKruise's webhook refuses containers without a containerID.
+fn is_running(target: &Container) -> bool {
+    target.status.as_ref().is_some_and(|status| {
+        matches!(status.state, ContainerState::Running { .. }) && !status.container_id.is_empty()
+    })
+}
+
+/// The exit code that the container ended with before would fail the pod, or bring the container
+/// back.
+fn trap(
+    pod: &Pod,
+    target: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Report> {
+    let told = |code: &str| Report {
+        reason: Reason::RecreateExitCode,
+        note: format!(
+            "container {}: {code}, which a ContainerRecreateRequest would keep ({}): let the container exit with 0 on SIGTERM, or allow finish",
+            target.name,
+            consequence(pod, target)
+        ),
+    };
+    match (
+        target.effective_policy(pod),
+        past_exit(pod, target, memory, around),
+    ) {
+        (RestartPolicy::Always, _) => Some(told("its own restartPolicy is Always")),
+        (_, None | Some(Some(0))) => None,
+        // The pod is Failed anyway.
+        (RestartPolicy::Never, _)
+            if !target.has_restart_rules() && !roles::mains_succeeded(pod) =>
+        {
+            None
+        }
+        (_, Some(code)) => Some(told(&format!("it {}", ended(code)))),
+    }
+}
+
+pub(super) fn ended(code: Option<i64>) -> String {
+    code.map_or_else(
+        || "ended without an exit code before".to_owned(),
+        |code| format!("ended with exit code {code} before"),
+    )
+}
+
+fn consequence(pod: &Pod, target: &Container) -> &'static str {
+    match target.effective_policy(pod) {
+        RestartPolicy::Never if !target.has_restart_rules() => "any other than 0 fails the pod",
+        RestartPolicy::Always => "any brings it back",
+        _ => "any other than 0 brings it back",
+    }
+}
+
+/// How the container ended before: by a swap of this pod, earlier in this pod, or in another pod.
+/// The inner `None` is an end without an exit code.
+pub(super) fn past_exit(
+    pod: &Pod,
+    target: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Option<i64>> {
+    let swapped = memory
+        .swap_of(&target.name)
+        .and_then(|record| record.real_end.as_ref());
+    let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_ref());
+    earlier
+        .map(|end| end.exit_code)
+        .or_else(|| around.openkruise.past_exits.of(pod, target).map(Some))
+}

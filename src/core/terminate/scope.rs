@@ -1,0 +1,122 @@
+//! Pods that are not touched, or not yet, and why.
+
+use crate::objects::pod::roles::Mains;
+use crate::objects::pod::{Pod, RestartPolicy, roles};
+use crate::objects::values::env::{
+    ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE,
+};
+use crate::report::decision::{Decision, Report};
+use crate::report::reason::Reason;
+
+/// Bad input: one Warning that names the field and the fix, and nothing is written.
+pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
+    let marked = roles::sidecars(pod).next().is_some();
+    if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
+        let note = format!(
+            "{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone"
+        );
+        return Some(Decision::tell(Reason::PodMalformed, note));
+    }
+    if let Some(left) = left_to_platform(pod).filter(|_| !marked) {
+        return Some(Decision {
+            reports: vec![left],
+            ..Decision::quiet(Reason::LeftToPlatform)
+        });
+    }
+    if !marked {
+        return Some(mark_problem(pod).unwrap_or(Decision::quiet(Reason::NoSidecar)));
+    }
+    if let Some(note) = unknown_policy(pod) {
+        return Some(Decision::tell(Reason::RestartPolicyUnknown, note));
+    }
+    if roles::mains(pod).next().is_none() {
+        let note = format!(
+            "every container is marked as a sidecar, so none says when the work is done: remove {WHEN_JOB_EXIT} and {WITH_IMAGE} from the main container"
+        );
+        return Some(Decision::tell(Reason::OnlySidecars, note));
+    }
+    None
+}
+
+/// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the
+/// containers cannot be read, nobody knows whether it is marked.
+fn hides_roles(malformed: &str) -> bool {
+    malformed == "spec" || malformed.starts_with("spec.containers")
+}
+
+/// What a policy means that this version does not know, of the pod or of one container, is not
+/// guessed.
+fn unknown_policy(pod: &Pod) -> Option<String> {
+    if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
+        return Some(format!(
+            "spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only"
+        ));
+    }
+    pod.containers.iter().find_map(|container| match &container.restart_policy {
+        Some(RestartPolicy::Unknown(policy)) => Some(format!(
+            "container {}: its own restartPolicy is {policy:?}, which this version does not know; this pod is left alone",
+            container.name
+        )),
+        _ => None,
+    })
+}
+
+/// Two that stop the same container would stop it twice.
+pub(super) fn left_to_platform(pod: &Pod) -> Option<Report> {
+    let left = pod.containers.iter().filter(|container| {
+        container.mark.is_sidecar() && roles::is_left_to_platform(pod, container)
+    });
+    let names = left
+        .map(|container| &*container.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let note = format!(
+        "{names}: left to the platform under node {}, which ends containers with {ECI_CONTAINER_TYPE}={ECI_SIDECAR} by itself when the others are done; \
+         remove that variable where swaplet is to do it",
+        pod.node
+    );
+    (!names.is_empty()).then_some(Report {
+        reason: Reason::LeftToPlatform,
+        note,
+    })
+}
+
+fn mark_problem(pod: &Pod) -> Option<Decision> {
+    let (container, problem) = pod
+        .containers
+        .iter()
+        .find_map(|c| Some((&c.name, c.mark.problem.as_ref()?)))?;
+    let note = match problem {
+        MarkProblem::FromReference { variable } => {
+            format!(
+                "container {container}: {variable} comes by valueFrom, which is not read: give it a literal value"
+            )
+        }
+        MarkProblem::NotAFlag { variable } => {
+            format!(
+                "container {container}: {variable} is neither \"true\" nor \"false\", so the container is not marked as a sidecar"
+            )
+        }
+        MarkProblem::EmptyImage => format!(
+            "container {container}: {WITH_IMAGE} is empty, so the container is not marked as a sidecar: name an image, or set {WHEN_JOB_EXIT} to \"true\""
+        ),
+    };
+    Some(Decision::tell(Reason::MarkInvalid, note))
+}
+
+pub(super) fn mains_not_done(pod: &Pod) -> Option<Decision> {
+    match roles::mains_state(pod) {
+        Mains::Done => None,
+        // A broken mark beside a good one is told while the main containers run, so that it can be
+        // mended before the next run.
+        Mains::Running(_) | Mains::NotReported(_) => {
+            let reports = mark_problem(pod)
+                .map(|problem| problem.reports)
+                .unwrap_or_default();
+            Some(Decision {
+                reports,
+                ..Decision::quiet(Reason::MainsRunning)
+            })
+        }
+    }
+}
