@@ -329,11 +329,12 @@ async fn what_is_parked_when_an_installation_goes_comes_back() {
     // account, which the leash of the installation would keep from writing which image the
     // container had.
     installation.stop().await;
-    installation
+    let binding = installation
         .lets_others_park(&before, &restart.world.images.park)
         .await;
     let witness = Witness::of(&mut restart.world).await;
     park_and_die(&restart, &witness, "halfway", &before).await;
+    installation.binds_again(&binding).await;
     installation.uninstall().await;
     let after = restart
         .world

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -194,15 +195,18 @@ impl Installation {
         kubectl(&done).await;
     }
 
-    /// Takes away the part of its leash that is about everybody else; comes back when the account
-    /// of the case may park the container of this pod.
-    pub async fn lets_others_park(&self, pod: &Pod, park: &str) {
-        kubectl(&[
-            "delete",
-            "validatingadmissionpolicybinding",
-            &format!("{}-swaplet-leash-parked", self.namespace),
-        ])
-        .await;
+    /// Takes away the part of its leash that is about everybody else, and returns it; comes back
+    /// when the account of the case may park the container of this pod.
+    pub async fn lets_others_park(
+        &self,
+        pod: &Pod,
+        park: &str,
+    ) -> ValidatingAdmissionPolicyBinding {
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        let name = format!("{}-swaplet-leash-parked", self.namespace);
+        let mut binding = bindings.get(&name).await.unwrap();
+        bindings.delete(&name, &Default::default()).await.unwrap();
+        (binding.metadata.uid, binding.metadata.resource_version) = (None, None);
         let (name, namespace, container) = (
             pod.name_any(),
             pod.namespace().unwrap(),
@@ -248,6 +252,15 @@ impl Installation {
             output.status.success().then_some(())
         })
         .await;
+        binding
+    }
+
+    /// Gives a part of its leash back, without which its Job would restore nothing.
+    pub async fn binds_again(&self, binding: &ValidatingAdmissionPolicyBinding) {
+        Api::all(self.client.clone())
+            .create(&PostParams::default(), binding)
+            .await
+            .unwrap();
     }
 
     /// Ends all its replicas.
