@@ -4,6 +4,7 @@ mod beside;
 pub mod lead;
 mod log;
 mod nodes;
+mod observe;
 mod restarts;
 mod rights;
 mod settings;
@@ -28,17 +29,15 @@ use tokio::time::{sleep_until, timeout};
 use self::log::log_outcome;
 use self::rights::{note_right, right_of};
 pub use self::settings::Settings;
-use crate::cluster::openkruise::News;
 use crate::cluster::openkruise::observe::{Scope, observe};
 use crate::cluster::verdict_store::VerdictStore;
 use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
-use crate::frame::isolated::defects::read;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
-use crate::frame::watch::{Event, watch_noted};
+use crate::frame::watch::watch_noted;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::{Outcome, Writer};
@@ -46,7 +45,6 @@ use crate::restart::reconcile::Driver;
 use crate::terminate::JOB_PODS;
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
-use crate::terminate::job_events::take_notice;
 use crate::terminate::selection::{Progress, Selected, Selection};
 
 /// A loop without anything to wait for looks again after this.
@@ -209,87 +207,6 @@ impl Controller {
             progress: None,
             told: HashSet::new(),
         }
-    }
-
-    fn see(&mut self, event: Event<PodWire>) {
-        let now = self.clock.now();
-        match event {
-            Event::ListStart => {
-                self.health.nothing_hidden("pods");
-                self.index.list_starts();
-            }
-            Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
-            Event::ListEnd => {
-                let effects = self.index.list_ends(now);
-                self.effects(effects);
-                self.health.pods_listed();
-            }
-            Event::Current(since) => self.health.pods_current(since),
-            Event::Deleted(pod) => {
-                let effects = read("pod", || pod.read())
-                    .map(|pod| self.index.remove(&pod, now))
-                    .unwrap_or_default();
-                self.effects(effects);
-            }
-            Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble("pods");
-                self.health.pods_trouble(&error);
-                self.tell_trouble(&error, "cannot watch pods; trying again");
-            }
-            Event::Hidden(error) => {
-                self.metrics.watch_trouble("pods");
-                self.health.hidden("pods", &error);
-                self.tell_trouble(
-                    &error,
-                    "cannot watch pods of a namespace, so nothing is done there; trying again",
-                );
-            }
-        }
-    }
-
-    fn see_job(&mut self, event: Event<JobWire>) {
-        match &event {
-            Event::Hidden(error) => {
-                self.metrics.watch_trouble("jobs");
-                self.health.hidden("jobs", error);
-                self.tell_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
-            }
-            Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble("jobs");
-                // A right that is missing would be told every 15 s for ever.
-                if self.health.jobs_trouble(error) {
-                    self.tell_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
-                }
-            }
-            Event::ListStart => self.health.nothing_hidden("jobs"),
-            Event::Current(since) => self.health.jobs_current(*since),
-            Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
-        }
-        let effects = self
-            .index
-            .jobs(|headroom| take_notice(headroom, event), self.clock.now());
-        self.effects(effects);
-    }
-
-    fn apply(&mut self, pod: PodWire, now: Duration) {
-        let Some(pod) = read("pod", || {
-            pod.read().or_else(|| {
-                tracing::warn!(
-                    "an object of the watch has no name, namespace or uid; it is left alone"
-                );
-                None
-            })
-        }) else {
-            return;
-        };
-        let effects = self.index.apply(pod, now);
-        self.effects(effects);
-    }
-
-    fn hear(&mut self, news: News) {
-        self.note_rights_beside_openkruise(&news);
-        let effects = self.index.hear(news, self.clock.now());
-        self.effects(effects);
     }
 
     fn select(&mut self, selection: Option<Selection>) {

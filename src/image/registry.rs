@@ -5,24 +5,24 @@
 //! bounds, follows redirects anywhere, and drops the header that says when to come back.
 
 mod ask;
+mod client;
 mod hosts;
 mod login;
 mod reach;
+mod retry;
 
 use std::future::Future;
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
-use oci_distribution::Reference;
-use oci_distribution::client::{Client, ClientConfig, ClientProtocol};
+use oci_distribution::client::Client;
 use oci_distribution::errors::OciDistributionError;
-use oci_distribution::secrets::RegistryAuth;
 
+use self::client::{asker, client_config, for_client, registry_auth};
 use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError};
 use ask::{Answer, Asker};
-use hosts::Hosts;
 use login::Login;
 pub use reach::{Judged, Lookup, Reach};
 use swaplet_core::image::reference::ImageReference;
@@ -346,109 +346,6 @@ impl Registry {
             done => done,
         };
         self.again(call).await
-    }
-
-    async fn again<T, F>(&self, request: impl Fn() -> F) -> Result<T, RegistryError>
-    where
-        F: Future<Output = Result<T, RegistryError>>,
-    {
-        let mut pauses = self.options.pauses.iter();
-        loop {
-            let error = match request().await {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            let asked = error.wait().unwrap_or_default();
-            match pauses.next() {
-                Some(pause) if error.problem().is_transient() && asked <= LONGEST_WAIT => {
-                    let pause = asked.max(*pause);
-                    (self.options.note)(&format!(
-                        "{error}; trying again in {:.1} s",
-                        pause.as_secs_f32()
-                    ));
-                    tokio::time::sleep(pause).await;
-                }
-                _ => return Err(error),
-            }
-        }
-    }
-
-    async fn within_time<T>(
-        &self,
-        operation: &str,
-        request: impl Future<Output = Result<T, OciDistributionError>>,
-    ) -> Result<T, RegistryError> {
-        let limit = self.options.timeout;
-        match tokio::time::timeout(limit * REQUESTS_PER_CALL, request).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(RegistryError::from_client(operation, limit, &error)),
-            Err(_) => Err(RegistryError::new(operation, Problem::Timeout(limit), "")),
-        }
-    }
-}
-
-/// In the type of the registry client.
-fn for_client(image: &ImageReference) -> Reference {
-    let (registry, repository) = (image.registry().to_owned(), image.repository().to_owned());
-    match (
-        image.tag().map(str::to_owned),
-        image.digest().map(str::to_owned),
-    ) {
-        (Some(tag), Some(digest)) => {
-            Reference::with_tag_and_digest(registry, repository, tag, digest)
-        }
-        (None, Some(digest)) => Reference::with_digest(registry, repository, digest),
-        // A reference without a digest has a tag, if only `latest`.
-        (tag, None) => Reference::with_tag(registry, repository, tag.unwrap_or_default()),
-    }
-}
-
-fn asker(
-    reference: &ImageReference,
-    options: &RegistryOptions,
-    operation: &str,
-) -> Result<Asker, RegistryError> {
-    let registry = for_client(reference).resolve_registry().to_owned();
-    let (plain_http, allowed, reach) = (
-        options.plain_http.clone(),
-        options.allowed.clone(),
-        options.reach.clone(),
-    );
-    let hosts = Hosts {
-        plain_http,
-        allowed,
-        registry,
-        reach,
-    };
-    let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
-    let address = hosts
-        .address()
-        .ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
-    hosts.check(&address).map_err(refuse)?;
-    Asker::new(hosts, options.timeout)
-        .map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
-}
-
-fn client_config(hosts: &Hosts, options: &RegistryOptions) -> ClientConfig {
-    ClientConfig {
-        protocol: if hosts.is_plain() {
-            ClientProtocol::Http
-        } else {
-            ClientProtocol::Https
-        },
-        read_timeout: Some(options.timeout),
-        connect_timeout: Some(options.timeout),
-        user_agent: USER_AGENT,
-        platform_resolver: None,
-        ..ClientConfig::default()
-    }
-}
-
-fn registry_auth(login: &Login) -> RegistryAuth {
-    match login {
-        Login::Anonymous => RegistryAuth::Anonymous,
-        Login::Basic { user, password } => RegistryAuth::Basic(user.clone(), password.clone()),
-        Login::Token(token) => RegistryAuth::Bearer(token.clone()),
     }
 }
 

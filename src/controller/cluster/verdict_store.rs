@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+mod kept;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +18,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use swaplet_core::cluster::node_verdicts::{
-    MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS,
-};
+use swaplet_core::cluster::node_verdicts::{MOST_VERDICTS, NodeVerdicts, Proved};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+pub use self::kept::{AllKept, Kept};
 use crate::frame::list::list;
 use crate::frame::serve::Health;
 use crate::frame::writer::FIELD_MANAGER;
@@ -42,74 +42,6 @@ const KEY: usize = 253;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Tries to write while somebody else writes too.
 const TRIES: u32 = 3;
-
-/// A verdict as it is kept: one value of the ConfigMap, under the name of the node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Kept {
-    /// The node's uid.
-    pub uid: Box<str>,
-    /// What was proved, as [`Proved::as_str`] says it.
-    pub proved: Box<str>,
-    /// When it was proved.
-    pub proved_at: Timestamp,
-    /// Until when it counts.
-    pub until: Timestamp,
-    /// See [`NodeVerdict::times`].
-    #[serde(default)]
-    pub times: u32,
-    /// The pod that proved it, as `namespace/name`.
-    #[serde(default)]
-    pub pod: Box<str>,
-    /// See [`NodeVerdict::provider`].
-    #[serde(default)]
-    pub provider: Box<str>,
-}
-
-/// All of them, by their key: the name of the node, see [`node_of`].
-pub type AllKept = BTreeMap<String, Kept>;
-
-impl Kept {
-    /// `now` and `today` are the same moment, as time since the start of the process and by the
-    /// clock on the wall.
-    #[must_use]
-    pub fn of(verdict: &NodeVerdict, now: Duration, today: Timestamp) -> Self {
-        let until = shift(today, verdict.until, now);
-        Self {
-            uid: verdict.uid.clone(),
-            proved: verdict.proved.as_str().into(),
-            proved_at: shift(until, Duration::ZERO, verdict.lasts),
-            until,
-            times: verdict.times,
-            pod: verdict.pod.clone(),
-            provider: verdict.provider.clone(),
-        }
-    }
-
-    /// The verdict, in the time of this process; `None` where it has long expired or makes no
-    /// sense. It never counts longer than a verdict can, whatever clocks and hands have made of it.
-    #[must_use]
-    pub fn restore(&self, now: Duration, today: Timestamp) -> Option<NodeVerdict> {
-        let seconds = |from: Timestamp, to: Timestamp| {
-            Duration::from_secs(
-                u64::try_from(from.duration_until(to).as_secs()).unwrap_or_default(),
-            )
-        };
-        if seconds(self.until, today) >= VERDICT_LASTS {
-            return None;
-        }
-        let proved = Proved::from_word(&self.proved)?;
-        Some(NodeVerdict {
-            uid: self.uid.clone(),
-            proved,
-            until: now + seconds(today, self.until).min(proved.lasts()),
-            lasts: seconds(self.proved_at, self.until).min(proved.lasts()),
-            times: self.times,
-            pod: self.pod.clone(),
-            provider: self.provider.clone(),
-        })
-    }
-}
 
 /// The node that an entry is about.
 #[must_use]
@@ -132,16 +64,6 @@ fn key(node: &str, proved: Proved) -> Option<String> {
         node.to_owned()
     };
     (key.len() <= KEY).then_some(key)
-}
-
-/// `time + plus - minus`, to the second; a time that no calendar has stays what it was.
-fn shift(time: Timestamp, plus: Duration, minus: Duration) -> Timestamp {
-    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let shifted = time
-        .as_second()
-        .saturating_add(seconds(plus))
-        .saturating_sub(seconds(minus));
-    Timestamp::from_second(shifted).unwrap_or(time)
 }
 
 /// Everything in the form in which it is kept.

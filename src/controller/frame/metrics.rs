@@ -2,6 +2,7 @@
 //! object.
 
 mod ages;
+mod in_flight;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use swaplet_core::report::reason::Reason;
 use tokio::time::Instant;
 
 use self::ages::{Ages, Oldest};
+pub use self::in_flight::InFlight;
 use super::watch::age::WatchAges;
 
 /// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars
@@ -323,12 +325,7 @@ impl Metrics {
     /// A write to `resource` is sent; [`InFlight::answered`] when it comes back.
     #[must_use]
     pub fn sends(&self, resource: &'static str) -> InFlight {
-        self.writes_in_flight.inc();
-        InFlight {
-            metrics: self.clone(),
-            resource,
-            since: Instant::now(),
-        }
+        InFlight::begin(self.clone(), resource)
     }
 
     /// Objects could not be listed or watched.
@@ -388,31 +385,4 @@ fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed
             class: class.as_str(),
         })
         .observe(after.as_secs_f64());
-}
-
-/// A write that is under way, also one that is given up.
-pub struct InFlight {
-    metrics: Metrics,
-    resource: &'static str,
-    since: Instant,
-}
-
-impl InFlight {
-    /// It was answered, or nobody waits for the answer any more.
-    pub fn answered(self, outcome: &'static str) {
-        self.metrics.wrote(self.resource, outcome);
-        let by_resource = ByResource {
-            resource: self.resource,
-        };
-        self.metrics
-            .write_durations
-            .get_or_create(&by_resource)
-            .observe(self.since.elapsed().as_secs_f64());
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.metrics.writes_in_flight.dec();
-    }
 }

@@ -7,10 +7,12 @@
 //! (after a restore of etcd).
 
 pub mod age;
+mod answers;
+mod event;
 pub mod many;
 pub(crate) mod named;
 
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -23,6 +25,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::age::{WatchAge, WatchAges};
+use self::answers::{advance, asked_for, is_before, is_no_question, trouble};
+pub use self::event::Event;
 use super::list::pages::{PageSize, page, present_version};
 
 /// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a
@@ -49,49 +53,6 @@ const FAILURES_UNTIL_LIST: u32 = 4;
 /// Events between the watch and the loop: a moment of work, so that a burst waits in the
 /// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
-
-/// What the stream tells.
-#[derive(Debug)]
-pub enum Event<K> {
-    /// A list begins: what it does not name by [`Event::ListEnd`] is gone.
-    ListStart,
-    /// An object of the list.
-    Listed(K),
-    /// The list is complete.
-    ListEnd,
-    /// The API server has opened a watch at this moment: what happens from then on is told. Comes
-    /// anew with each watch, so every 45 s.
-    Current(Instant),
-    /// An object was added or has changed.
-    Applied(K),
-    /// An object is gone; its last state.
-    Deleted(K),
-    /// The API server could not be listed or watched; another try follows by itself.
-    Trouble(String),
-    /// The API server does not allow it to be listed or watched; another try follows by itself.
-    Forbidden(String),
-    /// Something will not be told, for this reason, and counts as empty until the next list: one of
-    /// several namespaces that must not be listed, or what a question is about that the API server
-    /// does not take.
-    Hidden(String),
-}
-
-impl<K> Event<K> {
-    /// The same of what `read` makes of the object.
-    pub fn map<T>(self, read: impl FnOnce(K) -> T) -> Event<T> {
-        match self {
-            Self::ListStart => Event::ListStart,
-            Self::Listed(object) => Event::Listed(read(object)),
-            Self::ListEnd => Event::ListEnd,
-            Self::Current(since) => Event::Current(since),
-            Self::Applied(object) => Event::Applied(read(object)),
-            Self::Deleted(object) => Event::Deleted(read(object)),
-            Self::Trouble(error) => Event::Trouble(error),
-            Self::Forbidden(error) => Event::Forbidden(error),
-            Self::Hidden(error) => Event::Hidden(error),
-        }
-    }
-}
 
 /// Starts watching. The stream ends only when the receiver is dropped.
 pub fn watch<K>(api: Api<K>, field_selector: &'static str) -> mpsc::Receiver<Event<K>>
@@ -409,44 +370,6 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
 
     async fn send(&self, event: Event<K>) -> Result<(), Closed> {
         self.events.send(event).await.map_err(|_| Closed)
-    }
-}
-
-/// What an error says; it may repeat what a tenant has written.
-fn trouble(what: &str, error: &dyn Display) -> String {
-    cut(&format!("{what}: {error}"), MESSAGE)
-}
-
-/// Whether the API server does not take what it is asked, whoever asks.
-const fn is_no_question(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 400)
-}
-
-/// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up
-/// to [`LONGEST_ASKED`].
-fn asked_for(error: &kube::Error) -> Duration {
-    let kube::Error::Api(status) = error else {
-        return Duration::ZERO;
-    };
-    let seconds = status
-        .details
-        .as_ref()
-        .map_or(0, |details| details.retry_after_seconds);
-    Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
-}
-
-/// Versions of one resource are numbers that grow (Kubernetes: KEP-5504); what is none is not
-/// compared.
-fn is_before(present: &str, known: &str) -> bool {
-    let number = |version: &str| version.parse::<u64>().ok();
-    number(present)
-        .zip(number(known))
-        .is_some_and(|(present, known)| present < known)
-}
-
-fn advance<K: Resource>(version: &mut String, object: &K) {
-    if let Some(newer) = &object.meta().resource_version {
-        version.clone_from(newer);
     }
 }
 

@@ -3,6 +3,7 @@
 //! carried out as all others are.
 
 pub mod disruption_budgets;
+mod recording;
 mod records;
 mod requests;
 mod rights;
@@ -20,7 +21,7 @@ use kube::{Api, Client};
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::on_config::annotation::{Content, RESTART_ON, ReferenceKind};
+use swaplet_core::restart::on_config::annotation::{Content, ReferenceKind};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::round::{Action, Round, decide};
 use swaplet_core::restart::request::RestartRequestWire;
@@ -30,13 +31,13 @@ use tokio::time::{sleep, sleep_until};
 use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use self::records::Records;
 use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
-use self::room::{Group, MOST_OBJECTS, Object, Room, Uid};
+use self::room::{Group, Object, Room, Uid};
 use super::reconcile::observe;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::isolated::defects::{Defects, log, note};
-use crate::frame::isolated::{TaskDied, isolated, isolated_task};
+use crate::frame::isolated::defects::Defects;
+use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::watch::Event;
@@ -45,7 +46,7 @@ use crate::frame::watch::many::watch_all_noted;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Outcome, Target, TargetKind, Writer};
+use crate::frame::writer::{Target, TargetKind, Writer};
 
 /// The wait after the first failure of the API server; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -236,102 +237,6 @@ impl Run {
         for uid in self.records.take_dropped() {
             self.room.look_soon(&uid, now);
         }
-    }
-
-    /// Those to be looked at, whose records are up to date.
-    fn recorded(&mut self, now: Duration) -> Vec<Group> {
-        let mut recorded = Vec::new();
-        for group in self.room.fresh(now) {
-            if let Some(again) = self.defects.left_alone_until(&group, now) {
-                self.room.looked_at(&group, Some(again));
-                continue;
-            }
-            match isolated(&group.1, || self.record(&group, now)) {
-                Ok(()) => recorded.push(group),
-                Err(defect) => self.undecided(&group, &defect, now),
-            }
-        }
-        recorded
-    }
-
-    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a
-    /// while.
-    fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
-        let again = self.defects.meet(group.clone(), now);
-        self.room.looked_at(group, Some(again));
-        self.metrics.decisions_failed(1);
-        match self.room.first(group).cloned() {
-            Some(pod) => drop(self.tell_once(
-                &pod,
-                Report {
-                    reason: Reason::DecisionFailed,
-                    note: note("pod", defect),
-                },
-            )),
-            None => log("owner of pods", &group.0, &group.1, defect),
-        }
-    }
-
-    fn record(&mut self, group: &Group, now: Duration) {
-        for (pod, object) in self.room.unwatched(group) {
-            let note = format!(
-                "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
-                 nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
-            );
-            self.tell(
-                &pod,
-                Report {
-                    reason: Reason::RestartOnInvalid,
-                    note,
-                },
-            );
-        }
-        let mut without_room = Vec::new();
-        for member in self
-            .room
-            .members(group, &self.records, self.settings.mount_delay, now)
-        {
-            if !member.standing.record.is_empty()
-                && !self.records.keep(member.pod, &member.standing.record)
-            {
-                without_room.push(member.pod.clone());
-            }
-        }
-        for pod in without_room {
-            let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
-                        left to record what this one has seen, so none of its containers is restarted for it";
-            self.tell(
-                &pod,
-                Report {
-                    reason: Reason::RestartOnInvalid,
-                    note: note.to_owned(),
-                },
-            );
-        }
-    }
-
-    fn records_failed(&mut self, outcome: &Outcome) {
-        let wait = match outcome {
-            Outcome::Denied(_) => DENIED_RETRY,
-            Outcome::Failed { retry_after, .. } => self
-                .wait_after_failure()
-                .max(retry_after.unwrap_or_default()),
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
-        };
-        self.not_before = self.clock.now().saturating_add(wait);
-        let namespace = &self.settings.state_namespace;
-        match outcome {
-            Outcome::Denied(words) => self.health.note_denial(RECORD, namespace, words),
-            _ => tracing::warn!(namespace, ?outcome, "{RECORD}; trying again"),
-        }
-    }
-
-    fn wait_after_failure(&mut self) -> Duration {
-        let wait = FIRST_RETRY
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LAST_RETRY);
-        self.failures += 1;
-        wait
     }
 
     /// One step for the pods of an owner; when to look at them again although nothing happens.

@@ -4,6 +4,7 @@
 
 mod by_pod;
 mod driver;
+mod judge;
 mod observe;
 mod orphans;
 mod pods;
@@ -11,29 +12,23 @@ mod retry;
 mod see;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::time::Duration;
 
-use swaplet_core::cluster::headroom::Headroom;
-use swaplet_core::cluster::node_verdicts::Proved;
-use swaplet_core::objects::pod::PROVIDER_FAILED;
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
-use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::RestartPod;
-use swaplet_core::restart::reconcile::{
-    Action, Around, Decision, Memory, ParkImage, Sight, decide,
-};
+use swaplet_core::restart::reconcile::{Action, Decision, Memory, ParkImage};
 use swaplet_core::restart::request::RestartRequest;
 
-use super::write::{RestartWrite, Stored};
+use super::write::RestartWrite;
 use crate::frame::isolated::defects::{Defects, log};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::{FairQueue, LOOK_AGAIN};
-use crate::frame::writer::report::Notice;
-use crate::frame::writer::{Outcome, Target, TargetKind};
+use crate::frame::writer::Target;
 use crate::terminate::index::{Effect, Index};
 use by_pod::ByPod;
 pub use driver::{Driver, Happened, RestartSettings};
@@ -254,86 +249,6 @@ impl Restarts {
         })
     }
 
-    fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
-        let Now { since_start, today } = now;
-        let request = &self.requests.get(key)?.request;
-        let is_first = self.by_pod.is_first(request);
-        let pod = self.pods.get(&pod_key(request));
-        let (sight, node) = match pod.map(|entry| (&entry.sight, entry.since)) {
-            None | Some((Seen::NotYet, _)) => (Sight::Unseen, None),
-            Some((Seen::Refused(why), _)) => (Sight::Refused(why), None),
-            Some((Seen::Absent, _)) => (Sight::Absent, None),
-            Some((Seen::There(pod), since)) => {
-                self.learned.extend(learn(request, pod, index, since_start));
-                (
-                    Sight::There(pod),
-                    index.node_for_restart(&pod.pod, since, since_start),
-                )
-            }
-        };
-        let left_to_vendor = match sight {
-            Sight::There(pod) if self.by_pod.nodes_tell => {
-                node.map(|_| index.is_left_to_vendor(&pod.pod))
-            }
-            Sight::Unseen | Sight::Refused(_) if self.by_pod.nodes_tell => None,
-            _ => Some(true),
-        };
-        let entry = self.requests.get_mut(key)?;
-        if entry.request.is_taken() {
-            let is_gone = index.has_daemon_for_restart(&entry.request.node) == Some(false);
-            entry.memory.without_daemon =
-                is_gone.then(|| entry.memory.without_daemon.unwrap_or(since_start));
-        }
-        let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
-        entry.memory.unseen_since = looked_for.map(|entry| entry.since);
-        let room = |restarts| match sight {
-            Sight::There(pod) => index.room_for_restarts(&pod.pod, restarts),
-            _ => Headroom::TooEarly,
-        };
-        if let Sight::There(pod) = sight {
-            entry.memory.observe(&entry.request, pod, since_start);
-        }
-        let park = self.park.as_ref();
-        let kubelet = if let Sight::There(pod) = sight {
-            index.kubelet_for_restart(&pod.pod)
-        } else {
-            None
-        };
-        let (exit_images, now) = (index.exit_images(), since_start);
-        let around = Around {
-            exit_images,
-            park,
-            node,
-            kubelet,
-            room: &room,
-            is_first,
-            left_to_vendor,
-            now,
-            today,
-        };
-        let decision = decide(&entry.request, sight, &entry.memory, &around);
-        let unseen = matches!(sight, Sight::There(_))
-            && node.is_none()
-            && decision.reason == Reason::RequestWaits;
-        let again = decision
-            .again
-            .into_iter()
-            .chain(unseen.then(|| since_start + NODE_AGAIN))
-            .min();
-        // A time that is over would be now again at once, for ever.
-        self.look_later(
-            key,
-            again.map(|at| {
-                if at > since_start {
-                    at
-                } else {
-                    since_start + NODE_AGAIN
-                }
-            }),
-        );
-        Some(decision)
-    }
-
     fn look_later(&mut self, key: &Key, at: Option<Duration>) {
         let Some(entry) = self.requests.get_mut(key) else {
             return;
@@ -393,125 +308,6 @@ impl Restarts {
             is_for_orphan: false,
         })
     }
-
-    /// A write has come back; what is to be told.
-    pub fn written(
-        &mut self,
-        write: RestartWrite,
-        outcome: Result<Stored, Outcome>,
-        now: Duration,
-    ) -> Vec<Notice> {
-        if write.is_for_orphan {
-            return self.orphans.written(write, outcome, now);
-        }
-        let key = (write.request.namespace.clone(), write.request.name.clone());
-        let entry = self
-            .requests
-            .get_mut(&key)
-            .filter(|entry| entry.request.uid == write.request.uid);
-        let Some(entry) = entry else {
-            return if outcome.is_ok() {
-                write.notices()
-            } else {
-                Vec::new()
-            };
-        };
-        entry.memory.in_flight = false;
-        self.fresh.push(&key.0, key.clone());
-        match outcome {
-            Ok(stored) => {
-                entry.retry = Retry::default();
-                entry.memory.not_before = None;
-                self.store(&write, stored, now);
-                write.notices()
-            }
-            Err(outcome) => {
-                let (not_before, news) = entry.retry.after(&write, &outcome, now);
-                entry.memory.not_before = Some(not_before);
-                news
-            }
-        }
-    }
-
-    /// The event of our own write may come later; until then this is what we know to be stored.
-    /// Where the answer comes later than what followed the write, that counts.
-    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
-        match stored {
-            Stored::Request(request) => {
-                let key = (request.namespace.clone(), request.name.clone());
-                let entry = self
-                    .requests
-                    .get_mut(&key)
-                    .filter(|entry| entry.request.uid == request.uid);
-                let is_news = |entry: &Entry| {
-                    is_later(
-                        &request.version,
-                        &entry.request.version,
-                        &write.request.version,
-                    )
-                };
-                if let Some(entry) = entry.filter(|entry| is_news(entry)) {
-                    self.by_pod.remove(&entry.request);
-                    self.by_pod.add(&request);
-                    entry.request = *request;
-                    let pod = pod_key(&entry.request);
-                    self.pod_has_changed(&pod, now);
-                }
-            }
-            Stored::Pod(pod) => {
-                let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
-                if let Some(entry) = self.pods.get_mut(&key)
-                    && let Seen::There(seen) = &entry.sight
-                    && seen.pod.uid == pod.pod.uid
-                    && is_later(&pod.pod.version, &seen.pod.version, &write.seen)
-                {
-                    entry.sight = Seen::There(pod);
-                }
-            }
-            Stored::Nothing => {}
-        }
-    }
-}
-
-impl RestartWrite {
-    fn notices(&self) -> Vec<Notice> {
-        self.done
-            .iter()
-            .filter_map(|report| self.notice(report.clone()))
-            .collect()
-    }
-
-    /// What is told is told of the pod, also of one that is gone.
-    fn notice(&self, report: Report) -> Option<Notice> {
-        let RestartRequest {
-            namespace,
-            pod_name,
-            pod_uid,
-            ..
-        } = &self.request;
-        let gone = || {
-            Some(Target {
-                kind: TargetKind::Pod,
-                namespace: namespace.clone(),
-                name: pod_name.clone(),
-                uid: pod_uid.clone()?,
-            })
-        };
-        Some(Notice {
-            target: self.pod.clone().or_else(gone)?,
-            report,
-        })
-    }
-}
-
-/// Whether the version in an answer is later than the one that the watch has shown by now; `before`
-/// is the one for which the write was decided. Versions that are no numbers have no order: then the
-/// answer counts as long as the watch has shown nothing new.
-fn is_later(answer: &str, shown: &str, before: &str) -> bool {
-    match (answer.parse::<u64>(), shown.parse::<u64>()) {
-        (Ok(answer), Ok(shown)) => answer > shown,
-        _ => shown == before,
-    }
 }
 
 /// The first one whose time has come.
@@ -525,27 +321,4 @@ fn pop_due(due: &mut BTreeSet<(Duration, Key)>, now: Duration) -> Option<Key> {
 
 fn pod_key(request: &RestartRequest) -> Key {
     (request.namespace.clone(), request.pod_name.clone())
-}
-
-/// A provider that has failed on a change of ours fails on those for other pods as well.
-fn learn(
-    request: &RestartRequest,
-    pod: &RestartPod,
-    index: &mut Index,
-    now: Duration,
-) -> Option<Effect> {
-    let changed = |name: &str| {
-        let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
-        intent
-            .zip(pod.find(name))
-            .is_some_and(|(intent, (_, container, _))| container.image == intent.to)
-    };
-    let failed = *pod.pod.reason == *PROVIDER_FAILED
-        && request
-            .containers
-            .iter()
-            .any(|wanted| changed(&wanted.name));
-    failed
-        .then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now))
-        .flatten()
 }

@@ -1,12 +1,15 @@
 //! What runs beside the loop of pods, each in a task of its own, for neither needs to know of the
 //! other.
 
+use std::collections::BTreeSet;
+
 use swaplet_core::report::reason::Reason;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::{Controller, Settings};
+use crate::cluster::rules::Common;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::defects::Defects;
@@ -14,8 +17,8 @@ use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::metrics::Metrics;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
-use crate::restart::on_config;
-use crate::warm::jobs::AskedInside;
+use crate::restart::on_config::{self, RestartOnSettings};
+use crate::warm::jobs::{AskedInside, WarmSettings};
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::{jobs, predownload};
 
@@ -28,75 +31,97 @@ impl Controller {
         settings: &Settings,
         gate: &Gate,
     ) -> JoinSet<TaskDied> {
-        let mut tasks = JoinSet::new();
-        let (discovery, common, metrics) =
-            (discovery.clone(), settings.common(), self.metrics.clone());
-        let tools = Tools {
-            writer: self.writer.clone(),
-            reporter: self.reporter.clone(),
-            metrics: metrics.clone(),
-            health: self.health.clone(),
+        let beside = Beside {
+            discovery: discovery.clone(),
+            common: settings.common(),
+            tools: Tools {
+                writer: self.writer.clone(),
+                reporter: self.reporter.clone(),
+                metrics: self.metrics.clone(),
+                health: self.health.clone(),
+            },
         };
+        let mut tasks = JoinSet::new();
         let (own, _) = watch::channel(OwnJobs::default());
         if let Some(warm) = settings.warm.clone() {
-            let (discovery, common, derived, tools) = (
-                discovery.clone(),
-                common.clone(),
-                self.derived.clone(),
-                tools.clone(),
+            tasks.spawn(
+                beside
+                    .clone()
+                    .pulls(warm, self.derived.clone(), own.clone()),
             );
-            let own = own.clone();
-            let begin = move || {
-                let mut asked = AskedInside {
-                    derived: derived.subscribe(),
-                    own: own.subscribe(),
-                };
-                // Another task may have asked before.
-                asked.own.mark_changed();
-                jobs::run(
-                    discovery.clone(),
-                    common.clone(),
-                    warm.clone(),
-                    asked,
-                    tools.clone(),
-                )
-            };
-            tasks.spawn(anew("pulling images", metrics.clone(), begin));
         }
         if settings.predownload {
-            let (discovery, namespaces, tools) =
-                (discovery.clone(), common.namespaces.clone(), tools.clone());
             let own = settings.warm.is_some().then_some(own);
-            let begin = move || {
-                predownload::run(
-                    discovery.clone(),
-                    namespaces.clone(),
-                    own.clone(),
-                    tools.clone(),
-                )
-            };
-            tasks.spawn(anew("pre-download", metrics.clone(), begin));
+            tasks.spawn(beside.clone().predownloads(own));
         }
-        if let Some(on_config) = settings
+        let on_config = settings
             .restart
             .as_ref()
-            .and_then(|restart| restart.on_config.clone())
-        {
-            let mut gate = gate.clone();
-            let begin = move || {
-                on_config::run(
-                    discovery.clone(),
-                    common.namespaces.clone(),
-                    on_config.clone(),
-                    tools.clone(),
-                )
-            };
-            tasks.spawn(async move {
-                gate.opens().await;
-                anew("restarts for changed configuration", metrics, begin).await
-            });
+            .and_then(|restart| restart.on_config.clone());
+        if let Some(on_config) = on_config {
+            tasks.spawn(beside.restarts(on_config, gate.clone()));
         }
         tasks
+    }
+}
+
+/// What each of the tasks needs.
+#[derive(Clone)]
+struct Beside {
+    discovery: Discovery,
+    common: Common,
+    tools: Tools,
+}
+
+impl Beside {
+    async fn pulls(
+        self,
+        warm: WarmSettings,
+        derived: watch::Sender<BTreeSet<Box<str>>>,
+        own: watch::Sender<OwnJobs>,
+    ) -> TaskDied {
+        let metrics = self.tools.metrics.clone();
+        let begin = || {
+            let mut asked = AskedInside {
+                derived: derived.subscribe(),
+                own: own.subscribe(),
+            };
+            // Another task may have asked before.
+            asked.own.mark_changed();
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            jobs::run(discovery, common, warm.clone(), asked, tools)
+        };
+        anew("pulling images", metrics, begin).await
+    }
+
+    async fn predownloads(self, own: Option<watch::Sender<OwnJobs>>) -> TaskDied {
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            predownload::run(discovery, common.namespaces, own.clone(), tools)
+        };
+        anew("pre-download", self.tools.metrics.clone(), begin).await
+    }
+
+    async fn restarts(self, on_config: RestartOnSettings, mut gate: Gate) -> TaskDied {
+        gate.opens().await;
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            on_config::run(discovery, common.namespaces, on_config.clone(), tools)
+        };
+        let metrics = self.tools.metrics.clone();
+        anew("restarts for changed configuration", metrics, begin).await
     }
 }
 

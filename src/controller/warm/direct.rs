@@ -1,6 +1,8 @@
 //! Warming at an API server: nodes, warmer pods and the kubelet's Events in; writes out. What is to
 //! be done is decided in [`decide::warm`](swaplet_core::warm::warming).
 
+mod clean_up;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -17,11 +19,10 @@ use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Ended, Limits, Warming};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::write::Warmers;
 use crate::frame::clock::Clock;
-use crate::frame::list::{list_with, words};
 use crate::frame::watch::{Event, watch_selected};
 use crate::frame::writer::Writer;
 
@@ -394,63 +395,5 @@ impl Run {
             .news()
             .into_iter()
             .for_each(|ended| tell(News::Ended(ended)));
-    }
-
-    async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<KubeEvent>>) {
-        let _ = timeout(LATE_EVENTS, async {
-            while self.warming.is_told_nothing_of_a_pull() {
-                self.see_pull(pulls.recv().await);
-            }
-        })
-        .await;
-    }
-
-    /// Deletes every pod of the run that is left, also one whose creation was sent and never
-    /// answered.
-    async fn clean_up(&mut self, tell: &mut impl FnMut(News)) {
-        let cleaned = timeout(CLEAN_UP, async {
-            while self.writes.join_next().await.is_some() {}
-            let pods: Api<WarmerPodWire> =
-                Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
-            let ours = ListParams::default().labels(&self.job.warmers.selector());
-            while let Err(error) = self.delete_all(&pods, &ours).await {
-                tell(News::Trouble(format!(
-                    "warmer pods are not deleted yet: {error}"
-                )));
-                sleep(LOOK).await;
-            }
-        });
-        if cleaned.await.is_err() {
-            let Warmers { namespace, .. } = &self.job.warmers;
-            let selector = self.job.warmers.selector();
-            tell(News::Trouble(format!(
-                "delete what is left with: kubectl delete pods -n {namespace} -l {selector}"
-            )));
-        }
-    }
-
-    async fn delete_all(&self, pods: &Api<WarmerPodWire>, ours: &ListParams) -> Result<(), String> {
-        for pod in list_with(pods, ours.clone(), WarmerPodWire::read)
-            .await
-            .map_err(|error| words(&error))?
-        {
-            if pod.deleting {
-                continue;
-            }
-            let delete = Action::Delete {
-                name: pod.name,
-                uid: pod.uid,
-            };
-            match self
-                .writer
-                .warm(&self.job.warmers, &pod.node, &delete)
-                .await
-            {
-                Answer::Done | Answer::Gone | Answer::Pod(_) | Answer::Conflict => (),
-                Answer::Denied(why) => return Err(why),
-                Answer::Failed { .. } => return Err("no answer".to_owned()),
-            }
-        }
-        Ok(())
     }
 }

@@ -21,23 +21,22 @@ mod orphans;
 mod own;
 mod rights;
 mod room;
+mod see;
+mod sharing;
 mod taints;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::image_waits::ImageWaits;
-use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
+use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::warming::End;
 use swaplet_core::warm::warming::startup_taint::StartupTaints;
 
 use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::isolated::defects::read;
-use crate::frame::watch::Event;
 use crate::frame::writer::report::Notice;
 pub use caches::CacheNews;
 use caches::Caches;
@@ -223,111 +222,6 @@ impl PullJobs {
         true
     }
 
-    fn see_caches(&mut self, news: CacheNews) {
-        let Some(caches) = &mut self.caches else {
-            return;
-        };
-        caches.see(news);
-        let may_be_served = caches.may_be_served();
-        if self.nodes.uses_image_caches != may_be_served {
-            self.nodes.uses_image_caches = may_be_served;
-            self.jobs
-                .all
-                .values_mut()
-                .for_each(Entry::nodes_have_changed);
-        }
-    }
-
-    fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
-        match event {
-            Event::ListStart => {
-                let listed = self
-                    .jobs
-                    .all
-                    .iter()
-                    .filter(|(key, entry)| key.0 == kind && entry.has_object());
-                let listed = listed
-                    .map(|(key, _)| key)
-                    .chain(self.finalizers.keys().filter(|key| key.0 == kind));
-                self.lists.insert(kind, listed.cloned().collect());
-            }
-            Event::Listed(job) | Event::Applied(job) => {
-                if let Some(job) = read("job", || PullJob::read(kind, job)) {
-                    self.apply(job);
-                }
-            }
-            Event::ListEnd => {
-                self.jobs_seen.insert(kind);
-                for key in self.lists.remove(&kind).unwrap_or_default() {
-                    self.finalizers.forget(&key);
-                    self.jobs.all.remove(&key);
-                }
-            }
-            Event::Deleted(job) => {
-                if let Some(job) = read("job", || PullJob::read(kind, job)) {
-                    self.finalizers.forget(&key_of(&job));
-                    self.jobs.all.remove(&key_of(&job));
-                }
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
-        }
-    }
-
-    fn apply(&mut self, mut job: PullJob) {
-        if let Ok(spec) = &mut job.spec {
-            self.settings.sandbox_keys.keep_to(&mut spec.pods);
-        }
-        let key = key_of(&job);
-        if let Some(list) = self.lists.get_mut(&job.kind) {
-            list.remove(&key);
-        }
-        self.finalizers.see(&key, &job);
-        if job.deleting {
-            self.jobs.all.remove(&key);
-            return;
-        }
-        match self
-            .jobs
-            .all
-            .get_mut(&key)
-            .filter(|entry| entry.uid() == &*job.uid)
-        {
-            Some(entry) => entry.apply(job),
-            None => drop(self.jobs.all.insert(key, Entry::new(job))),
-        }
-    }
-
-    fn see_pod(&mut self, event: Event<WarmerPodWire>, now: Duration) {
-        match event {
-            Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
-            Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.pod_list.remove(&pod.uid);
-                    self.jobs.each(now, |_, entry| entry.see_pod(&pod, now));
-                    self.pods.insert(pod.uid.clone(), pod);
-                }
-            }
-            Event::ListEnd => {
-                self.pods_seen = true;
-                std::mem::take(&mut self.pod_list)
-                    .iter()
-                    .for_each(|uid| self.pod_is_gone(uid, now));
-            }
-            Event::Deleted(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.pod_is_gone(&pod.uid, now);
-                }
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
-        }
-    }
-
-    fn pod_is_gone(&mut self, uid: &str, now: Duration) {
-        self.pods.remove(uid);
-        self.deletions.remove(uid);
-        self.jobs.each(now, |_, entry| entry.pod_is_gone(uid, now));
-    }
-
     fn has_seen_all(&self) -> bool {
         self.pods_seen && self.nodes.seen && self.jobs_seen.len() == JobKind::ALL.len()
     }
@@ -411,88 +305,6 @@ impl PullJobs {
     /// How often a decision has panicked since this was asked the last time.
     pub fn take_defects(&mut self) -> u64 {
         self.jobs.take_defects()
-    }
-
-    /// What one job has proved counts for the others, where their pods would prove the same.
-    fn share(&mut self, now: Duration) {
-        let mut found = Vec::new();
-        for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| {
-            (key.clone(), (entry.fallbacks(), entry.news()))
-        }) {
-            let (namespace, name) = (&key.1, &key.2);
-            for (node, why) in fallbacks {
-                tracing::warn!(%namespace, job = %name, %node, %why, "the images of the job are pulled by pods of another shape on this node");
-            }
-            for ended in news {
-                match &ended.end {
-                    End::Succeeded => {
-                        tracing::info!(%namespace, job = %name, node = %ended.node, image = %ended.image, "the image is on the node");
-                        found.push((key.clone(), ended));
-                    }
-                    End::Failed(why) => match self
-                        .jobs
-                        .all
-                        .get_mut(&key)
-                        .and_then(|entry| entry.notice(&ended, why))
-                    {
-                        Some(notice) => self.notices.push(notice),
-                        None => {
-                            tracing::warn!(%namespace, job = %name, node = %ended.node, image = %ended.image, %why, "the image is not on the node");
-                        }
-                    },
-                }
-            }
-        }
-        for (key, ended) in found {
-            let Some((prover, wishes)) = self.jobs.all.get(&key).and_then(Entry::prover) else {
-                continue;
-            };
-            self.jobs.each(now, |other, entry| {
-                if *other != key {
-                    entry.found(&prover, &wishes, &ended);
-                }
-            });
-        }
-    }
-
-    fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {
-        let since_start = now.since_start;
-        match (write, answer) {
-            (
-                PullWrite::Warm {
-                    key,
-                    warmers,
-                    node,
-                    action,
-                },
-                PullAnswer::Warm(answer),
-            ) => {
-                self.jobs.with(&key, since_start, |entry| {
-                    entry.warmed(&warmers, &node, &action, answer, since_start)
-                });
-            }
-            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
-                self.jobs.with(&key_of(&job), since_start, |entry| {
-                    entry.reported(&job, &report, result, since_start)
-                });
-            }
-            (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
-                self.jobs.with(&key_of(&job), since_start, |entry| {
-                    entry.deletion_was_sent(since_start)
-                });
-            }
-            (PullWrite::Release(job), PullAnswer::Deleted(Ok(()))) => self.finalizers.written(&job),
-            (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => {
-                self.untainted(&untaint, &answer, since_start)
-            }
-            (PullWrite::CreateCache(cache), PullAnswer::Cache(outcome)) => {
-                self.caches
-                    .iter_mut()
-                    .for_each(|caches| caches.was_written(&cache, &outcome, since_start));
-            }
-            // The watch shows what becomes of a pod; each write has its own kind of answer.
-            _ => {}
-        }
     }
 
     /// When to look again if nothing happens.

@@ -7,6 +7,7 @@
 
 mod clone_sets;
 pub(crate) mod own;
+mod telling;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,27 +19,26 @@ use kube::core::Selector;
 use kube::{Api, Client};
 use serde_json::Value;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use swaplet_core::report::decision::Report;
-use swaplet_core::report::reason::Reason;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload, WorkloadKind};
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use self::telling::Trouble;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;
-use crate::frame::isolated::defects::{Defects, note, read as isolated_read};
+use crate::frame::isolated::defects::{Defects, read as isolated_read};
 use crate::frame::isolated::{TaskDied, isolated_task};
-use crate::frame::list::{list_with, words};
+use crate::frame::list::list_with;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_noted;
-use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
+use crate::frame::writer::{Outcome, Writer};
 use crate::warm::write::predownload::job;
 use own::{Own, OwnJobs};
 
@@ -250,46 +250,6 @@ impl Predownload {
         }
     }
 
-    fn tell_trouble(&mut self, workload: &Workload, trouble: Trouble) {
-        let (kind, name) = (workload.kind.as_str(), &workload.name);
-        match trouble {
-            Trouble::Lasting(why) => self.tell_failure(workload, why),
-            Trouble::NoObject(how) => self.tell_once(workload, Reason::CreatedImagePullJob, how),
-            Trouble::Stays(why) => self.tell_once(workload, Reason::WriteDenied, why),
-            Trouble::Forbidden(what, words) => {
-                self.health.note_denial(what, &workload.namespace, &words)
-            }
-            Trouble::Passing(error) => {
-                tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
-            }
-            Trouble::Defect(defect) => {
-                self.metrics.decisions_failed(1);
-                let again = self.defects.meet(key_of(workload), self.clock.now());
-                self.due.insert(key_of(workload), self.clock.instant(again));
-                self.tell_once(workload, Reason::DecisionFailed, note(kind, &defect));
-            }
-        }
-    }
-
-    fn tell_failure(&mut self, workload: &Workload, why: String) {
-        self.tell_once(workload, Reason::FailedCreateImagePullJob, why);
-    }
-
-    /// Not with each try.
-    fn tell_once(&mut self, workload: &Workload, reason: Reason, why: String) {
-        let before = self.told.insert(key_of(workload), why.clone());
-        if before.as_ref() != Some(&why) {
-            self.tell(workload, reason, why);
-        }
-    }
-
-    fn tell(&self, workload: &Workload, reason: Reason, note: String) {
-        self.reporter.tell(Notice {
-            target: Target::of_workload(workload),
-            report: Report { reason, note },
-        });
-    }
-
     /// Does what is to be done for a workload. Whether it is to be looked at again before it
     /// changes.
     async fn work(&mut self, workload: &Workload) -> Result<bool, Trouble> {
@@ -345,21 +305,6 @@ impl Predownload {
         ))
     }
 
-    fn tell_applied(&self, workload: &Workload, action: &Action) {
-        match action {
-            Action::Create { name, image, .. } => {
-                let note = format!(
-                    "{image} is pulled to the nodes of the old pods, by ImagePullJob {name}"
-                );
-                self.tell(workload, Reason::CreatedImagePullJob, note);
-            }
-            Action::Delete(job) => {
-                let (kind, name) = (workload.kind.as_str(), &workload.name);
-                tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} needs no pre-download any more");
-            }
-        }
-    }
-
     async fn jobs(&self, workload: &Workload) -> Result<Vec<JobSeen>, Trouble> {
         let jobs: Api<BoundedObject> = Api::namespaced_with(
             self.client.clone(),
@@ -395,43 +340,6 @@ impl Predownload {
         .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
         self.health.has_in(SEE_PODS, &workload.namespace);
         Ok(pods)
-    }
-}
-
-/// Why nothing could be done for a workload; it is tried again in any case.
-enum Trouble {
-    /// Until somebody mends it, so the workload is told.
-    Lasting(String),
-    /// No job can be made, and it is done without one; told as well.
-    NoObject(String),
-    /// A job that is not needed any more may not be deleted; told as well.
-    Stays(String),
-    /// The right is missing that this is for; in the words of the API server.
-    Forbidden(&'static str, String),
-    /// Perhaps not the next time.
-    Passing(String),
-    /// The decision has panicked, with these words.
-    Defect(String),
-}
-
-impl Trouble {
-    fn denied(action: &Action, words: String) -> Self {
-        match action {
-            Action::Create { .. } => Self::Lasting(words),
-            Action::Delete(job) => Self::Stays(format!(
-                "ImagePullJob {} cannot be deleted: {words}",
-                job.name
-            )),
-        }
-    }
-
-    fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
-        let words = words(error);
-        if is_missing_right(&words) {
-            Self::Forbidden(right, words)
-        } else {
-            Self::Passing(format!("{what}: {words}"))
-        }
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use oci_distribution::Reference;
 use proptest::prelude::*;
 
 fn alike(written: &str) {

@@ -1,6 +1,8 @@
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::cluster::node_verdicts::{FAILURE_LASTS, NodeId, UnderNever};
+use swaplet_core::cluster::node_verdicts::{
+    FAILURE_LASTS, NodeId, NodeVerdict, UnderNever, VERDICT_LASTS,
+};
 use swaplet_core::objects::node::Node;
 
 use super::*;

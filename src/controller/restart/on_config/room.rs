@@ -2,18 +2,17 @@
 //! them: the state of the loop, without any I/O and without a clock. An event only says that the
 //! pods of an owner are to be looked at.
 
+mod groups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use swaplet_core::restart::on_config::annotation::{Content, Reference};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
-use swaplet_core::restart::on_config::round::Member;
-use swaplet_core::restart::on_config::{
-    Around, Asked, Contents, Progress, Sight, from_text, stand,
-};
-use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
+use swaplet_core::restart::on_config::{Asked, Contents, Progress, Sight, from_text};
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
-use super::records::Records;
+use self::groups::{names, progress};
 use super::share::shared;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
@@ -347,68 +346,6 @@ impl Room {
     pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
         self.pods.values().find(|pod| group(pod) == *of)
     }
-
-    /// The pods of an owner as they stand, by name.
-    #[must_use]
-    pub fn members<'a>(
-        &'a self,
-        of: &Group,
-        records: &Records,
-        mount_delay: Duration,
-        now: Duration,
-    ) -> Vec<Member<'a>> {
-        let look = |reference: &Reference| {
-            self.objects
-                .get(&(of.0.clone(), reference.clone()))
-                .map(|known| known.sight.clone())
-                .unwrap_or_default()
-        };
-        let around = Around {
-            look: &look,
-            mount_delay,
-            now,
-        };
-        let none = Contents::new();
-        let pods = self.pods.values().filter(|pod| group(pod) == *of);
-        pods.map(|pod| {
-            let requests = self.requests_of(&pod.uid);
-            let standing = stand(
-                pod,
-                records.of(&pod.uid).unwrap_or(&none),
-                &requests,
-                &around,
-            );
-            Member {
-                pod,
-                standing,
-                requests,
-                budgets: Vec::new(),
-            }
-        })
-        .collect()
-    }
-
-    /// The oldest first.
-    fn requests_of(&self, pod: &Uid) -> Vec<&Asked> {
-        let from = (pod.clone(), Box::from(""));
-        let mut requests: Vec<_> = self
-            .requests
-            .range(from..)
-            .take_while(|((uid, _), _)| uid == pod)
-            .map(|(_, request)| &request.asked)
-            .collect();
-        requests.sort_by_key(|request| (request.created_at, &request.name));
-        requests
-    }
-
-    /// The uids of the pods of a namespace that are being restarted.
-    #[must_use]
-    pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
-        let open = self.requests.iter().filter(|(_, request)| {
-            *request.namespace == *namespace && request.asked.progress == Progress::Open
-        });
-        open.map(|((uid, _), _)| uid.to_string()).collect()
-    }
 }
 
 fn group(pod: &ConfiguredPod) -> Group {
@@ -416,26 +353,4 @@ fn group(pod: &ConfiguredPod) -> Group {
         pod.namespace.clone(),
         pod.owner.clone().unwrap_or_else(|| pod.uid.clone()),
     )
-}
-
-fn names(pod: &ConfiguredPod) -> impl Iterator<Item = &Reference> {
-    pod.wish.iter().flat_map(|wish| wish.values().flatten())
-}
-
-fn progress(request: &RestartRequest, target: &Contents) -> Progress {
-    if !request.is_completed() {
-        return Progress::Open;
-    }
-    let states: Vec<_> = target
-        .keys()
-        .map(|container| request.state(container))
-        .collect();
-    match states
-        .iter()
-        .find(|state| state.phase != StatePhase::Succeeded)
-    {
-        None => Progress::Succeeded,
-        Some(state) if state.message.is_empty() => Progress::Failed(request.message.clone()),
-        Some(state) => Progress::Failed(state.message.clone()),
-    }
 }

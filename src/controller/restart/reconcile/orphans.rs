@@ -10,7 +10,8 @@ use swaplet_core::restart::reconcile::{Action, Change, ORPHAN_AFTER, Orphan, Par
 use swaplet_core::restart::request::RestartRequest;
 
 use super::retry::Retry;
-use super::{Key, Now, is_later, pop_due};
+use super::written::is_later;
+use super::{Key, Now, pop_due};
 use crate::frame::isolated::defects::{Defects, log, read};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::FairQueue;

@@ -3,12 +3,12 @@
 mod caching;
 pub(crate) mod exit_images;
 mod pinning;
+mod prepare;
 mod reporting;
 mod run;
 mod selected;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,17 +16,14 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob, PullSpec};
 use swaplet_core::warm::pull_job::pins::Pins;
-use swaplet_core::warm::pull_job::{
-    Status, exceeds_deadline, lets_others_pull, limits, time_to_live,
-};
+use swaplet_core::warm::pull_job::{Status, lets_others_pull, time_to_live};
 use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended};
 
-use self::run::{Run, warmers};
+use self::run::Run;
 use self::selected::Selected;
-use super::nodes::Nodes;
 use super::room::Room;
-use super::{Key, Now, PodQuery, PullWrite, WarmSettings};
+use super::{Key, Now, PodQuery, PullWrite};
 use crate::frame::isolated::break_if_asked;
 use crate::frame::watch::Event;
 use crate::warm::write::Warmers;
@@ -202,67 +199,6 @@ impl Entry {
     /// Whether it is written down when the job was begun, and known which nodes it wants.
     fn may_begin(&self) -> bool {
         self.started_at.is_some() && self.selected.seen
-    }
-
-    /// Brings what is under way in line with the job, the nodes and the time.
-    pub fn prepare(
-        &mut self,
-        settings: &WarmSettings,
-        nodes: &Nodes,
-        pods: &BTreeMap<Box<str>, WarmerPod>,
-        now: Now,
-    ) {
-        let spec = self.job.spec.as_ref().ok().filter(|_| !self.is_completed());
-        let Some(spec) = spec else {
-            self.run = None;
-            return;
-        };
-        let is_late = self
-            .started_at
-            .is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
-        self.pins
-            .settle(spec, &self.job.pinned, is_late, now.since_start);
-        let targets = self.pins.targets(spec, &self.job.pinned);
-        let warmers = warmers(&self.job, self.has_object, spec, settings);
-        if self
-            .run
-            .as_ref()
-            .is_none_or(|run| run.warmers.run != warmers.run)
-        {
-            self.run = Some(Run::new(
-                spec.clone(),
-                targets.clone(),
-                Arc::new(warmers),
-                settings.longest_try,
-            ));
-            self.is_stale = true;
-        }
-        let Some(run) = &mut self.run else { return };
-        if run.spec != *spec || run.targets != targets {
-            run.change(spec, targets);
-            self.has_news = true;
-        }
-        let stale_nodes = std::mem::take(&mut self.stale_nodes);
-        if std::mem::take(&mut self.is_stale) {
-            run.aim(nodes, &self.selected, pods, now.since_start);
-            self.has_news = true;
-        } else if !stale_nodes.is_empty() {
-            run.aim_at(stale_nodes, nodes, &self.selected, pods, now.since_start);
-            self.has_news = true;
-        }
-        if is_late && !run.gave_up {
-            run.give_up("job exceeds activeDeadlineSeconds");
-            self.has_news = true;
-        }
-        self.try_failed_again(nodes, now.since_start);
-    }
-
-    /// `leaving` pods of the job are not needed, and still there.
-    pub fn bound(&mut self, leaving: usize, longest_try: Duration) {
-        if let Some(run) = &mut self.run {
-            run.warming
-                .set_limits(limits(&run.spec, run.nodes.len(), leaving, longest_try));
-        }
     }
 
     /// Whether a pull of this job is kept back on the node.

@@ -83,25 +83,33 @@ pub fn orphan<'a>(
     if swaps.is_empty() && stays.is_empty() && !is_over {
         return None;
     }
-    let change = (!swaps.is_empty() || is_over).then(|| {
-        let parked = (!left.is_empty()).then(|| Parked {
-            images: left,
-            ..parked.clone()
-        });
-        Change {
-            swaps,
-            generation: pod.generation,
-            note: Some(Note {
-                version: pod.pod.version.clone(),
-                parked,
-            }),
-        }
-    });
+    let change = (!swaps.is_empty() || is_over).then(|| put_back(pod, parked, swaps, left));
     Some(Orphan {
         change,
         stays,
         request: request_of(pod, parked),
     })
+}
+
+/// The change after which the pod tells of those containers only that are `left` parked.
+fn put_back(
+    pod: &RestartPod,
+    parked: &Parked,
+    swaps: Vec<Swap>,
+    left: BTreeMap<Box<str>, Box<str>>,
+) -> Change {
+    let parked = (!left.is_empty()).then(|| Parked {
+        images: left,
+        ..parked.clone()
+    });
+    Change {
+        swaps,
+        generation: pod.generation,
+        note: Some(Note {
+            version: pod.pod.version.clone(),
+            parked,
+        }),
+    }
 }
 
 /// The same for a human, who sees what is to be put back: whether or not a request is left, out of

@@ -182,17 +182,12 @@ fn held_back(
     around: &Circumstances<'_>,
 ) -> Option<(Report, Option<Duration>)> {
     let (name, now) = (&container.name, around.now);
+    let because = |reason, note, until| Some((Report { reason, note }, until));
     if let Some(owner) = owner::counting(pod) {
         let note = format!(
             "container {name}: a swap is a restart, and {owner}, so it may fail by it: start the controller without --finish=never, or end the sidecars yourself"
         );
-        return Some((
-            Report {
-                reason: Reason::NoHeadroom,
-                note,
-            },
-            None,
-        ));
+        return because(Reason::NoHeadroom, note, None);
     }
     let undone = memory
         .swap_of(name)
@@ -202,34 +197,16 @@ fn held_back(
             "container {name}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find who changes it (an admission webhook, another controller)",
             container.image
         );
-        return Some((
-            Report {
-                reason: Reason::SwapUndone,
-                note,
-            },
-            None,
-        ));
+        return because(Reason::SwapUndone, note, None);
     }
     if let Some((until, words)) = memory.denied.closes(Method::Swap, now) {
-        return Some((
-            Report {
-                reason: Reason::WriteDenied,
-                note: words.to_owned(),
-            },
-            Some(until),
-        ));
+        return because(Reason::WriteDenied, words.to_owned(), Some(until));
     }
     if let Some(until) = around.image_troubles.denied_until(pod, image, now) {
         let note = format!(
             "container {name}: the API server forbids pods of this namespace {image}, as other pods have shown: let the policy or webhook allow it"
         );
-        return Some((
-            Report {
-                reason: Reason::WriteDenied,
-                note,
-            },
-            Some(until),
-        ));
+        return because(Reason::WriteDenied, note, Some(until));
     }
     let until = around
         .image_troubles
@@ -238,13 +215,7 @@ fn held_back(
     let note = format!(
         "container {name}: {image} could not be pulled, as other pods have shown, and a pod with restartPolicy Never whose sidecar is stopped for it fails: push it, or let the nodes pull it"
     );
-    Some((
-        Report {
-            reason: Reason::ExitImageNotPulled,
-            note,
-        },
-        Some(until),
-    ))
+    because(Reason::ExitImageNotPulled, note, Some(until))
 }
 
 /// Whether the pod fails if the exit image is not started after the sidecar was stopped: the

@@ -1,0 +1,47 @@
+//! What an answer or an event says about how to go on.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use kube::Resource;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+
+use super::LONGEST_ASKED;
+
+/// What an error says; it may repeat what a tenant has written.
+pub(super) fn trouble(what: &str, error: &dyn Display) -> String {
+    cut(&format!("{what}: {error}"), MESSAGE)
+}
+
+/// Whether the API server does not take what it is asked, whoever asks.
+pub(super) const fn is_no_question(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 400)
+}
+
+/// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up
+/// to [`LONGEST_ASKED`].
+pub(super) fn asked_for(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else {
+        return Duration::ZERO;
+    };
+    let seconds = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
+}
+
+/// Versions of one resource are numbers that grow (Kubernetes: KEP-5504); what is none is not
+/// compared.
+pub(super) fn is_before(present: &str, known: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(present)
+        .zip(number(known))
+        .is_some_and(|(present, known)| present < known)
+}
+
+pub(super) fn advance<K: Resource>(version: &mut String, object: &K) {
+    if let Some(newer) = &object.meta().resource_version {
+        version.clone_from(newer);
+    }
+}

@@ -1,0 +1,112 @@
+//! What pods have seen is recorded before anything is done for their group.
+
+use std::time::Duration;
+
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::on_config::annotation::RESTART_ON;
+
+use super::{DENIED_RETRY, FIRST_RETRY, LAST_RETRY, Run};
+use crate::frame::isolated::defects::{log, note};
+use crate::frame::isolated::isolated;
+use crate::frame::writer::Outcome;
+use crate::restart::on_config::rights::RECORD;
+use crate::restart::on_config::room::{Group, MOST_OBJECTS};
+
+impl Run {
+    /// Those to be looked at, whose records are up to date.
+    pub(super) fn recorded(&mut self, now: Duration) -> Vec<Group> {
+        let mut recorded = Vec::new();
+        for group in self.room.fresh(now) {
+            if let Some(again) = self.defects.left_alone_until(&group, now) {
+                self.room.looked_at(&group, Some(again));
+                continue;
+            }
+            match isolated(&group.1, || self.record(&group, now)) {
+                Ok(()) => recorded.push(group),
+                Err(defect) => self.undecided(&group, &defect, now),
+            }
+        }
+        recorded
+    }
+
+    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a
+    /// while.
+    pub(super) fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
+        let again = self.defects.meet(group.clone(), now);
+        self.room.looked_at(group, Some(again));
+        self.metrics.decisions_failed(1);
+        match self.room.first(group).cloned() {
+            Some(pod) => drop(self.tell_once(
+                &pod,
+                Report {
+                    reason: Reason::DecisionFailed,
+                    note: note("pod", defect),
+                },
+            )),
+            None => log("owner of pods", &group.0, &group.1, defect),
+        }
+    }
+
+    fn record(&mut self, group: &Group, now: Duration) {
+        for (pod, object) in self.room.unwatched(group) {
+            let note = format!(
+                "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
+                 nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
+            );
+            self.tell(
+                &pod,
+                Report {
+                    reason: Reason::RestartOnInvalid,
+                    note,
+                },
+            );
+        }
+        let mut without_room = Vec::new();
+        for member in self
+            .room
+            .members(group, &self.records, self.settings.mount_delay, now)
+        {
+            if !member.standing.record.is_empty()
+                && !self.records.keep(member.pod, &member.standing.record)
+            {
+                without_room.push(member.pod.clone());
+            }
+        }
+        for pod in without_room {
+            let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
+                        left to record what this one has seen, so none of its containers is restarted for it";
+            self.tell(
+                &pod,
+                Report {
+                    reason: Reason::RestartOnInvalid,
+                    note: note.to_owned(),
+                },
+            );
+        }
+    }
+
+    pub(super) fn records_failed(&mut self, outcome: &Outcome) {
+        let wait = match outcome {
+            Outcome::Denied(_) => DENIED_RETRY,
+            Outcome::Failed { retry_after, .. } => self
+                .wait_after_failure()
+                .max(retry_after.unwrap_or_default()),
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
+        };
+        self.not_before = self.clock.now().saturating_add(wait);
+        let namespace = &self.settings.state_namespace;
+        match outcome {
+            Outcome::Denied(words) => self.health.note_denial(RECORD, namespace, words),
+            _ => tracing::warn!(namespace, ?outcome, "{RECORD}; trying again"),
+        }
+    }
+
+    pub(super) fn wait_after_failure(&mut self) -> Duration {
+        let wait = FIRST_RETRY
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LAST_RETRY);
+        self.failures += 1;
+        wait
+    }
+}

@@ -1,0 +1,133 @@
+//! What is known after a write of the loop has come back, and what is told of it.
+
+use std::time::Duration;
+
+use swaplet_core::report::decision::Report;
+use swaplet_core::restart::request::RestartRequest;
+
+use super::retry::Retry;
+use super::{Entry, Restarts, Seen, pod_key};
+use crate::frame::writer::report::Notice;
+use crate::frame::writer::{Outcome, Target, TargetKind};
+use crate::restart::write::{RestartWrite, Stored};
+
+impl Restarts {
+    /// A write has come back; what is to be told.
+    pub fn written(
+        &mut self,
+        write: RestartWrite,
+        outcome: Result<Stored, Outcome>,
+        now: Duration,
+    ) -> Vec<Notice> {
+        if write.is_for_orphan {
+            return self.orphans.written(write, outcome, now);
+        }
+        let key = (write.request.namespace.clone(), write.request.name.clone());
+        let entry = self
+            .requests
+            .get_mut(&key)
+            .filter(|entry| entry.request.uid == write.request.uid);
+        let Some(entry) = entry else {
+            return if outcome.is_ok() {
+                write.notices()
+            } else {
+                Vec::new()
+            };
+        };
+        entry.memory.in_flight = false;
+        self.fresh.push(&key.0, key.clone());
+        match outcome {
+            Ok(stored) => {
+                entry.retry = Retry::default();
+                entry.memory.not_before = None;
+                self.store(&write, stored, now);
+                write.notices()
+            }
+            Err(outcome) => {
+                let (not_before, news) = entry.retry.after(&write, &outcome, now);
+                entry.memory.not_before = Some(not_before);
+                news
+            }
+        }
+    }
+
+    /// The event of our own write may come later; until then this is what we know to be stored.
+    /// Where the answer comes later than what followed the write, that counts.
+    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
+        match stored {
+            Stored::Request(request) => {
+                let key = (request.namespace.clone(), request.name.clone());
+                let entry = self
+                    .requests
+                    .get_mut(&key)
+                    .filter(|entry| entry.request.uid == request.uid);
+                let is_news = |entry: &Entry| {
+                    is_later(
+                        &request.version,
+                        &entry.request.version,
+                        &write.request.version,
+                    )
+                };
+                if let Some(entry) = entry.filter(|entry| is_news(entry)) {
+                    self.by_pod.remove(&entry.request);
+                    self.by_pod.add(&request);
+                    entry.request = *request;
+                    let pod = pod_key(&entry.request);
+                    self.pod_has_changed(&pod, now);
+                }
+            }
+            Stored::Pod(pod) => {
+                let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
+                if let Some(entry) = self.pods.get_mut(&key)
+                    && let Seen::There(seen) = &entry.sight
+                    && seen.pod.uid == pod.pod.uid
+                    && is_later(&pod.pod.version, &seen.pod.version, &write.seen)
+                {
+                    entry.sight = Seen::There(pod);
+                }
+            }
+            Stored::Nothing => {}
+        }
+    }
+}
+
+impl RestartWrite {
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        self.done
+            .iter()
+            .filter_map(|report| self.notice(report.clone()))
+            .collect()
+    }
+
+    /// What is told is told of the pod, also of one that is gone.
+    pub(super) fn notice(&self, report: Report) -> Option<Notice> {
+        let RestartRequest {
+            namespace,
+            pod_name,
+            pod_uid,
+            ..
+        } = &self.request;
+        let gone = || {
+            Some(Target {
+                kind: TargetKind::Pod,
+                namespace: namespace.clone(),
+                name: pod_name.clone(),
+                uid: pod_uid.clone()?,
+            })
+        };
+        Some(Notice {
+            target: self.pod.clone().or_else(gone)?,
+            report,
+        })
+    }
+}
+
+/// Whether the version in an answer is later than the one that the watch has shown by now; `before`
+/// is the one for which the write was decided. Versions that are no numbers have no order: then the
+/// answer counts as long as the watch has shown nothing new.
+pub(super) fn is_later(answer: &str, shown: &str, before: &str) -> bool {
+    match (answer.parse::<u64>(), shown.parse::<u64>()) {
+        (Ok(answer), Ok(shown)) => answer > shown,
+        _ => shown == before,
+    }
+}

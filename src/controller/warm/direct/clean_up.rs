@@ -1,0 +1,74 @@
+//! What is done when all is pulled, or when it is broken off.
+
+use k8s_openapi::api::core::v1::Event as KubeEvent;
+use kube::Api;
+use kube::api::ListParams;
+use swaplet_core::warm::pod::WarmerPodWire;
+use swaplet_core::warm::warming::{Action, Answer};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{sleep, timeout};
+
+use super::{CLEAN_UP, LATE_EVENTS, LOOK, News, Run};
+use crate::frame::list::{list_with, words};
+use crate::frame::watch::Event;
+use crate::warm::write::Warmers;
+
+impl Run {
+    pub(super) async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<KubeEvent>>) {
+        let _ = timeout(LATE_EVENTS, async {
+            while self.warming.is_told_nothing_of_a_pull() {
+                self.see_pull(pulls.recv().await);
+            }
+        })
+        .await;
+    }
+
+    /// Deletes every pod of the run that is left, also one whose creation was sent and never
+    /// answered.
+    pub(super) async fn clean_up(&mut self, tell: &mut impl FnMut(News)) {
+        let cleaned = timeout(CLEAN_UP, async {
+            while self.writes.join_next().await.is_some() {}
+            let pods: Api<WarmerPodWire> =
+                Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
+            let ours = ListParams::default().labels(&self.job.warmers.selector());
+            while let Err(error) = self.delete_all(&pods, &ours).await {
+                tell(News::Trouble(format!(
+                    "warmer pods are not deleted yet: {error}"
+                )));
+                sleep(LOOK).await;
+            }
+        });
+        if cleaned.await.is_err() {
+            let Warmers { namespace, .. } = &self.job.warmers;
+            let selector = self.job.warmers.selector();
+            tell(News::Trouble(format!(
+                "delete what is left with: kubectl delete pods -n {namespace} -l {selector}"
+            )));
+        }
+    }
+
+    async fn delete_all(&self, pods: &Api<WarmerPodWire>, ours: &ListParams) -> Result<(), String> {
+        for pod in list_with(pods, ours.clone(), WarmerPodWire::read)
+            .await
+            .map_err(|error| words(&error))?
+        {
+            if pod.deleting {
+                continue;
+            }
+            let delete = Action::Delete {
+                name: pod.name,
+                uid: pod.uid,
+            };
+            match self
+                .writer
+                .warm(&self.job.warmers, &pod.node, &delete)
+                .await
+            {
+                Answer::Done | Answer::Gone | Answer::Pod(_) | Answer::Conflict => (),
+                Answer::Denied(why) => return Err(why),
+                Answer::Failed { .. } => return Err("no answer".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
