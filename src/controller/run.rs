@@ -15,11 +15,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
-use kube::api::ListParams;
-use kube::{Api, Client};
-use swaplet_core::objects::job::JobWire;
-use swaplet_core::objects::node::NodeWire;
-use swaplet_core::objects::pod::wire::PodWire;
+use kube::Client;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::Action;
 use tokio::sync::{mpsc, watch as channel};
@@ -27,22 +23,19 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use self::log::log_outcome;
+use self::observe::Watches;
 use self::rights::{note_right, right_of};
 pub use self::settings::Settings;
-use crate::cluster::openkruise::observe::{Scope, observe};
 use crate::cluster::verdict_store::VerdictStore;
 use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
-use crate::frame::watch::many::{Unlisted, watch_all_kept};
-use crate::frame::watch::watch_noted;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::reconcile::Driver;
-use crate::terminate::JOB_PODS;
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
 use crate::terminate::selection::{Progress, Selected, Selection};
@@ -72,42 +65,8 @@ pub async fn run(
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
-    let (pods, all) = (
-        ListParams::default().fields(JOB_PODS),
-        ListParams::default(),
-    );
-    let (pod_apis, job_apis) = (
-        settings.namespaces.apis(&client),
-        settings.namespaces.apis(&client),
-    );
-    let mut events = watch_all_kept(
-        pod_apis,
-        &pods,
-        &metrics.watch_ages,
-        Unlisted::AreHidden,
-        PodWire::without_containers,
-    );
-    let mut jobs = watch_all_kept(
-        job_apis,
-        &all,
-        &metrics.watch_ages,
-        Unlisted::AreHidden,
-        JobWire::clone,
-    );
-    let mut nodes = watch_noted(
-        Api::<NodeWire>::all(client.clone()),
-        ListParams::default(),
-        &metrics.watch_ages,
-    );
     let discovery = Discovery::new(client.clone());
-    let mut openkruise = observe(
-        discovery.clone(),
-        Scope::of(
-            settings.namespaces.clone(),
-            &settings.rules,
-            settings.restart.is_some(),
-        ),
-    );
+    let mut watches = Watches::begin(&discovery, &settings, &metrics.watch_ages);
     health.watches(&metrics.watch_ages);
     let gate = Gate::of(
         discovery.client(),
@@ -131,10 +90,10 @@ pub async fn run(
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
             () = &mut shutdown => break,
-            event = events.recv() => controller.see(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
-            event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
-            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
-            event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
+            event = watches.pods.recv() => controller.see(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
+            event = watches.nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
+            news = watches.openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
+            event = watches.jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),

@@ -315,26 +315,9 @@ impl Run {
                 let note = format!(
                     "no container is restarted for changed configuration: {error}; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
                 );
-                let actions = round
-                    .actions
-                    .into_iter()
-                    .filter(|(_, action)| matches!(action, Action::Forget { .. }))
-                    .collect();
-                let round = Round {
-                    actions,
-                    held_by: Some("(unknown)".into()),
-                    ..round
-                };
-                (
-                    round,
-                    Some((
-                        first,
-                        Report {
-                            reason: Reason::RestartOnForbidden,
-                            note,
-                        },
-                    )),
-                )
+                let reason = Reason::RestartOnForbidden;
+                let report = Report { reason, note };
+                (without_requests(round), Some((first, report)))
             }
         }
     }
@@ -365,6 +348,15 @@ impl Run {
         }
         is_new
     }
+}
+
+/// What is done in a round in which nobody knows what the disruption budgets leave.
+fn without_requests(mut round: Round) -> Round {
+    round
+        .actions
+        .retain(|(_, action)| matches!(action, Action::Forget { .. }));
+    round.held_by = Some("(unknown)".into());
+    round
 }
 
 /// Of a `Secret` the API server sends the metadata only.

@@ -2,14 +2,60 @@
 
 use std::time::Duration;
 
+use kube::Api;
+use kube::api::ListParams;
 use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
+use tokio::sync::mpsc;
 
-use super::Controller;
+use super::{Controller, Settings};
 use crate::cluster::openkruise::News;
+use crate::cluster::openkruise::observe::{Scope, observe};
+use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::defects::read;
-use crate::frame::watch::Event;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::{Unlisted, watch_all_kept};
+use crate::frame::watch::{Event, watch_noted};
+use crate::terminate::JOB_PODS;
 use crate::terminate::job_events::take_notice;
+
+/// The watches of the loop.
+pub(super) struct Watches {
+    pub pods: mpsc::Receiver<Event<PodWire>>,
+    pub jobs: mpsc::Receiver<Event<JobWire>>,
+    pub nodes: mpsc::Receiver<Event<NodeWire>>,
+    pub openkruise: mpsc::Receiver<News>,
+}
+
+impl Watches {
+    pub(super) fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
+        let (client, namespaces) = (discovery.client(), &settings.namespaces);
+        let scope = Scope::of(
+            namespaces.clone(),
+            &settings.rules,
+            settings.restart.is_some(),
+        );
+        Self {
+            pods: watch_all_kept(
+                namespaces.apis(client),
+                &ListParams::default().fields(JOB_PODS),
+                ages,
+                Unlisted::AreHidden,
+                PodWire::without_containers,
+            ),
+            jobs: watch_all_kept(
+                namespaces.apis(client),
+                &ListParams::default(),
+                ages,
+                Unlisted::AreHidden,
+                JobWire::clone,
+            ),
+            nodes: watch_noted(Api::all(client.clone()), ListParams::default(), ages),
+            openkruise: observe(discovery.clone(), scope),
+        }
+    }
+}
 
 impl Controller {
     pub(super) fn see(&mut self, event: Event<PodWire>) {

@@ -49,10 +49,11 @@ impl Index {
         let Some(entry) = self.entries.get_mut(uid) else {
             return (None, Vec::new());
         };
-        let exit_images = &self.rules.exit_images;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
-        entry.memory.observe(&entry.pod, exit_images, now);
-        let shown = entry.count(&mut self.headroom, exit_images);
+        entry
+            .memory
+            .observe(&entry.pod, &self.rules.exit_images, now);
+        let shown = entry.count(&mut self.headroom, &self.rules.exit_images);
         let learned = entry
             .proves(&self.nodes, now)
             .and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
@@ -91,15 +92,12 @@ impl Index {
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
         self.census.count(entry);
         entry.wants = !decision.wants.is_empty();
-        for paths in &decision.wants {
-            if self
-                .rules
-                .exit_images
-                .ask_derived(&entry.pod.namespace, paths, now)
-            {
-                effects.push(Effect::Derive(paths.clone()));
-            }
-        }
+        let images = &mut self.rules.exit_images;
+        let asked = decision
+            .wants
+            .iter()
+            .filter(|paths| images.ask_derived(&entry.pod.namespace, paths, now));
+        effects.extend(asked.cloned().map(Effect::Derive));
         let again = decision
             .again
             .into_iter()

@@ -99,20 +99,6 @@ impl SpecWire {
 impl SpecWire {
     /// What is longer than anything can be that it is for.
     fn check_bounds(&self) -> Result<(), String> {
-        let lengths = |texts: &Option<Vec<Box<str>>>| {
-            texts
-                .iter()
-                .flatten()
-                .map(|text| text.len())
-                .max()
-                .unwrap_or_default()
-        };
-        let members = |texts: &Option<BTreeMap<String, String>>| {
-            let texts = texts.iter().flatten();
-            texts
-                .map(|(key, text)| key.len() + text.len())
-                .sum::<usize>()
-        };
         let names = self
             .selector
             .as_ref()
@@ -131,7 +117,7 @@ impl SpecWire {
                 "names",
             ),
             (
-                lengths(&self.pull_secrets),
+                longest(&self.pull_secrets),
                 bounds::TEXT,
                 "pullSecrets",
                 "bytes in a name",
@@ -143,13 +129,13 @@ impl SpecWire {
                 "names",
             ),
             (
-                members(&self.sandbox_config.labels),
+                bytes(&self.sandbox_config.labels),
                 bounds::RECORD,
                 "sandboxConfig.labels",
                 "bytes",
             ),
             (
-                members(&self.sandbox_config.annotations),
+                bytes(&self.sandbox_config.annotations),
                 bounds::RECORD,
                 "sandboxConfig.annotations",
                 "bytes",
@@ -162,6 +148,16 @@ impl SpecWire {
             None => Ok(()),
         }
     }
+}
+
+fn longest(texts: &Option<Vec<Box<str>>>) -> usize {
+    let lengths = texts.iter().flatten().map(|text| text.len());
+    lengths.max().unwrap_or_default()
+}
+
+fn bytes(texts: &Option<BTreeMap<String, String>>) -> usize {
+    let texts = texts.iter().flatten();
+    texts.map(|(key, text)| key.len() + text.len()).sum()
 }
 
 /// Two spellings of one image are one image.
