@@ -18,11 +18,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{
-    Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings,
-};
+use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_controller::warm::resolve::Resolve;
 use swaplet_controller::warm::write::pod;
 use swaplet_core::cluster::node_table::NodeTable;

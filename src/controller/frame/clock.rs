@@ -6,6 +6,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// The time of a decision, as it is handed to plain functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Time since the start of the process.
+    pub since_start: Duration,
+    /// The time of day.
+    pub today: jiff::Timestamp,
+}
+
 /// Time since the start of the process; virtual where the runtime's time is paused.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {

@@ -20,6 +20,7 @@ use futures::stream::BoxStream;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
+use swaplet_core::backoff::Backoff;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -39,8 +40,10 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
 pub(crate) const HEALTHY: Duration = Duration::from_secs(5);
 /// The pause after a failure doubles from the first to the last.
-pub(crate) const PAUSE: (Duration, Duration) =
-    (Duration::from_millis(250), Duration::from_secs(15));
+pub(crate) const PAUSE: Backoff = Backoff {
+    first: Duration::from_millis(250),
+    longest: Duration::from_secs(15),
+};
 /// The longest pause that a busy server is given, for it leaves us blind.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
 /// The pause before a question that the API server has not taken is asked once more: the first
@@ -360,10 +363,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     }
 
     async fn pause(&mut self, at_least: Duration) {
-        let pause = PAUSE
-            .0
-            .saturating_mul(1 << self.failures.min(16))
-            .min(PAUSE.1);
+        let pause = PAUSE.after(self.failures);
         self.failures = self.failures.saturating_add(1);
         sleep(pause.max(at_least)).await;
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
+use swaplet_core::backoff::Backoff;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
@@ -48,10 +49,11 @@ use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Target, TargetKind, Writer};
 
-/// The wait after the first failure of the API server; it doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failures.
-const LAST_RETRY: Duration = Duration::from_secs(15);
+/// The wait after failures of the API server.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(15),
+};
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// How often is looked whether a `PodDisruptionBudget` allows a restart.
@@ -263,7 +265,7 @@ impl Run {
         }
         let held = round
             .held_by
-            .map(|_| now + if is_unknown { LAST_RETRY } else { HELD });
+            .map(|_| now + if is_unknown { RETRY.longest } else { HELD });
         let mut again = due.into_iter().chain(held).min();
         for (index, action) in round.actions {
             if let Some(pod) = pods.get(index) {

@@ -25,6 +25,7 @@ use swaplet_core::restart::reconcile::{Action, Decision, Memory, ParkImage};
 use swaplet_core::restart::request::RestartRequest;
 
 use super::write::RestartWrite;
+use crate::frame::clock::Now;
 use crate::frame::isolated::defects::{Defects, log};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::{FairQueue, LOOK_AGAIN};
@@ -50,15 +51,6 @@ const MOST_ASKED: usize = 64;
 
 /// Namespace and name.
 pub type Key = (Box<str>, Box<str>);
-
-/// The time, since the start of the process and of day.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// Time since the start of the process.
-    pub since_start: Duration,
-    /// The time of day.
-    pub today: jiff::Timestamp,
-}
 
 /// The requests and their pods.
 #[derive(Default)]

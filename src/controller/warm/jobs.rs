@@ -29,13 +29,13 @@ mod written;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::image_waits::ImageWaits;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::startup_taint::StartupTaints;
 
+use crate::frame::clock::Now;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::writer::report::Notice;
 pub use caches::CacheNews;
@@ -54,15 +54,6 @@ pub type Key = (JobKind, Box<str>, Box<str>);
 
 /// The pods that a job's `podSelector` selects: the uid of the job, its namespace and the selector.
 pub type PodQuery = (Box<str>, Box<str>, String);
-
-/// The time, since the start of the process and of day.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// Time since the start of the process.
-    pub since_start: Duration,
-    /// The time of day.
-    pub today: Timestamp,
-}
 
 /// The jobs, the nodes and the pods.
 pub struct PullJobs {

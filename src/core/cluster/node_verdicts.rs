@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::node_class::{NodeClass, Recognised, Why};
+use crate::backoff::Backoff;
 use crate::objects::values::bounds::cut;
 
 /// How long a verdict counts that nothing speaks against. Providers change with releases, not
@@ -327,9 +328,9 @@ fn may_be_learned(proved: Proved, recognised: &Recognised) -> bool {
 }
 
 fn cool_down(times: u32) -> Duration {
-    // The exponent is bounded well above what reaches the limit, so that the factor does not
-    // overflow.
-    COOL_DOWN
-        .saturating_mul(1 << (times - 1).min(16))
-        .min(VERDICT_LASTS)
+    let backoff = Backoff {
+        first: COOL_DOWN,
+        longest: VERDICT_LASTS,
+    };
+    backoff.after(times - 1)
 }

@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::backoff::Backoff;
 use swaplet_core::report::reason::Reason;
 
 use crate::frame::isolated::isolated;
 
-/// The first pause; it doubles with each further time.
-const FIRST: Duration = Duration::from_secs(60);
-/// The longest pause. What goes well for as long counts as mended.
-const LONGEST: Duration = Duration::from_secs(900);
+/// The pause before another try. What goes well for as long as the longest counts as mended.
+const PAUSE: Backoff = Backoff {
+    first: Duration::from_secs(60),
+    longest: Duration::from_secs(900),
+};
 
 /// The objects, by what names them in their loop.
 #[derive(Debug)]
@@ -52,9 +54,9 @@ impl<K: Ord> Defects<K> {
 
     /// It has met a defect; when it is to be tried again.
     pub fn meet(&mut self, key: K, now: Duration) -> Duration {
-        self.met.retain(|_, met| now < met.again + LONGEST);
+        self.met.retain(|_, met| now < met.again + PAUSE.longest);
         let met = self.met.entry(key).or_default();
-        met.again = now + FIRST.saturating_mul(1 << met.times.min(16)).min(LONGEST);
+        met.again = now + PAUSE.after(met.times);
         met.times += 1;
         self.uncounted += 1;
         met.again
@@ -111,10 +113,10 @@ mod tests {
         }
         assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
         assert_eq!((defects.take_count(), defects.take_count()), (6, 0));
-        now += LONGEST;
+        now += PAUSE.longest;
         assert_eq!(
             defects.meet("bad", now) - now,
-            FIRST,
+            PAUSE.first,
             "it has gone well for so long that it counts as mended"
         );
     }

@@ -119,7 +119,7 @@ fn pause(failures: u32) -> Duration {
     if failures == 0 {
         Duration::ZERO
     } else {
-        PAUSE.0.saturating_mul(1 << failures.min(16)).min(PAUSE.1)
+        PAUSE.after(failures)
     }
 }
 

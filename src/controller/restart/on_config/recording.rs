@@ -6,7 +6,7 @@ use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::on_config::annotation::RESTART_ON;
 
-use super::{DENIED_RETRY, FIRST_RETRY, LAST_RETRY, Run};
+use super::{DENIED_RETRY, RETRY, Run};
 use crate::frame::isolated::defects::{log, note};
 use crate::frame::isolated::isolated;
 use crate::frame::writer::Outcome;
@@ -92,7 +92,7 @@ impl Run {
             Outcome::Failed { retry_after, .. } => self
                 .wait_after_failure()
                 .max(retry_after.unwrap_or_default()),
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => RETRY.first,
         };
         self.not_before = self.clock.now().saturating_add(wait);
         let namespace = &self.settings.state_namespace;
@@ -103,9 +103,7 @@ impl Run {
     }
 
     pub(super) fn wait_after_failure(&mut self) -> Duration {
-        let wait = FIRST_RETRY
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LAST_RETRY);
+        let wait = RETRY.after(self.failures);
         self.failures += 1;
         wait
     }

@@ -12,8 +12,9 @@ use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Key, Now, Restarts, observe, observe_parked};
+use super::{Key, Restarts, observe, observe_parked};
 use crate::cluster::rules::Common;
+use crate::frame::clock::Now;
 use crate::frame::clock::server::ServerClock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;

@@ -10,7 +10,8 @@ use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Around, Decision, Sight, decide};
 use swaplet_core::restart::request::RestartRequest;
 
-use super::{Entry, Key, NODE_AGAIN, Now, Restarts, Seen, pod_key};
+use super::{Entry, Key, NODE_AGAIN, Restarts, Seen, pod_key};
+use crate::frame::clock::Now;
 use crate::terminate::index::{Effect, Index};
 
 impl Restarts {

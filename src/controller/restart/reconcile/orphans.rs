@@ -11,7 +11,8 @@ use swaplet_core::restart::request::RestartRequest;
 
 use super::retry::Retry;
 use super::written::is_later;
-use super::{Key, Now, pop_due};
+use super::{Key, pop_due};
+use crate::frame::clock::Now;
 use crate::frame::isolated::defects::{Defects, log, read};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::FairQueue;

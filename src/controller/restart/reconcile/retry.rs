@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::denials::Denials;
@@ -10,10 +11,11 @@ use crate::frame::writer::Outcome;
 use crate::frame::writer::report::Notice;
 use crate::restart::write::RestartWrite;
 
-/// The wait after the first failed write; it doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failed and denied writes.
-const LAST_RETRY: Duration = Duration::from_secs(60);
+/// The wait after failed writes; the longest is that after denied ones too.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(60),
+};
 
 /// The writes that have failed since the last one that was applied.
 #[derive(Default)]
@@ -31,13 +33,11 @@ impl Retry {
         outcome: &Outcome,
         now: Duration,
     ) -> (Duration, Vec<Notice>) {
-        let wait = FIRST_RETRY
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LAST_RETRY);
+        let wait = RETRY.after(self.failures);
         self.failures += 1;
         let (wait, denial) = match outcome {
             Outcome::Denied(words) => (
-                self.denials.one_more(LAST_RETRY),
+                self.denials.one_more(RETRY.longest),
                 Some(words).filter(|_| self.denials.are_lasting()),
             ),
             Outcome::Failed { retry_after, .. } => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::backoff::Backoff;
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
@@ -17,10 +18,11 @@ use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
 use crate::frame::writer::Outcome;
 
-/// The wait after the first failed write; it doubles with each further one.
-pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failed writes.
-const LAST_RETRY: Duration = Duration::from_secs(60);
+/// The wait after failed writes.
+pub(crate) const RETRY: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(60),
+};
 
 /// A pod with what is known of it besides what it shows.
 pub(crate) struct Entry {
@@ -118,11 +120,11 @@ impl Entry {
         }
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
-            Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
+            Outcome::Conflict => self.back_off(now, RETRY, None),
             Outcome::Gone => Vec::new(),
             Outcome::Failed { retry_after, .. } => {
                 self.unconfirmed = Some(write).filter(|write| write.report.is_some());
-                self.back_off(now, FIRST_RETRY, LAST_RETRY, *retry_after)
+                self.back_off(now, RETRY, *retry_after)
             }
             Outcome::Denied(words) => self.denied(write, words, now),
         }
@@ -186,13 +188,10 @@ impl Entry {
     pub(crate) fn back_off(
         &mut self,
         now: Duration,
-        first: Duration,
-        last: Duration,
+        retry: Backoff,
         at_least: Option<Duration>,
     ) -> Vec<Effect> {
-        let wait = first
-            .saturating_mul(1 << self.memory.failures.min(16))
-            .min(last);
+        let wait = retry.after(self.memory.failures);
         self.memory.failures = self.memory.failures.saturating_add(1);
         self.memory.not_before = Some(now.saturating_add(wait.max(at_least.unwrap_or_default())));
         Vec::new()

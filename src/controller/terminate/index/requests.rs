@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use super::entry::FIRST_RETRY;
+use super::entry::RETRY;
 use super::{Effect, Entry, Index, Write};
 use crate::cluster::openkruise::{Concerns, News};
 use crate::frame::writer::Outcome;
+use swaplet_core::backoff::Backoff;
 
-/// The longest wait after failed requests to OpenKruise, which are tried for 40 s only.
-const LAST_REQUEST_RETRY: Duration = Duration::from_secs(5);
+/// The wait after failed requests to OpenKruise, which are tried for 40 s only.
+const REQUEST_RETRY: Backoff = Backoff {
+    longest: Duration::from_secs(5),
+    ..RETRY
+};
 
 impl Index {
     /// There is something new about OpenKruise.
@@ -46,7 +50,7 @@ impl Entry {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Failed { retry_after, .. } => {
                 self.unconfirmed = Some(write).filter(|write| write.report.is_some());
-                self.back_off(now, FIRST_RETRY, LAST_REQUEST_RETRY, *retry_after)
+                self.back_off(now, REQUEST_RETRY, *retry_after)
             }
             _ => Vec::new(),
         }

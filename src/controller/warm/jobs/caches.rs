@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use swaplet_core::backoff::Backoff;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
@@ -14,11 +15,12 @@ use crate::frame::writer::{Outcome, is_missing_right};
 
 /// Each is billed: whoever may make jobs must not make any number of caches.
 const MOST: usize = 50;
-/// The wait before one that was not made is asked for again, and after one that was made the first
-/// time.
-const AGAIN: Duration = Duration::from_secs(30);
-/// The longest wait: it doubles with each one that was made and is gone, for each is billed.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// The wait before a cache that was not made is asked for again: the first one; and after one that
+/// was made and is gone: it doubles, for each is billed.
+const AGAIN: Backoff = Backoff {
+    first: Duration::from_secs(30),
+    longest: Duration::from_secs(3600),
+};
 
 /// How long one that was made may not be seen yet: a watch that has died is noticed by then.
 const UNSEEN: Duration = Duration::from_secs(60);
@@ -183,16 +185,18 @@ impl Caches {
 
     pub fn was_written(&mut self, cache: &NewImageCache, outcome: &Outcome, now: Duration) {
         // Those that nobody has asked for again for a long time.
-        self.attempts
-            .retain(|_, attempt| attempt.again.is_none_or(|again| now < again + LONGEST));
+        self.attempts.retain(|_, attempt| {
+            attempt
+                .again
+                .is_none_or(|again| now < again + AGAIN.longest)
+        });
         let name = &cache.name;
         let attempt = self.attempts.entry(name.clone()).or_default();
         attempt.trouble = trouble(name, outcome);
-        attempt.again = Some(now + AGAIN);
+        attempt.again = Some(now + AGAIN.first);
         if matches!(outcome, Outcome::Applied(_)) {
             tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is made, which is billed");
-            attempt.again =
-                Some(now + AGAIN.saturating_mul(1 << attempt.made.min(16)).min(LONGEST));
+            attempt.again = Some(now + AGAIN.after(attempt.made));
             attempt.made += 1;
             attempt.made_at = Some(now);
         }

@@ -1,7 +1,8 @@
 //! What is known after a write of the loop has come back.
 
 use super::messages::{PullAnswer, PullWrite};
-use super::{Now, PullJobs, key_of};
+use super::{PullJobs, key_of};
+use crate::frame::clock::Now;
 
 impl PullJobs {
     pub(super) fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {

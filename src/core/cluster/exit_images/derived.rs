@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::image::reference::ImageReference;
 use crate::report::decision::Paths;
 
@@ -12,11 +13,12 @@ use crate::report::decision::Paths;
 /// `tests/command/sidecars.yaml` need 7 between them; who writes a new path into each pod must not
 /// fill the registry.
 const PER_NAMESPACE: usize = 20;
-/// The wait after the first failed try; it doubles with each further one. A registry that was away
-/// for a moment is back by then.
-const FIRST_RETRY: Duration = Duration::from_secs(10);
-/// The longest wait after failed tries: somebody has to give rights, or to repair a registry.
-const LAST_RETRY: Duration = Duration::from_secs(600);
+/// The wait after failed tries. A registry that was away for a moment is back after the first; for
+/// the others somebody has to give rights, or to repair it.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_secs(10),
+    longest: Duration::from_secs(600),
+};
 /// The longest wait that a registry can ask for: what it says is a number of somebody else's.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
@@ -139,9 +141,7 @@ impl DerivedImages {
                 }
             }
             Err(Trouble { words, retry_after }) => {
-                let wait = FIRST_RETRY
-                    .saturating_mul(1 << image.failures.min(16))
-                    .min(LAST_RETRY);
+                let wait = RETRY.after(image.failures);
                 image.failures = image.failures.saturating_add(1);
                 image.not_before = now
                     .saturating_add(wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED)));
@@ -183,7 +183,7 @@ mod tests {
             images.look("b", &paths("/x")),
             Derived::Ready("r.example/derived@sha256:1")
         );
-        assert!(!images.ask("b", &paths("/x"), NOW + LAST_RETRY));
+        assert!(!images.ask("b", &paths("/x"), NOW + RETRY.longest));
     }
 
     #[test]

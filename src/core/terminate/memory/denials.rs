@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::report::decision::Method;
 
 /// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and
@@ -30,7 +31,7 @@ impl Denials {
             None => (QUICK_RETRY, before),
             Some(lasting) => (DENIED_RETRY, lasting),
         };
-        first.saturating_mul(1 << doubled.min(16)).min(longest)
+        Backoff { first, longest }.after(doubled)
     }
 
     /// Whether the quick tries were denied as well.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Memory, SwapRecord};
+use crate::backoff::Backoff;
 use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 
@@ -18,9 +19,10 @@ use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 const KEPT: usize = 1024;
 /// How long an image is not tried under `Never` after a node was last seen to fail with it; doubled
 /// with each try that fails.
-const NOT_TRIED: Duration = Duration::from_secs(30 * 60);
-/// The longest such time.
-const NOT_TRIED_AT_MOST: Duration = Duration::from_secs(12 * 3600);
+const NOT_TRIED: Backoff = Backoff {
+    first: Duration::from_secs(30 * 60),
+    longest: Duration::from_secs(12 * 3600),
+};
 /// How long a pod that tries keeps the others waiting.
 const TRIAL: Duration = Duration::from_secs(120);
 /// When a trouble that nobody has seen again is forgotten.
@@ -163,9 +165,7 @@ impl ImageTroubles {
         let failed = before
             .is_some_and(|before| before.trial.as_ref().is_some_and(|(by, _)| *by == pod.uid));
         let times = before.map_or(0, |before| before.times.saturating_add(u32::from(failed)));
-        let wait = NOT_TRIED
-            .saturating_mul(1 << times.min(16))
-            .min(NOT_TRIED_AT_MOST);
+        let wait = NOT_TRIED.after(times);
         let trial = before
             .and_then(|before| before.trial.clone())
             .filter(|_| !failed);

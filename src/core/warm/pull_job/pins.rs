@@ -7,13 +7,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::image::ImageReference;
 use crate::warm::pull_job::object::{Completion, Pinned, PullSpec};
 
-/// The wait after the first time that a registry did not answer; it doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
-/// The longest wait; a registry that is mended is asked within this time.
-const LAST_RETRY: Duration = Duration::from_secs(300);
+/// The wait after a registry did not answer; one that is mended is asked within the longest.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_secs(5),
+    longest: Duration::from_secs(300),
+};
 /// The longest wait that a registry can ask for; which one is asked a tenant says.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
@@ -200,10 +202,7 @@ impl Pins {
                 self.trouble = Some(unresolved.words);
             }
         }
-        let wait = FIRST_RETRY
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LAST_RETRY)
-            .max(retry_after);
+        let wait = RETRY.after(self.failures).max(retry_after);
         self.failures = if has_failed {
             self.failures.saturating_add(1)
         } else {

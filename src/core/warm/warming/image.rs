@@ -4,6 +4,7 @@
 //! kubelet only repeats what it has said. `CrashLoopBackOff` is no sign that an image was pulled:
 //! after a failed pull the kubelet says it of the container before (measured).
 
+use crate::backoff::Backoff;
 use std::time::Duration;
 
 use super::pulled::Pulled;
@@ -11,7 +12,10 @@ use super::{End, Ended};
 
 /// The wait before the second try of an image; it doubles. A little longer than the kubelet's own
 /// (10 s, doubled up to 300 s), so that each of our tries is a real pull.
-const RETRY: (Duration, Duration) = (Duration::from_secs(12), Duration::from_secs(330));
+const RETRY: Backoff = Backoff {
+    first: Duration::from_secs(12),
+    longest: Duration::from_secs(330),
+};
 
 /// One image on one node.
 #[derive(Clone, Debug)]
@@ -57,10 +61,7 @@ impl ImageProgress {
 
     /// A try has failed. Whether it gets another one, after a wait.
     pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Duration) -> bool {
-        let wait = RETRY
-            .0
-            .saturating_mul(1 << self.failures.min(16))
-            .min(RETRY.1);
+        let wait = RETRY.after(self.failures);
         self.failures += 1;
         (self.not_before, self.spent) = (now + wait, Duration::ZERO);
         self.failures <= backoff_limit

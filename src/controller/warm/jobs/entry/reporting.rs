@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use swaplet_core::backoff::Backoff;
 use swaplet_core::report::decision::Report as Told;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::warm::pull_job::object::PullJob;
@@ -9,17 +10,21 @@ use swaplet_core::warm::pull_job::{Known, status, time_to_live, unusable};
 use swaplet_core::warm::warming::Ended;
 
 use super::{Entry, FIRST_RETRY};
+use crate::frame::clock::Now;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Target, is_missing_right};
-use crate::warm::jobs::{Now, PullWrite};
+use crate::warm::jobs::PullWrite;
 use crate::warm::write::pull_job::Report;
 
 /// Between two reports of a job that goes on: its counts change with every image on every node.
 const REPORT_AGAIN: Duration = Duration::from_secs(3);
 /// So many Events tell of one job: each node may fail.
 const MOST_EVENTS: usize = 10;
-/// The longest wait after reports that were not applied.
-const LAST_RETRY: Duration = Duration::from_secs(60);
+/// The wait after reports that were not applied.
+const RETRY: Backoff = Backoff {
+    first: FIRST_RETRY,
+    longest: Duration::from_secs(60),
+};
 
 impl Entry {
     /// An Event on the job, which tells of an image that is not on a node; the status has those
@@ -135,17 +140,14 @@ impl Entry {
             }
             // The watch will show what has made it so.
             Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => {
-                (self.not_before, self.has_news) = (now + FIRST_RETRY, true)
+                (self.not_before, self.has_news) = (now + RETRY.first, true)
             }
             Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
                 // A right that is missing is said once, for all jobs.
                 if !is_missing_right(&error) {
                     tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
                 }
-                self.not_before = now
-                    + FIRST_RETRY
-                        .saturating_mul(1 << self.failures.min(16))
-                        .min(LAST_RETRY);
+                self.not_before = now + RETRY.after(self.failures);
                 (self.failures, self.has_news) = (self.failures + 1, true);
             }
         }
@@ -153,6 +155,6 @@ impl Entry {
 
     pub fn deletion_was_sent(&mut self, now: Duration) {
         self.is_writing = false;
-        self.not_before = now + LAST_RETRY;
+        self.not_before = now + RETRY.longest;
     }
 }
