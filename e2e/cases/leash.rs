@@ -7,6 +7,7 @@ mod image_caches;
 mod legal;
 mod lives;
 mod nodes;
+mod opted_in;
 mod parked;
 mod pods;
 mod table;
@@ -157,7 +158,8 @@ fn manifest(world: &World) -> Value {
         )
         .replace("[\"kube-system\"]", &format!("[\"{}\"]", closed(world)))
         .replace("'[\"\"]'", "'[\"sandbox.example/*\"]'")
-        .replace("[\"swaplet-warm\"]", &format!("[\"{}\"]", world.namespace));
+        .replace("[\"swaplet-warm\"]", &format!("[\"{}\"]", world.namespace))
+        .replace("'[\"-\"]'", &format!("'[\"{}\"]'", opted_in::LISTED));
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     for object in objects
         .iter_mut()

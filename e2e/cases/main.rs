@@ -57,6 +57,7 @@ mod restart_parking;
 mod restart_virtual;
 mod rights;
 mod shared;
+mod sidecar_policies;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

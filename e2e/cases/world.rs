@@ -480,7 +480,8 @@ pub async fn create_crd(plural: &str) {
     kubectl(&[
         "wait",
         "--for=condition=Established",
-        &format!("crd/{plural}.apps.kruise.io"),
+        "-f",
+        &file,
         "--timeout=30s",
     ])
     .await;

@@ -83,7 +83,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
   name: {{ .role | replace "swaplet" (include "swaplet.clusterName" .root) }}
-  labels: {{- include "swaplet.labels" .root | nindent 4 }}
+  labels: {{- merge (include "swaplet.labels" .root | fromYaml) (.labels | default dict) | toYaml | nindent 4 }}
 rules: {{- include "swaplet.rules" (dict "root" .root "file" .file "kind" "ClusterRole" "role" .role) | nindent 2 }}
 {{- end }}
 

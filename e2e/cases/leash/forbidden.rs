@@ -63,6 +63,7 @@ async fn what_no_token_of_ours_can_write() {
     let leashed = Leashed::new("leash-forbids").await;
     leashed.pods_are_there().await;
     leashed.more_pods_are_there().await;
+    leashed.opted_in_pods_are_there().await;
     let (accounts, filling) = (
         Accounts::of(&leashed.world.namespace).await,
         leashed.filling().await,
