@@ -324,6 +324,7 @@ async fn what_is_parked_when_an_installation_goes_comes_back() {
     restart.request("by-the-installation", &forced()).await;
     assert_eq!(restart.completed("by-the-installation").await, succeeded());
     was_parked_once(&restart, &before).await;
+    installation.test().await;
 
     // Its controller is gone, and another one parks the container and dies. That has another
     // account, which the leash of the installation would keep from writing which image the

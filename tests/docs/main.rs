@@ -7,6 +7,7 @@
     reason = "a step of a test that fails is a panic"
 )]
 
+mod chart;
 mod command_line;
 mod crds;
 mod exposition;

@@ -1,5 +1,10 @@
 {{- define "swaplet.name" -}}
-{{- if contains "swaplet" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-swaplet" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}{{ else if contains "swaplet" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-swaplet" .Release.Name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- /* The ServiceAccount of the controller, by which the leash knows it. */}}
+{{- define "swaplet.account" -}}
+{{- .Values.serviceAccount.name | default (include "swaplet.name" .) }}
 {{- end }}
 
 {{- define "swaplet.selector" -}}
@@ -33,9 +38,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- .Values.warm.namespace | default (printf "%s-warm" (include "swaplet.clusterName" . | trunc 58 | trimSuffix "-")) }}
 {{- end }}
 
-{{- /* `dict "image" IMAGE "digest" DIGEST`: where a digest is given, the image is pulled by it, whatever the tag has become. */}}
+{{- /* `dict "image" IMAGE "digest" DIGEST`: where a digest is given, the image is pulled by it, whatever the tag has become. The image is a text,
+or has repository, tag and digest. */}}
 {{- define "swaplet.image" -}}
-{{- if and .image .digest }}{{ printf "%s@%s" .image .digest }}{{ else }}{{ .image }}{{ end }}
+{{- $image := .image }}
+{{- $digest := .digest }}
+{{- if kindIs "map" .image }}
+{{- $image = .image.repository }}
+{{- with .image.tag }}{{ $image = printf "%s:%s" $image . }}{{ end }}
+{{- $digest = .image.digest | default .digest }}
+{{- end }}
+{{- if and $image $digest }}{{ printf "%s@%s" $image $digest }}{{ else }}{{ $image }}{{ end }}
 {{- end }}
 
 {{- define "swaplet.exitImage" -}}
@@ -48,7 +61,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- define "swaplet.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "swaplet.name" . }}
+  name: {{ include "swaplet.account" . }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 

@@ -80,6 +80,62 @@ async fn the_plain_manifests_are_what_the_chart_renders() {
     );
 }
 
+/// The leash knows the controller by its account: another name of it has to be known there too.
+#[tokio::test]
+async fn names_and_labels_of_ones_own_are_used_everywhere() {
+    let values = "image.repository=r.example/c,image.tag=v2,terminate.exitImage.repository=r.example/exit,\
+        terminate.exitImage.tag=v3,parkImage=r.example/park:v1,fullnameOverride=ender,serviceAccount.create=false,\
+        serviceAccount.name=theirs,podLabels.profile=fargate,extraVolumes[0].name=ca,extraVolumes[0].secret.secretName=ca,\
+        extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/ca,restart.enabled=true";
+    let all = rendered(values).await.unwrap();
+    for wanted in [
+        "image: \"r.example/c:v2\"",
+        "--exit-image=r.example/exit:v3",
+        "serviceAccountName: theirs",
+        "profile: fargate",
+        "secretName: ca",
+        "mountPath: /ca",
+        "\"system:serviceaccount:swaplet:theirs\"",
+        "[\"r.example/exit:v3\"]",
+    ] {
+        assert!(all.contains(wanted), "{wanted}");
+    }
+    assert_eq!(names(&all, "ServiceAccount"), [""; 0]);
+    assert_eq!(names(&all, "Deployment"), ["ender"]);
+    for wrong in [
+        "serviceaccount:swaplet:swaplet",
+        "serviceAccountName: ender",
+    ] {
+        assert!(!all.contains(wrong), "{wrong}");
+    }
+}
+
+/// Only what is listed may be ended unmarked, and nothing where policies are off.
+#[tokio::test]
+async fn policies_of_sidecars_bring_their_rights_crds_and_list() {
+    let off = rendered(VALUES).await.unwrap();
+    assert!(off.contains(r#"'["-"]'"#) && !off.contains("swaplet.io/sidecarpolicies"));
+    let on = rendered(&format!(
+        "{VALUES},sidecarPolicies.enabled=true,sidecarPolicies.containers={{team-*}}"
+    ))
+    .await
+    .unwrap();
+    assert!(on.contains(r#"'["team-*"]'"#) && !on.contains(r#"'["-"]'"#));
+    assert_eq!(
+        names(&on, "CustomResourceDefinition"),
+        [
+            "namespacedsidecarpolicies.swaplet.io",
+            "sidecarpolicies.swaplet.io"
+        ]
+    );
+    assert!(names(&on, "ClusterRoleBinding").contains(&"swaplet-sidecar-policies"));
+    assert!(on.contains("aggregate-to-edit: \"true\""));
+    let refused = rendered(&format!("{VALUES},sidecarPolicies.containers={{*}}"))
+        .await
+        .expect_err("every container is no list");
+    assert!(refused.contains("sidecarPolicies"), "{refused}");
+}
+
 #[tokio::test]
 async fn rights_follow_what_is_on() {
     let all = rendered(VALUES).await.unwrap();

@@ -95,6 +95,14 @@ impl Installation {
         run_helm(&[&release[..], more].concat()).await.unwrap();
     }
 
+    /// `helm test`: a Job that completes only if its sidecar is ended.
+    pub async fn test(&self) {
+        let test = ["test", "swaplet", "--namespace", &self.namespace];
+        run_helm(&[&test[..], &["--timeout", "240s"]].concat())
+            .await
+            .unwrap();
+    }
+
     pub async fn uninstall(&self) {
         run_helm(&[
             "uninstall",

@@ -204,7 +204,7 @@ impl Health {
 
 fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> {
     match path {
-        "/healthz" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+        "/healthz" | "/livez" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
         "/readyz" => match health.ready() {
             Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),
             Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),

@@ -1,0 +1,114 @@
+//! The README of the chart and the descriptions in its schema say of each value what
+//! `deploy/chart/values.yaml` says of it. After a change: `SWAPLET_UPDATE_DOCS=1 cargo test --test
+//! docs`.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::markdown::root;
+
+const HEAD: &str = "# The Helm chart of swaplet\n\n\
+    ```sh\n\
+    helm install swaplet deploy/chart --namespace swaplet --create-namespace \\\n  \
+    --set image=IMAGE,terminate.exitImage=EXIT_IMAGE\n\
+    helm test swaplet --namespace swaplet          # with parkImage: a Job whose sidecar never ends by itself\n\
+    ```\n\n\
+    What must be set: `image`, and `terminate.exitImage` unless `terminate.prefer` is `finish`. How the images are pushed, and what\n\
+    each platform needs, is in [docs/install](../../docs/install/README.md); each right is explained in\n\
+    [docs/rights.md](../../docs/rights.md). An image is a text, or `repository`, `tag` and `digest`. A key that is not in this table is an\n\
+    error.\n\n\
+    | value | default | what it is for |\n|---|---|---|\n";
+
+/// A key of the values with its default, as it is written, and the comment before it.
+struct Entry {
+    path: Vec<String>,
+    default: String,
+    words: String,
+}
+
+/// The values of the file, in its order. A comment is about the key that follows it.
+fn entries(values: &str) -> Vec<Entry> {
+    let mut found: Vec<Entry> = Vec::new();
+    let (mut open, mut words): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
+    for line in values.lines().skip_while(|line| !line.is_empty()) {
+        let text = line.trim_start();
+        if let Some(comment) = text.strip_prefix("# ") {
+            words.push(comment);
+            continue;
+        }
+        let Some((key, default)) = text.split_once(':').filter(|_| !text.starts_with('-')) else {
+            if text.starts_with('-') && !found.is_empty() {
+                let last = found.len() - 1;
+                found[last].default = text.to_owned();
+            }
+            continue;
+        };
+        open.truncate((line.len() - text.len()) / 2);
+        open.push(key.to_owned());
+        found.push(Entry {
+            path: open.clone(),
+            default: default.trim().to_owned(),
+            words: words.join(" "),
+        });
+        words.clear();
+    }
+    found
+}
+
+/// `None` where a value takes whatever Kubernetes takes there, as resources do.
+fn schema_of<'a>(schema: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+    let Some((key, rest)) = path.split_first() else {
+        return Some(schema);
+    };
+    let properties = schema.get_mut("properties")?.as_object_mut()?;
+    let place = properties
+        .get_mut(key)
+        .unwrap_or_else(|| panic!("{key} is not in the schema"));
+    schema_of(place, rest)
+}
+
+fn agrees(file: &str, wanted: &str) {
+    let path = root().join(file);
+    if std::env::var_os("SWAPLET_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, wanted).unwrap();
+    }
+    let is = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        is == wanted,
+        "{file} is not up to date: SWAPLET_UPDATE_DOCS=1 cargo test --test docs"
+    );
+}
+
+#[test]
+fn the_readme_of_the_chart_and_its_schema_say_what_the_values_say() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap();
+    let entries = entries(&read("deploy/chart/values.yaml"));
+    assert!(entries.len() > 80, "{}", entries.len());
+    let mut schema: Value = serde_json::from_str(&read("deploy/chart/values.schema.json")).unwrap();
+    let mut readme = HEAD.to_owned();
+    for entry in &entries {
+        let place = schema_of(&mut schema, &entry.path);
+        if let Some(place) = place.filter(|_| !entry.words.is_empty()) {
+            place["description"] = entry.words.clone().into();
+        }
+        // What has members is told with them.
+        if entry.default.is_empty() && entry.words.is_empty() {
+            continue;
+        }
+        let default = match entry.default.as_str() {
+            "" => String::new(),
+            default => format!("`{}`", default.replace('|', "\\|")),
+        };
+        writeln!(
+            readme,
+            "| `{}` | {default} | {} |",
+            entry.path.join("."),
+            entry.words.replace('|', "\\|")
+        )
+        .unwrap();
+    }
+    let pretty = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    agrees("deploy/chart/values.schema.json", &pretty);
+    agrees("deploy/chart/README.md", &readme);
+}
