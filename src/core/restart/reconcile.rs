@@ -270,7 +270,7 @@ fn with_pod(
         );
     }
     match &request.journal {
-        None => acceptance::accept(request, pod),
+        None => acceptance::accept(request, pod, around),
         Some(_) if !around.is_first => waits_in_line(request),
         Some(journal) => run::go_on(request, journal, pod, memory, around),
     }
