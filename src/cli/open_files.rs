@@ -23,8 +23,19 @@ mod tests {
 
     #[test]
     fn bug3_as_many_files_may_be_open_as_the_hard_limit_allows() {
+        // Lower than what is set, and enough for the tests beside this one.
+        let before = getrlimit(Resource::Nofile);
+        let low = before.maximum.map_or(4096, |maximum| maximum - 1);
+        let lowered = Rlimit {
+            current: Some(low),
+            ..before
+        };
+        setrlimit(Resource::Nofile, lowered).unwrap();
         raise_limit();
         let limit = getrlimit(Resource::Nofile);
-        assert_eq!(limit.current, limit.maximum);
+        assert_eq!(
+            (limit.current, limit.maximum),
+            (before.maximum, before.maximum)
+        );
     }
 }

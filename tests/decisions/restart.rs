@@ -7,6 +7,7 @@ pub mod leash;
 mod outcomes;
 mod own_image;
 mod parking;
+mod patience;
 mod readiness;
 mod refusals;
 mod strategy;

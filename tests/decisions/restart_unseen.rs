@@ -136,13 +136,16 @@ fn b2_what_was_begun_without_a_deadline_ends_after_an_hour_in_which_its_pod_was_
         given_up(&decided_by(&begun, Sight::Absent, &looks, 101)),
         "pod has gone"
     );
-    // Who waits for a place has not been looked for, and what is not begun loses nothing by
-    // waiting.
+    // Who waits for a place has not been looked for.
     assert_eq!(decided(&begun, Sight::Unseen, 100_000).action, None);
+    // What is not begun ends as well, for it holds up the later ones.
+    let fresh = request(without_deadline);
+    assert_eq!(decided_by(&fresh, Sight::Unseen, &looks, 3699).action, None);
     assert_eq!(
-        decided_by(&request(without_deadline), Sight::Unseen, &looks, 100_000).action,
-        None
+        given_up(&decided_by(&fresh, Sight::Unseen, &looks, 3700)),
+        "the pod was not seen for 3600 s"
     );
+    assert_eq!(decided(&fresh, Sight::Unseen, 100_000).action, None);
 }
 
 #[test]

@@ -54,6 +54,12 @@ pub enum Stored {
 }
 
 impl RestartWrite {
+    /// Whether it is a write to the pod.
+    #[must_use]
+    pub const fn is_of_pod(&self) -> bool {
+        matches!(self.action, Action::Swap(_) | Action::SetReadiness(_))
+    }
+
     /// The resource that is written, in the plural.
     #[must_use]
     pub fn resource(&self) -> &'static str {

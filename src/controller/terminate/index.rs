@@ -253,6 +253,7 @@ impl Index {
     pub fn wake(&mut self, now: Duration) -> Vec<Effect> {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
+            self.rules.exit_images.give_back_asked(now);
             self.look_soon(|_| true);
         }
         self.give_back(now);

@@ -58,7 +58,7 @@ impl Writer {
         });
         written
             .await
-            .unwrap_or_else(|outcome| answer(node, outcome))
+            .unwrap_or_else(|outcome| warmers.hint(answer(node, outcome)))
     }
 
     /// Deletes a pod that nobody needs any more.
@@ -161,6 +161,20 @@ impl Warmers {
     #[must_use]
     pub fn selector(&self) -> String {
         format!("{RUN}={}", self.run)
+    }
+
+    /// Pods of jobs with pull secrets are in the namespace of the job, which has to be listed.
+    fn hint(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Denied(why)
+                if self.owner.is_some() && why.contains("cannot create resource") =>
+            {
+                Answer::Denied(format!(
+                    "{why}; jobs with pullSecrets take a RoleBinding to the ClusterRole swaplet-warm in their namespace (chart: warm.jobs.secretNamespaces)"
+                ))
+            }
+            other => other,
+        }
     }
 
     fn pods(&self) -> Request {

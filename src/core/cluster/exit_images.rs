@@ -128,6 +128,13 @@ impl ExitImages {
             .is_some_and(|derived| derived.ask(namespace, paths, now))
     }
 
+    /// [`DerivedImages::give_back`]
+    pub fn give_back_asked(&mut self, now: Duration) {
+        if let Some(derived) = &mut self.derived {
+            derived.give_back(now);
+        }
+    }
+
     /// [`DerivedImages::came`]
     pub fn derived_came(
         &mut self,

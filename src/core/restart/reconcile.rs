@@ -210,10 +210,7 @@ pub fn decide(
 /// waited for without end. (OpenKruise reads pods from a cache, so that they are there or gone.)
 fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
     let begun = request.has_begun();
-    let (until, over) = match (
-        deadline(request, around),
-        memory.unseen_since.filter(|_| begun),
-    ) {
+    let (until, over) = match (deadline(request, around), memory.unseen_since) {
         (Some(deadline), _) if begun => (
             deadline.saturating_add(SEEN_AFTER_DEADLINE),
             DEADLINE.to_owned(),
@@ -273,7 +270,7 @@ fn with_pod(
         );
     }
     match &request.journal {
-        None => acceptance::accept(request, pod),
+        None => acceptance::accept(request, pod, around),
         Some(_) if !around.is_first => waits_in_line(request),
         Some(journal) => run::go_on(request, journal, pod, memory, around),
     }

@@ -285,3 +285,26 @@ fn the_words_of_openkruises_webhook() {
     absent.settle();
     assert_eq!(&*absent.request.message, "no found Pod named p");
 }
+
+/// Its first start would count as the restart.
+#[test]
+fn d6_a_container_that_was_never_started_is_refused_on_ordinary_nodes() {
+    let of = |node| {
+        let mut world = World::of("Always");
+        world.node = Some(node);
+        world.node_says("app", |pod, index| {
+            let status = pod.pod.containers[index].status.as_mut().unwrap();
+            status.container_id = "".into();
+        });
+        world
+    };
+    let words = refused(of(NodeClass::Kubelet));
+    assert_eq!(
+        words,
+        "no containerID in app containerStatus, maybe the container has not been initialized"
+    );
+    // No container has an ID on some virtual nodes.
+    let mut started = of(NodeClass::VirtualUpdates);
+    started.settle();
+    assert_eq!(started.swaps, 1);
+}

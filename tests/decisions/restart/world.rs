@@ -182,7 +182,9 @@ impl World {
         if let Some(pod) = &self.pod {
             self.memory.observe(&self.request, pod, self.now);
         }
-        decide(&self.request, sight, &self.memory, &around)
+        let decision = decide(&self.request, sight, &self.memory, &around);
+        self.memory.note(&decision, self.now);
+        decision
     }
 
     /// Decides and writes until there is nothing to write; the last decision.

@@ -260,9 +260,8 @@ impl Stores {
         let seen = Arc::clone(&self.pods.get(pod).0);
         let mut remembered = Memory::default();
         remembered.observe(object, &seen, Duration::ZERO);
-        let now = if late { LONG } else { Duration::ZERO };
         let room = |_| Headroom::Free;
-        let around = Around {
+        let mut around = Around {
             exit_images: &self.exit_images,
             park: self.park.as_ref(),
             node: Some(NodeClass::Kubelet),
@@ -270,10 +269,16 @@ impl Stores {
             room: &room,
             is_first: true,
             left_to_vendor: Some(true),
-            now,
+            now: Duration::ZERO,
             today: Timestamp::UNIX_EPOCH,
         };
-        let action = decide(object, Sight::There(&seen), &remembered, &around).action;
+        let mut decided = decide(object, Sight::There(&seen), &remembered, &around);
+        if late {
+            remembered.note(&decided, around.now);
+            around.now = LONG;
+            decided = decide(object, Sight::There(&seen), &remembered, &around);
+        }
+        let action = decided.action;
         let decided = action.map_or(NOTHING, |action| self.action(action));
         self.decisions.insert(key, decided);
         decided

@@ -200,7 +200,12 @@ async fn jobs_with_pull_secrets_have_their_pods_in_their_own_namespace() {
     let status = jobs.completed(ONE, "denied").await;
     assert_eq!(
         (counts(&status), &status["failures"][0]["message"]),
-        (vec![1, 0, 0, 1, 0], &json!(why))
+        (
+            vec![1, 0, 0, 1, 0],
+            &json!(format!(
+                "{why}; jobs with pullSecrets take a RoleBinding to the ClusterRole swaplet-warm in their namespace (chart: warm.jobs.secretNamespaces)"
+            ))
+        )
     );
     jobs.assert_quiet().await;
 }
@@ -472,5 +477,43 @@ async fn no_answer_of_the_api_server_changes_the_end() {
         )
         .await;
         ends_well(&jobs, &format!("{effect:?}")).await;
+    }
+}
+
+/// The clock of the next leader is ten minutes off.
+#[tokio::test(start_paused = true)]
+async fn clock_a_job_neither_fails_nor_goes_early_by_a_clock_that_is_wrong_by_ten_minutes() {
+    for ahead in [600, -600] {
+        let jobs = Jobs::on(1, &slow()).await;
+        let life = jobs.controller();
+        let policy = json!({"activeDeadlineSeconds": 120, "ttlSecondsAfterFinished": 60});
+        jobs.create(
+            ONE,
+            "j",
+            json!({"image": image(0), "completionPolicy": policy}),
+        )
+        .await;
+        jobs.wait(15).await;
+        assert!(jobs.status(ONE, "j")["startTime"].is_string());
+        life.kill();
+        let world = &jobs.cluster.world;
+        let clock = world.server.clock();
+        let _next = world.start_warming(PARK, NAMESPACE, |settings| {
+            settings.warm.as_mut().unwrap().time_of_day =
+                Arc::new(move || clock.now() + jiff::SignedDuration::from_secs(ahead));
+        });
+        let status = jobs.completed(ONE, "j").await;
+        assert_eq!(counts(&status), [1, 0, 1, 0, 0], "{ahead}: {status}");
+        let completed: jiff::Timestamp =
+            status["completionTime"].as_str().unwrap().parse().unwrap();
+        let age = world.server.clock().now().duration_since(completed);
+        assert!((0..=5).contains(&age.as_secs()), "{ahead}: {age}");
+        jobs.wait(50).await;
+        assert!(
+            jobs.find(ONE, "j").is_some(),
+            "{ahead}: its time is not over"
+        );
+        jobs.wait(20).await;
+        assert!(jobs.find(ONE, "j").is_none(), "{ahead}");
     }
 }

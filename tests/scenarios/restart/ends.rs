@@ -306,3 +306,34 @@ async fn bug8_where_every_answer_is_late_every_container_is_restarted_once() {
         world.assert_quiet().await;
     }
 }
+
+/// A policy of others denies the change: the next request for the pod has its turn.
+#[tokio::test(start_paused = true)]
+async fn bugs_b_a_restart_that_is_denied_ends_in_words() {
+    let world = Restarts::with_pod("Always").await;
+    let _life = world.start_controller();
+    let denied = world.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::Patch).resource("pods")
+    });
+    world.request("r", &app()).await;
+    world.wait(20).await;
+    world.request("next", &app()).await;
+    world.wait(500).await;
+    assert_eq!(world.get("r")["status"]["phase"], "Recreating");
+    world.wait(200).await;
+    let (phase, words) = outcome(&world, "r");
+    assert!(
+        phase == "Failed"
+            && words
+                .starts_with("not restarted: the API server has denied the change of the pod for "),
+        "{words}"
+    );
+    world.end_fault(denied);
+    world.wait(120).await;
+    assert_eq!(
+        (outcome(&world, "next").0, world.restarts("app")),
+        ("Succeeded".to_owned(), 1)
+    );
+    assert_eq!(world.image_changes("p"), 1);
+    world.assert_quiet().await;
+}

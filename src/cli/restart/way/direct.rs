@@ -240,7 +240,9 @@ impl Direct {
             now,
             today: time_of_day(),
         };
-        Ok(decide(&restart.request, sight, &restart.memory, &around).action)
+        let decision = decide(&restart.request, sight, &restart.memory, &around);
+        restart.memory.note(&decision, now);
+        Ok(decision.action)
     }
 
     /// The class of a node and the version of its kubelet; by its name alone where the user may not

@@ -61,6 +61,7 @@ impl Restarts {
             today,
         };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
+        entry.memory.note(&decision, since_start);
         let unseen = matches!(sight, Sight::There(_))
             && node.is_none()
             && decision.reason == Reason::RequestWaits;

@@ -40,10 +40,18 @@ impl Restarts {
             Ok(stored) => {
                 entry.retry = Retry::default();
                 entry.memory.not_before = None;
+                if write.is_of_pod() {
+                    entry.memory.note_applied();
+                }
                 self.store(&write, stored, now);
                 write.notices()
             }
             Err(outcome) => {
+                if let Outcome::Denied(words) = &outcome
+                    && write.is_of_pod()
+                {
+                    entry.memory.note_denied(words, now);
+                }
                 let (not_before, news) = entry.retry.after(&write, &outcome, now);
                 entry.memory.not_before = Some(not_before);
                 news

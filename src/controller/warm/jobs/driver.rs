@@ -28,6 +28,7 @@ use super::observe_caches::observe_caches;
 use super::rights::{SEE_PULLS, note_rights};
 use super::{Asked, CacheNews, Happened, PodQuery, PullAnswer, PullJobs, PullWrite};
 use crate::cluster::rules::Common;
+use crate::frame::clock::server::ServerClock;
 use crate::frame::clock::{Clock, Now};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
@@ -79,7 +80,7 @@ pub struct WarmSettings {
     /// How it is asked which digest a tag stands for.
     pub resolve: Resolve,
     /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop
-    /// begins.
+    /// begins, and used as long as the API server has not said which time it is.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
 }
 
@@ -129,6 +130,7 @@ type Written = (PullWrite, PullAnswer);
 
 struct Driver {
     clock: Clock,
+    server_clock: ServerClock,
     started_at: jiff::Timestamp,
     jobs: PullJobs,
     writer: Writer,
@@ -182,6 +184,7 @@ impl Driver {
             .apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),
+            server_clock: discovery.clock().clone(),
             resolver: Resolver::new(warm.resolve.clone()),
             caches: warm
                 .image_caches
@@ -260,12 +263,14 @@ impl Driver {
 
     fn now(&self) -> Now {
         let since_start = self.clock.now();
+        let by_our_clock = || {
+            self.started_at
+                .checked_add(since_start)
+                .unwrap_or(jiff::Timestamp::MAX)
+        };
         Now {
             since_start,
-            today: self
-                .started_at
-                .checked_add(since_start)
-                .unwrap_or(jiff::Timestamp::MAX),
+            today: self.server_clock.now().unwrap_or_else(by_our_clock),
         }
     }
 

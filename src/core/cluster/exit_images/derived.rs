@@ -9,10 +9,12 @@ use crate::backoff::Backoff;
 use crate::image::reference::ImageReference;
 use crate::report::decision::Paths;
 
-/// How many images the pods of one namespace may ask for. The 105 sidecars in
+/// How many images the pods of one namespace may ask for in a day. The 105 sidecars in
 /// `tests/command/sidecars.yaml` need 7 between them; who writes a new path into each pod must not
 /// fill the registry.
 const PER_NAMESPACE: usize = 20;
+/// After this a namespace may ask for another image in place of one.
+const ASKED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// The wait after failed tries. A registry that was away for a moment is back after the first; for
 /// the others somebody has to give rights, or to repair it.
 const RETRY: Backoff = Backoff {
@@ -27,7 +29,8 @@ const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 pub struct DerivedImages {
     repository: ImageReference,
     images: BTreeMap<Paths, Image>,
-    asked: HashMap<Box<str>, usize>,
+    /// When each namespace has asked for the images that are counted.
+    asked: HashMap<Box<str>, Vec<Duration>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,7 +54,7 @@ pub enum Derived<'a> {
     /// It could not be pushed, in these words; at this time it is tried again, or it is being
     /// tried.
     Failed(&'a str, Option<Duration>),
-    /// The namespace has asked for too many.
+    /// The namespace has asked for too many in a day.
     TooMany,
 }
 
@@ -106,7 +109,7 @@ impl DerivedImages {
             None if self
                 .asked
                 .get(namespace)
-                .is_some_and(|asked| *asked >= PER_NAMESPACE) =>
+                .is_some_and(|asked| asked.len() >= PER_NAMESPACE) =>
             {
                 Derived::TooMany
             }
@@ -121,12 +124,20 @@ impl DerivedImages {
             return false;
         }
         if !self.images.contains_key(paths) {
-            *self.asked.entry(namespace.into()).or_default() += 1;
+            self.asked.entry(namespace.into()).or_default().push(now);
         }
         let image = self.images.entry(paths.to_vec()).or_default();
         let start = image.reference.is_none() && !image.under_way && image.not_before <= now;
         image.under_way |= start;
         start
+    }
+
+    /// Namespaces may ask again for as many images as they have asked for a day ago.
+    pub fn give_back(&mut self, now: Duration) {
+        self.asked.retain(|_, asked| {
+            asked.retain(|at| now < at.saturating_add(ASKED_FOR));
+            !asked.is_empty()
+        });
     }
 
     /// A push has come back: with the reference to write, or the reason why there is none.
@@ -248,6 +259,13 @@ mod tests {
             images.look("a", &paths("/x")),
             Derived::Awaited,
             "and what is there is for all"
+        );
+        images.give_back(NOW + ASKED_FOR - Duration::from_secs(1));
+        assert_eq!(images.look("a", &paths("/y")), Derived::TooMany);
+        images.give_back(NOW + ASKED_FOR);
+        assert!(
+            images.ask("a", &paths("/y"), NOW + ASKED_FOR),
+            "a day later"
         );
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Action, Decision, give_up};
+use super::{Action, Around, Decision, give_up};
+use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::{ContainerState, ContainerStatus};
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
@@ -46,8 +47,8 @@ pub struct Filled {
 const LONGEST_COPY: usize = 4096;
 
 /// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
-pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
-    if let Some(problem) = problem(request, pod) {
+pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> Decision {
+    if let Some(problem) = problem(request, pod, around) {
         return give_up(request, &problem);
     }
     let marks = request.containers.iter().filter_map(|wanted| {
@@ -94,7 +95,7 @@ fn fill(pod: &RestartPod, name: &str) -> Option<Filled> {
     })
 }
 
-fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
+fn problem(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> Option<String> {
     if request.containers.is_empty() {
         return Some("containers list can not be null".to_owned());
     }
@@ -115,10 +116,21 @@ fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
                 Some(format!("{name} is an init container; only containers and native sidecars (restartPolicy Always) can be restarted"))
             }
             None => Some(format!("container {name} not found in Pod")),
-            Some((_, container, _)) if container.status.is_none() => Some(format!("not found {name} containerStatus in Pod Status")),
-            Some(_) => None,
+            Some((_, container, _)) => match &container.status {
+                None => Some(format!("not found {name} containerStatus in Pod Status")),
+                Some(status) if !was_started(status, around) => Some(format!(
+                    "no containerID in {name} containerStatus, maybe the container has not been initialized"
+                )),
+                Some(_) => None,
+            },
         }
     })
+}
+
+/// Whether there has been a container, whose restart can be told from its first start. Some virtual
+/// nodes give no ID to any.
+fn was_started(status: &ContainerStatus, around: &Around<'_>) -> bool {
+    !status.container_id.is_empty() || !around.node.is_some_and(NodeClass::is_kubelet)
 }
 
 impl Mark {

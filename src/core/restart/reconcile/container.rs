@@ -1,5 +1,6 @@
 //! Where one container of a request stands, from what was written down and what its pod shows.
 
+mod patience;
 mod put_back;
 mod started;
 
@@ -31,9 +32,6 @@ const READY_WITHIN: Duration = Duration::from_secs(600);
 /// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has
 /// run (`docs/measured.md`, "Readiness in a restart").
 const STARTUP_SETTLES: Duration = Duration::from_secs(2);
-/// How often is asked again whether there is room in the Job.
-const ROOM_AGAIN: Duration = Duration::from_secs(2);
-
 /// Where a container stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -43,10 +41,24 @@ pub(crate) enum Step {
     Begin(Mark),
     /// It was written down: this is to be done.
     Swap(Swap),
-    /// It waits for its turn, or for room.
-    Waits(Option<Duration>),
+    /// It waits for its turn among the containers of the request, or is in the park image for
+    /// another request.
+    Waits,
+    /// It waits for this, which may never come.
+    WaitsFor(Wait),
     /// The node is at work, until something is to be decided at this time.
     Works(Option<Duration>),
+}
+
+/// What a container waits for before anything is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Restarts that the pod's Job allows.
+    Room,
+    /// That the status is about the spec as it is.
+    Node,
+    /// The end of a restart for another request, for which containers of the pod are parked.
+    Parked,
 }
 
 /// One container of a request with everything about it.
@@ -69,7 +81,7 @@ impl Target<'_> {
             None if self.is_restarted_since() && !self.request.strategy.force => {
                 self.becomes_ready()
             }
-            None => turn.map_or(Step::Waits(None), |restarts| self.begin(restarts)),
+            None => turn.map_or(Step::Waits, |restarts| self.begin(restarts)),
             Some(intent) => self.carried_out(intent, turn.unwrap_or(1)),
         }
     }
@@ -103,16 +115,12 @@ impl Target<'_> {
             restarts,
             self.around,
         ) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => {
-                Step::Waits(Some(self.around.now + ROOM_AGAIN))
-            }
+            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
             // The digest in a status from before is that of another image: somebody's new one would
             // be started with the old bytes.
-            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => {
-                Step::Waits(Some(self.around.now + ROOM_AGAIN))
-            }
+            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::WaitsFor(Wait::Node),
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
-            Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+            Answer::Wait(wait) => Step::WaitsFor(wait),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
         }
     }
@@ -231,9 +239,7 @@ impl Target<'_> {
             restarts,
             self.around,
         ) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => {
-                Step::Waits(Some(self.around.now + ROOM_AGAIN))
-            }
+            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
             Answer::Yes(way) => match self.mark_now(&way).intent {
                 Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => {
                     Step::Swap(self.change(&intent.from, &intent.to))
@@ -242,7 +248,7 @@ impl Target<'_> {
                 // intent.
                 _ => Step::Begin(self.mark_now(&way)),
             },
-            Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+            Answer::Wait(wait) => Step::WaitsFor(wait),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
         }
     }

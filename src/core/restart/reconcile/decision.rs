@@ -90,6 +90,9 @@ pub struct Decision {
     pub done: Vec<Report>,
     /// When to look again if nothing changes, as time since the start of the process.
     pub again: Option<Duration>,
+    /// The containers that wait for what may never come ([`super::Memory::note`]); `None` where
+    /// none was looked at.
+    pub waiting: Option<Vec<Box<str>>>,
 }
 
 impl Decision {
@@ -99,6 +102,7 @@ impl Decision {
             action: None,
             done: Vec::new(),
             again: None,
+            waiting: None,
         }
     }
 

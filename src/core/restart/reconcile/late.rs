@@ -40,7 +40,7 @@ fn put_back(
             Some(Step::Begin(mark)) => marks.push((name.clone(), mark)),
             Some(Step::Swap(swap)) => swaps.push(swap),
             Some(Step::Works(at)) => until = until.into_iter().chain(at).min(),
-            Some(Step::Final(..) | Step::Waits(_)) | None => {}
+            Some(Step::Final(..) | Step::Waits | Step::WaitsFor(_)) | None => {}
         }
     }
     if !marks.is_empty() {

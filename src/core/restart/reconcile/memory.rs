@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Decision;
 use crate::objects::pod::ContainerState;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, RestartRequest};
@@ -24,8 +25,23 @@ pub struct Memory {
     /// The first time that was written down as the one since when the pod is not ready, and since
     /// when that is seen. Another one that somebody writes later does not count.
     unready: Option<(Box<str>, Duration)>,
+    /// What the API server has denied of the pod.
+    denied: Option<Denied>,
     containers: BTreeMap<Box<str>, Watched>,
 }
+
+/// Writes to the pod that were denied one after another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Denied {
+    first: Duration,
+    last: Duration,
+    /// Of the last one.
+    words: Box<str>,
+}
+
+/// Denials that are further from each other than this say nothing of the time between them: nothing
+/// was tried.
+const TRIED_WITHIN: Duration = Duration::from_secs(180);
 
 /// What is remembered of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,6 +55,8 @@ struct Watched {
     running: Option<(Mark, Duration)>,
     /// Since when this container is seen running and ready.
     ready: Option<(Mark, Duration)>,
+    /// Since when it waits for what may never come.
+    waits: Option<Duration>,
 }
 
 impl Memory {
@@ -54,6 +72,44 @@ impl Memory {
                 .or_default()
                 .observe(mark, pod, name, now);
         }
+    }
+
+    /// Takes notice of which containers wait, by a decision. Call it after every decision.
+    pub fn note(&mut self, decision: &Decision, now: Duration) {
+        let Some(waiting) = &decision.waiting else {
+            return;
+        };
+        for (name, watched) in &mut self.containers {
+            let waits = waiting.contains(name);
+            watched.waits = waits.then(|| watched.waits.unwrap_or(now));
+        }
+    }
+
+    /// The API server has denied a write to the pod, in these words.
+    pub fn note_denied(&mut self, words: &str, now: Duration) {
+        let first = self
+            .denied
+            .take()
+            .filter(|denied| now <= denied.last.saturating_add(TRIED_WITHIN))
+            .map_or(now, |denied| denied.first);
+        let (last, words) = (now, words.into());
+        self.denied = Some(Denied { first, last, words });
+    }
+
+    /// A write to the pod was applied.
+    pub fn note_applied(&mut self) {
+        self.denied = None;
+    }
+
+    /// For how long each write to the pod has been denied, and the last words.
+    pub(crate) fn denied(&self) -> Option<(Duration, &str)> {
+        let denied = self.denied.as_ref()?;
+        Some((denied.last.saturating_sub(denied.first), &denied.words))
+    }
+
+    /// Since when a container waits for what may never come.
+    pub(crate) fn waits_since(&self, container: &str) -> Option<Duration> {
+        self.containers.get(container)?.waits
     }
 
     /// Since when the node is to restart the container.

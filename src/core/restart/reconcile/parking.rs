@@ -32,7 +32,7 @@ impl Target<'_> {
             };
         }
         if self.is_parked_for_another() {
-            return Step::Waits(None);
+            return Step::Waits;
         }
         if let Some(trouble) = self.park_trouble() {
             return self.turns_back(
@@ -102,7 +102,7 @@ impl Target<'_> {
                 self.around.parks(image)
             }) {
                 Before::Image(before) => Step::Swap(self.change(image, before)),
-                Before::OfAnother => Step::Waits(None),
+                Before::OfAnother => Step::Waits,
                 Before::Unknown(why) => {
                     Step::Final(StatePhase::Failed, before::stays(self.pod, name, &why))
                 }

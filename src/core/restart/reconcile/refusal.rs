@@ -2,6 +2,7 @@
 //! reason before anything is written.
 
 use super::Around;
+use super::container::Wait;
 use super::park::{self, ParkImage};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
@@ -17,8 +18,8 @@ use crate::restart::pod::{Details, RestartPod};
 pub(crate) enum Answer {
     /// In this way.
     Yes(Way),
-    /// Not now.
-    Wait,
+    /// Not before this.
+    Wait(Wait),
     /// Never, for this reason.
     No(String),
 }
@@ -93,7 +94,7 @@ pub(crate) fn ask(
     }
     match (around.room)(restarts + way.more_restarts()) {
         Headroom::Free | Headroom::Fits => Answer::Yes(way),
-        Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait,
+        Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait(Wait::Room),
         Headroom::NeverFits(shortage) => Answer::No(format!(
             "a restart counts against the backoffLimit {} of the pod's Job, which has {} restarts, and would fail it: raise the limit",
             shortage.limit, shortage.restarts
@@ -116,7 +117,7 @@ pub(crate) fn reported<'a>(container: &'a Container, details: &'a Details) -> Re
 /// Its image before is put back by the request that has parked it, or because that is gone.
 fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
     match &pod.parked {
-        Some(parked) if parked.images.contains_key(name) => Answer::Wait,
+        Some(parked) if parked.images.contains_key(name) => Answer::Wait(Wait::Parked),
         _ => Answer::No(format!(
             "it has the park image {park}, and nothing says which image it had before"
         )),

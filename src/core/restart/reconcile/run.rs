@@ -25,6 +25,8 @@ struct Plan {
     /// No further one may be begun.
     stop: bool,
     waits: bool,
+    /// Those that wait for what may never come.
+    waiting: Vec<Box<str>>,
 }
 
 /// Goes on with a request that was taken up, and before which there is no other.
@@ -43,7 +45,22 @@ pub(crate) fn go_on(
             .collect();
         return report(request, pod, RequestPhase::Recreating, states);
     }
-    let plan = Plan::of(request, pod, memory, around);
+    let mut plan = Plan::of(request, pod, memory, around);
+    let waiting = Some(std::mem::take(&mut plan.waiting));
+    Decision {
+        waiting,
+        ..carry_out(plan, request, journal, pod, memory, around)
+    }
+}
+
+fn carry_out(
+    plan: Plan,
+    request: &RestartRequest,
+    journal: &Journal,
+    pod: &RestartPod,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Decision {
     if !plan.marks.is_empty() {
         if let Some(before) = readiness::before_restart(request, pod, memory, around) {
             return before;
@@ -218,7 +235,7 @@ impl Plan {
                     return;
                 };
                 let turn = (!self.stop).then_some(self.begun + 1);
-                Target {
+                let target = Target {
                     request,
                     pod,
                     memory,
@@ -228,8 +245,8 @@ impl Plan {
                     details,
                     mark,
                     status,
-                }
-                .step(turn)
+                };
+                target.in_patience(target.step(turn))
             }
             _ => Step::Final(
                 StatePhase::Failed,
@@ -240,10 +257,10 @@ impl Plan {
         self.stop |= request.strategy.ordered && !matches!(step, Step::Final(..));
         self.stop |= !request.strategy.ignores_failures
             && matches!(step, Step::Final(StatePhase::Failed, _));
-        self.add(before, step, touched);
+        self.add(before, step, touched, around.now);
     }
 
-    fn add(&mut self, before: RecreateState, step: Step, touched: bool) {
+    fn add(&mut self, before: RecreateState, step: Step, touched: bool, now: Duration) {
         let name = before.name.clone();
         let killed = before.killed || touched;
         self.states.push(match &step {
@@ -258,7 +275,7 @@ impl Plan {
                 killed,
                 ..before
             },
-            Step::Begin(_) | Step::Swap(_) | Step::Waits(_) => before,
+            Step::Begin(_) | Step::Swap(_) | Step::Waits | Step::WaitsFor(_) => before,
         });
         match step {
             Step::Begin(mark) => {
@@ -269,9 +286,11 @@ impl Plan {
                 self.begun += 1;
                 self.swaps.push(swap);
             }
-            Step::Waits(again) => {
+            Step::Waits => self.waits = true,
+            Step::WaitsFor(wait) => {
                 self.waits = true;
-                self.again = self.again.into_iter().chain(again).min();
+                self.again = self.again.into_iter().chain([wait.again(now)]).min();
+                self.waiting.push(name);
             }
             Step::Works(again) => self.again = self.again.into_iter().chain(again).min(),
             Step::Final(..) => {}

@@ -1,0 +1,141 @@
+//! What a request waits for before anything is done, and what is denied, has an end: ten minutes,
+//! or its own deadline if it has one.
+
+use serde_json::{Value, json};
+use swaplet_core::cluster::headroom::{Headroom, Shortage};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
+
+use super::parking::parked;
+use super::world::{PARK, World, images, pod, request};
+
+fn no_room() -> Headroom {
+    Headroom::Wait(Shortage {
+        limit: 6,
+        restarts: 5,
+        under_way: 2,
+        swaps: 1,
+    })
+}
+
+/// A request that allows so many seconds.
+fn with_deadline(seconds: u32) -> Value {
+    let mut request = request(&["app"], &json!({}));
+    request["spec"]["activeDeadlineSeconds"] = json!(seconds);
+    request
+}
+
+/// It waits now and for ten minutes less a second, whatever its controller looks at in between.
+fn assert_waits_for_ten_minutes(world: &mut World) {
+    for seconds in [0, 300, 299] {
+        let waits = world.later(seconds).settle();
+        assert_eq!(
+            (waits.reason, world.swaps),
+            (Reason::RequestWaits, 0),
+            "{:?}",
+            world.request
+        );
+    }
+    world.later(1);
+}
+
+#[test]
+fn bugs_b_a_request_that_waits_for_room_in_the_job_ends_in_words() {
+    let mut world = World::of("OnFailure");
+    world.room = no_room();
+    assert_waits_for_ten_minutes(&mut world);
+    let (phase, words) = world.assert_over("app");
+    assert!(
+        phase == StatePhase::Failed && words.starts_with("not restarted: no room in the pod's Job"),
+        "{words}"
+    );
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
+
+    // What was waited for is over, and another wait is another one.
+    let mut again = World::of("OnFailure");
+    again.room = no_room();
+    assert_waits_for_ten_minutes(again.later(1));
+    again.room = Headroom::Fits;
+    again.settle_until(|action| matches!(action, Action::Swap(..)));
+    again.room = no_room();
+    again.later(599).settle();
+    again.room = Headroom::Fits;
+    again.later(1).settle();
+    assert_eq!(again.swaps, 1);
+
+    // Its own deadline is what the user has said.
+    let mut patient = World::new(&with_deadline(3000), &pod("OnFailure"));
+    patient.room = no_room();
+    assert_eq!(patient.later(2000).settle().reason, Reason::RequestWaits);
+    let words = patient.later(1000).assert_over("app").1;
+    assert!(words.contains("activeDeadlineSeconds"), "{words}");
+}
+
+#[test]
+fn bugs_b_a_request_whose_node_has_not_seen_the_spec_ends_in_words() {
+    let mut world = World::of("Always");
+    let there = world.pod.as_mut().unwrap();
+    (there.generation, there.observed_generation) = (Some(7), Some(6));
+    assert_waits_for_ten_minutes(&mut world);
+    let (phase, words) = world.assert_over("app");
+    assert!(
+        phase == StatePhase::Failed && words.starts_with("not restarted: node n has not told in"),
+        "{words}"
+    );
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
+}
+
+/// The API server denies the change of the pod each minute, from now on for so many minutes.
+fn denies(world: &mut World, minutes: u64) {
+    for _ in 0..=minutes {
+        let action = world.settle_until(|action| matches!(action, Action::Swap(..)));
+        assert!(matches!(action, Action::Swap(..)));
+        world.memory.note_denied("policy says no", world.now);
+        world.later(60);
+    }
+}
+
+#[test]
+fn bugs_b_a_denial_that_lasts_ends_what_was_not_begun() {
+    let mut world = World::of("Always");
+    denies(&mut world, 10);
+    let (phase, words) = world.assert_over("app");
+    assert_eq!(phase, StatePhase::Failed);
+    assert_eq!(
+        words,
+        "not restarted: the API server has denied the change of the pod for 600 s: policy says no"
+    );
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 0));
+
+    // A change that was applied is the end of them.
+    let mut applied = World::of("Always");
+    denies(&mut applied, 9);
+    denies(&mut applied, 0);
+    applied.memory.note_applied();
+    denies(&mut applied, 0);
+    applied.settle();
+    assert_eq!(applied.swaps, 1);
+    // Two denials between which nothing was tried say nothing of the time between them.
+    let mut rare = World::of("Always");
+    denies(&mut rare, 0);
+    denies(rare.later(600), 0);
+    rare.settle();
+    assert_eq!(rare.swaps, 1);
+
+    let mut patient = World::new(&with_deadline(3000), &pod("Always"));
+    denies(&mut patient, 30);
+    assert!(patient.decide().action.is_some());
+}
+
+/// It has no other way back to its image.
+#[test]
+fn bugs_b_a_container_that_is_parked_is_brought_back_however_long_that_is_denied() {
+    let mut world = parked("Always");
+    denies(&mut world, 30);
+    assert_eq!(world.image("app"), PARK);
+    assert!(matches!(
+        world.decide().action,
+        Some(Action::Swap(change)) if *change.swaps[0].to == *images("app").0
+    ));
+}
