@@ -16,6 +16,7 @@ mod links;
 mod markdown;
 mod metrics;
 mod queries;
+mod readme;
 mod reasons;
 mod release;
 mod rooms;
