@@ -72,17 +72,25 @@ fn the_jobs_of_the_demo_complete_and_the_story_is_told() {
     );
 }
 
+/// That of the README.
 #[test]
 fn a_users_own_job_completes() {
+    let readme = include_str!("../README.md");
+    let (_, job) = readme.split_once("```yaml\n").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let output = demo()
         .arg("-f")
-        .arg(manifest(folder.path(), JOB))
+        .arg(manifest(folder.path(), job.split_once("```").unwrap().0))
         .output()
         .unwrap();
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("mine") && text.contains("Complete"), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("report") && line.contains("Complete")),
+        "{text}"
+    );
+    assert!(text.contains("SidecarEnded"), "{text}");
 }
 
 /// Its main runs for ever.

@@ -17,6 +17,7 @@ mod links;
 mod markdown;
 mod metrics;
 mod queries;
+mod readme;
 mod reasons;
 mod release;
 mod rooms;
