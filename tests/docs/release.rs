@@ -1,11 +1,15 @@
 //! What a release consists of: what `deploy/release` says of it, and the chart.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+
+const PROGRAMS: [&str; 2] = ["swaplet", "swaplet-demo"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -36,21 +40,126 @@ fn sha256(file: &Path) -> String {
         .collect()
 }
 
-#[test]
-fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("built");
-    std::fs::write(&program, "the program").unwrap();
-    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
-    for folder in [&first, &second] {
-        ran(Command::new("python3")
-            .arg("deploy/release")
-            .arg(folder)
-            .arg("--program")
-            .arg(&program));
+/// A release of programs that were built before, where `cargo-deny` does as this script says.
+fn release(folder: &Path, to: &str, cargo_deny: &str) -> Output {
+    let (built, tools) = (folder.join("built"), folder.join("tools"));
+    for folder in [&built, &tools] {
+        std::fs::create_dir_all(folder).unwrap();
     }
+    for program in PROGRAMS {
+        std::fs::write(built.join(program), program).unwrap();
+    }
+    let deny = tools.join("cargo-deny");
+    std::fs::write(&deny, format!("#!/bin/sh\n{cargo_deny}\n")).unwrap();
+    std::fs::set_permissions(&deny, Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    Command::new("python3")
+        .arg("deploy/release")
+        .arg(folder.join(to))
+        .arg("--programs")
+        .arg(&built)
+        .env("PATH", path)
+        .env("CARGO_NET_OFFLINE", "true")
+        .current_dir(root())
+        .output()
+        .unwrap()
+}
 
-    let bom = read(&first, "sbom.cdx.json");
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(
+                files(&entry.path())
+                    .iter()
+                    .map(|file| format!("{name}/{file}")),
+            ),
+            false => found.push(name),
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_is_released_with_an_advisory_and_where_none_could_be_looked_up_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = release(folder.path(), "none", r#"[ "$1" = fetch ]"#);
+    assert!(!found.status.success() && !folder.path().join("none").exists());
+    assert!(String::from_utf8_lossy(&found.stderr).contains("a dependency has an advisory"));
+
+    let unknown = release(folder.path(), "some", r#"[ "$1" != fetch ]"#);
+    assert!(unknown.status.success() && folder.path().join("some/swaplet").exists());
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(said.contains("ADVISORIES WERE NOT LOOKED UP"), "{said}");
+}
+
+#[test]
+fn a_release_lists_each_crate_of_its_programs_and_the_digest_of_each_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    for to in ["first", "second"] {
+        let output = release(folder.path(), to, "exit 0");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && !said.contains("ADVISORIES"),
+            "{said}"
+        );
+    }
+    for program in PROGRAMS {
+        lists_its_crates(&first, program);
+    }
+    says_how_it_was_made(&first);
+    for file in [
+        "swaplet.cdx.json",
+        "swaplet-demo.cdx.json",
+        "provenance.json",
+    ] {
+        assert_eq!(
+            read(&first, file),
+            read(&second, file),
+            "the same sources give the same documents"
+        );
+    }
+    let missing: Vec<_> = manifests_of_the_documents()
+        .into_iter()
+        .filter(|path| !first.join(path).exists())
+        .collect();
+    assert!(missing.is_empty(), "users are told to apply {missing:?}");
+}
+
+/// What the documents name of `deploy`, but for the chart.
+fn manifests_of_the_documents() -> BTreeSet<String> {
+    let mut texts = vec![std::fs::read_to_string(root().join("README.md")).unwrap()];
+    for file in files(&root().join("docs")) {
+        if file.ends_with(".md") {
+            texts.push(std::fs::read_to_string(root().join("docs").join(file)).unwrap());
+        }
+    }
+    let named: BTreeSet<String> = texts
+        .iter()
+        .flat_map(|text| text.match_indices("deploy/").map(|(at, _)| &text[at..]))
+        .filter_map(|text| {
+            let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "/-_.".contains(c)))?;
+            Some(text[..end].trim_end_matches(['.', '/']).to_owned())
+        })
+        .filter(|path| root().join(path).exists())
+        .filter(|path| {
+            !["deploy/chart", "deploy/release"]
+                .iter()
+                .any(|not| path.starts_with(not))
+        })
+        .collect();
+    assert!(
+        named.contains("deploy/rbac.yaml") && named.contains("deploy/crds"),
+        "{named:?}"
+    );
+    named
+}
+
+fn lists_its_crates(folder: &Path, program: &str) {
+    let bom = read(folder, &format!("{program}.cdx.json"));
     let components = bom["components"].as_array().unwrap();
     let name = |of: &Value| {
         format!(
@@ -65,7 +174,7 @@ fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
         .map(name)
         .collect();
     let tree = ran(Command::new(env!("CARGO")).args([
-        "tree", "--locked", "-p", "swaplet", "-e", "normal", "--prefix", "none", "--format", "{p}",
+        "tree", "--locked", "-p", program, "-e", "normal", "--prefix", "none", "--format", "{p}",
     ]));
     let is_line = |line: &&str| !line.is_empty();
     let shipped: BTreeSet<String> = tree
@@ -80,15 +189,21 @@ fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
             .any(|listed| listed.starts_with(&format!("{crate_name} v")))
     };
     assert!(
-        ["kube-client", "rustls", "ring", "tokio", "swaplet-core"]
-            .into_iter()
-            .all(has),
+        [
+            "kube-client",
+            "rustls",
+            "ring",
+            "tokio",
+            "swaplet-core",
+            program
+        ]
+        .into_iter()
+        .all(has),
         "{listed:?}"
     );
     assert!(
-        !["proptest", "tempfile", "swaplet-testbed"]
-            .into_iter()
-            .any(has),
+        !["proptest", "tempfile"].into_iter().any(has)
+            && has("swaplet-testbed") == (program == "swaplet-demo"),
         "what tests need is not shipped"
     );
 
@@ -117,20 +232,19 @@ fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
             "{component}"
         );
     }
+}
 
-    let statement = read(&first, "provenance.json");
+fn says_how_it_was_made(folder: &Path) {
+    let statement = read(folder, "provenance.json");
     let subjects = statement["subject"].as_array().unwrap();
     let named: BTreeSet<_> = subjects
         .iter()
         .map(|subject| subject["name"].as_str().unwrap())
         .collect();
-    let files: BTreeSet<_> = std::fs::read_dir(&first)
-        .unwrap()
-        .map(|file| file.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let handed_out = files(folder);
     assert_eq!(
         named,
-        files
+        handed_out
             .iter()
             .map(String::as_str)
             .filter(|file| *file != "provenance.json")
@@ -140,7 +254,7 @@ fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
     for subject in subjects {
         assert_eq!(
             subject["digest"]["sha256"],
-            sha256(&first.join(subject["name"].as_str().unwrap())),
+            sha256(&folder.join(subject["name"].as_str().unwrap())),
             "{subject}"
         );
     }
@@ -162,14 +276,6 @@ fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
         of("git")["gitCommit"],
         ran(Command::new("git").args(["rev-parse", "HEAD"])).trim()
     );
-
-    for file in ["sbom.cdx.json", "provenance.json"] {
-        assert_eq!(
-            read(&first, file),
-            read(&second, file),
-            "the same sources give the same documents"
-        );
-    }
 }
 
 /// A copy of such a file would go its own way, and one that says only where it leads is no
