@@ -1,5 +1,7 @@
 //! The command line: a module for each subcommand, or for those about one thing.
 
+mod about;
+mod anywhere;
 mod check;
 mod explain;
 mod image;
@@ -19,7 +21,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use swaplet_edge::{client, manifests, print};
+use swaplet_edge::command_line::{prepared, with_flags_behind, with_plugin_examples};
+use swaplet_edge::{client, duration, exit, in_one_line, manifests, print};
 
 use self::run::config::Called;
 use crate::image::registry::install_crypto;
@@ -29,7 +32,7 @@ const NOTICEABLE: Duration = Duration::from_secs(1);
 
 /// Ends Job sidecars, restarts single containers and warms images where no node daemon can run.
 #[derive(Debug, Parser)]
-#[command(name = "swaplet", version, about, max_term_width = 100)]
+#[command(name = "swaplet", version, about)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -50,10 +53,18 @@ enum Command {
     ExitImage(image::exit::ExitImage),
     ParkImage(image::park::ParkImage),
     Image(image::Image),
+    Version(about::VersionArgs),
+    Completion(about::CompletionArgs),
 }
 
 /// The name by which kubectl finds a program that it is to run as `kubectl swaplet`.
 const PLUGIN: &str = "kubectl-swaplet";
+
+/// The program with all that its command line takes, as it is printed and read.
+#[must_use]
+pub fn definition() -> clap::Command {
+    prepared(anywhere::taken_by(Cli::command())).after_long_help(exit::help())
+}
 
 impl Cli {
     /// Reads a command line, the name of the program first. Called as a plugin of kubectl, it
@@ -68,10 +79,11 @@ impl Cli {
             .first()
             .and_then(|program| Path::new(program).file_stem());
         let command = if called == Some(PLUGIN.as_ref()) {
-            Self::command().bin_name("kubectl swaplet")
+            with_plugin_examples(definition()).bin_name("kubectl swaplet")
         } else {
-            Self::command()
+            definition()
         };
+        let line = with_flags_behind(&command, line);
         let read = Called::new(command, line).read()?;
         let mut cli = Self::from_arg_matches(&read.matches)?;
         if let Command::Run(args) = &mut cli.command {
@@ -80,28 +92,44 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Runs the chosen subcommand and gives the exit code of the process.
-    ///
-    /// # Errors
-    /// Whatever stopped the subcommand, in words that say what to do next.
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    /// Runs the chosen subcommand and gives the exit code of the process. What stopped it is told
+    /// on standard error, in words that say what to do next.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        // A registry that refuses is a failure of what was asked for; what else stops a command
+        // leaves it undone.
+        let code = match self.command {
+            Command::ExitImage(_) | Command::ParkImage(_) | Command::Image(_) => exit::FAILED,
+            _ => exit::CANNOT,
+        };
+        self.command.run().unwrap_or_else(|error| {
+            eprintln!("error: {}", in_one_line(&error));
+            ExitCode::from(code)
+        })
+    }
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<ExitCode> {
         install_crypto();
         open_files::raise_limit();
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(async {
-            match self.command {
-                Command::Run(args) => args.run().await,
-                Command::Restart(args) => Ok(args.run().await),
-                Command::Parked(args) => args.run().await,
-                Command::Check(args) => args.run().await,
-                Command::Explain(args) => args.run().await,
-                Command::Rescue(args) => args.run().await,
-                Command::Nodes(args) => args.run().await,
-                Command::Probe(args) => args.run().await,
-                Command::Warm(args) => args.run().await,
-                Command::ExitImage(command) => command.run().await,
-                Command::ParkImage(command) => command.run().await,
-                Command::Image(command) => command.run().await,
+            match self {
+                Self::Run(args) => args.run().await,
+                Self::Restart(args) => Ok(args.run().await),
+                Self::Parked(args) => args.run().await,
+                Self::Check(args) => args.run().await,
+                Self::Explain(args) => args.run().await,
+                Self::Rescue(args) => args.run().await,
+                Self::Nodes(args) => args.run().await,
+                Self::Probe(args) => args.run().await,
+                Self::Warm(args) => args.run().await,
+                Self::ExitImage(command) => command.run().await,
+                Self::ParkImage(command) => command.run().await,
+                Self::Image(command) => command.run().await,
+                Self::Version(args) => args.run().await,
+                Self::Completion(args) => args.run(),
             }
         })
     }

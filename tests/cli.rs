@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use clap::CommandFactory;
 use serde_json::Value;
 use swaplet_core::cluster::node_table::NodeTable;
 
@@ -23,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn the_definition_of_the_command_line_is_sound() {
-    swaplet::cli::Cli::command().debug_assert();
+    swaplet::cli::definition().debug_assert();
 }
 
 #[test]
@@ -43,7 +42,7 @@ fn every_subcommand_explains_itself() {
             visit(sub, &path);
         }
     }
-    visit(&swaplet::cli::Cli::command(), "swaplet");
+    visit(&swaplet::cli::definition(), "swaplet");
 }
 
 #[test]
@@ -177,7 +176,7 @@ fn one_image_cannot_park_containers_and_end_them() {
         "--park-image",
         "r.example/x:v1",
     ]);
-    assert_eq!(ran.status.code(), Some(1));
+    assert_eq!(ran.status.code(), Some(2));
     assert!(
         text(&ran.stderr).contains("--park-image r.example/x:v1 is an exit image"),
         "{}",
@@ -231,7 +230,7 @@ fn probing_teaches_and_needs_two_images() {
                 .chain(exit)
                 .chain(park)
                 .collect(),
-            "cannot find a cluster",
+            "--kubeconfig /nowhere: No such file",
         ),
     ] {
         let ran = swaplet(&arguments);
@@ -274,7 +273,7 @@ fn warming_teaches_with_examples_limits_and_exit_codes() {
         "deploy/warm.yaml",
         "Virtual nodes keep no images",
         "Exit codes: 0",
-        "[default: 600]",
+        "[default: 10m]",
         "swaplet warm status",
     ] {
         assert!(help.contains(word), "{word}: {help}");
@@ -313,7 +312,7 @@ fn a_file_of_node_classes_with_an_error_stops_before_anything_is_asked() {
     ] {
         let ran = swaplet(args);
         let error = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(1), "{error}");
+        assert_eq!(ran.status.code(), Some(2), "{error}");
         assert!(
             error.contains(file)
                 && error.contains("row \"mine\": class: \"Virtual\" is none of Kubelet"),

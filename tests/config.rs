@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use clap::CommandFactory as _;
 use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use serde_json::{Value, json};
@@ -95,7 +94,7 @@ fn line<'a>(printed: &'a str, key: &str) -> &'a str {
 
 #[test]
 fn every_flag_of_run_is_also_a_variable() {
-    let command = swaplet::cli::Cli::command();
+    let command = swaplet::cli::definition();
     let run = command
         .get_subcommands()
         .find(|command| command.get_name() == "run")

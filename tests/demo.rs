@@ -129,7 +129,7 @@ fn a_job_completes_on_virtual_nodes_that_would_lose_it() {
 #[test]
 fn what_cannot_be_read_is_named() {
     let output = demo().args(["-f", "/no/such/file.yaml"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(
         text(&output).contains("/no/such/file.yaml"),
         "{}",
@@ -238,4 +238,28 @@ fn kubectl_works_against_the_served_demo() {
             .kubectl(&["delete", "job", "mine"])
             .contains("deleted")
     );
+}
+
+/// The kernel takes its connection, and nobody answers.
+#[test]
+fn a6_the_mock_node_ends_within_the_request_timeout_on_a_silent_server() {
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = silent.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("config");
+    let config = format!(
+        "{{clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}], users: [{{name: u, user: {{}}}}], \
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}], current-context: c}}"
+    );
+    std::fs::write(&kubeconfig, config).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_swaplet-demo"))
+        .args(["mock-node", "--profile", "inert", "--request-timeout", "1s"])
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    let expected = format!("the API server {address} has not answered within 1 s");
+    assert!(error.contains(&expected), "{error}");
 }

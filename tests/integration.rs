@@ -7,6 +7,7 @@ mod cli;
 mod command;
 mod config;
 mod explain;
+mod habits;
 mod images;
 mod rescue;
 mod restart;

@@ -8,6 +8,7 @@
 )]
 
 mod daemon;
+mod habits;
 mod nodes;
 mod parked;
 mod plugin;

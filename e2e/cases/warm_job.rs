@@ -50,7 +50,7 @@ async fn swaplet_warm_that_is_not_to_wait_leaves_the_images_to_the_controller() 
     let refused = warm(&jobs, &kubeconfig, &[work, "-l", &only_here]).await;
     let error = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        refused.status.code() == Some(1)
+        refused.status.code() == Some(2)
             && error.contains("cannot create resource \"imagelistpulljobs\""),
         "{error}"
     );

@@ -12,7 +12,7 @@ use clap::Args;
 use swaplet_core::objects::command::{StandardPaths, Verdict};
 use swaplet_core::objects::pod::template::PodTemplate;
 
-use super::client::ClusterArgs;
+use super::client::{ClusterArgs, plain};
 use super::manifests::Manifests;
 use super::print;
 use super::table::Output;
@@ -44,11 +44,16 @@ Examples:
   # A step of pre-commit (.pre-commit-config.yaml)
   - repo: local
     hooks:
-      - {id: swaplet, name: sidecars end, language: system, files: '\\.ya?ml$', entry: swaplet check -f}
+      - id: swaplet
+        name: sidecars end
+        language: system
+        files: '\\.ya?ml$'
+        entry: swaplet check -f
 
 Verdicts:
   Runnable        the exit image has what would be executed: the sidecar ends
-  NeedsImage      it ends with an exit image that has one more path: swaplet exit-image push REF --for FILE
+  NeedsImage      it ends with an exit image that has one more path:
+                  swaplet exit-image push REF --for FILE
   NotSwappable    no exit image ends it
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
   OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it

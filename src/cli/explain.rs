@@ -31,17 +31,20 @@ Examples:
   swaplet explain report-x7k2p -n batch --exit-image registry.example/swaplet/exit:v1
 
   # The same flags from the environment, as the controller's Deployment sets them
-  SWAPLET_EXIT_IMAGE=registry.example/swaplet/exit:v1 SWAPLET_FINISH=never swaplet explain pod/report-x7k2p
+  export SWAPLET_EXIT_IMAGE=registry.example/swaplet/exit:v1 SWAPLET_FINISH=never
+  swaplet explain pod/report-x7k2p
 
   # For programs
   swaplet explain report-x7k2p -o json | jq -r .decision.reason
 
-Nothing is written, and no controller is needed: the pod, its node, its Job and whatever else counts are read with your own rights, and
-the controller's own functions decide. What you may not read is said, and what is assumed instead. So pass the flags (or variables) that
-`swaplet run` has in your cluster: with other rules the decision may be another. Without --exit-image an image with the standard paths
-is assumed. What takes time counts from the end of the main containers on, or from what swaplet has written since.
+Nothing is written, and no controller is needed: the pod, its node, its Job and whatever else \
+counts are read with your own rights, and the controller's own functions decide. What you may \
+not read is said, and what is assumed instead. So pass the flags (or variables) that `swaplet \
+run` has in your cluster: with other rules the decision may be another. Without --exit-image an \
+image with the standard paths is assumed. What takes time counts from the end of the main \
+containers on, or from what swaplet has written since.
 
-Exit codes: 0 the decision is explained; 1 the pod cannot be read; 2 wrong usage.";
+Exit codes: 0 the decision is explained; 2 wrong usage, or the pod cannot be read.";
 
 /// Say why the sidecars of a pod were stopped, or were not
 ///
@@ -50,9 +53,9 @@ Exit codes: 0 the decision is explained; 1 the pod cannot be read; 2 wrong usage
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExplainArgs {
-    /// The pod, as NAME or pod/NAME
-    #[arg(value_name = "POD", value_parser = pod_name)]
-    pod: String,
+    /// The pod, as NAME, pod/NAME or pod NAME
+    #[arg(value_name = "POD", required = true, num_args = 1..=2)]
+    pod: Vec<String>,
     /// The namespace of the pod [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
@@ -77,16 +80,17 @@ enum Form {
     Yaml,
 }
 
-fn pod_name(written: &str) -> Result<String, String> {
+fn pod_name(words: &[String]) -> anyhow::Result<String> {
+    let written = words.join("/");
     let name = ["pod/", "pods/", "po/"]
         .iter()
         .find_map(|kind| written.strip_prefix(kind))
-        .unwrap_or(written);
+        .unwrap_or(&written);
     match name {
-        "" => Err("the name of a pod is missing".to_owned()),
-        name if name.contains('/') => {
-            Err("only pods can be explained: pass NAME or pod/NAME".to_owned())
-        }
+        "" => Err(anyhow!("the name of a pod is missing")),
+        name if name.contains('/') => Err(anyhow!(
+            "only pods can be explained, one at a time: pass NAME or pod/NAME"
+        )),
         name => Ok(name.to_owned()),
     }
 }
@@ -101,6 +105,7 @@ impl ExplainArgs {
             output,
             cluster,
         } = self;
+        let pod = pod_name(&pod)?;
         let client = cluster.client().await?;
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let pod = read(&client, &namespace, &pod).await?;

@@ -19,13 +19,11 @@ use swaplet_core::cluster::node_table::{BUILT_IN, NodeTable};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::{Node, NodeWire};
 
-use super::client::ClusterArgs;
+use super::client::{ClusterArgs, plain};
+use super::exit::CANNOT;
 use super::print;
 use super::rules::NodeTableArgs;
 use super::table::{Output, age, dash, render};
-
-/// Something could not be read.
-const UNREADABLE: u8 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,16 +49,22 @@ Examples:
 Classes, and how sidecars are ended there:
   Kubelet          restarts exactly the container whose image changes: their images are swapped
   Daemon           the same, and OpenKruise's daemon runs beside it
-  VirtualUpdates   a virtual node whose provider replaces the container: swapped; under restartPolicy Never only if that
-                   is allowed, because the provider may judge the pod while no container runs
+  VirtualUpdates   a virtual node whose provider replaces the container: swapped; under
+                   restartPolicy Never only if that is allowed, because the provider may
+                   judge the pod while no container runs
   VirtualInert     a virtual node whose provider ignores the change: the pod is finished instead
-  VirtualRejects   a virtual node whose provider fails on the change, which would fail the pod: finished instead
-  Unknown          a virtual node nobody knows: the first pod with restartPolicy OnFailure finds out, one at a time; pods
-                   with restartPolicy Never are finished
+  VirtualRejects   a virtual node whose provider fails on the change, which would fail the
+                   pod: finished instead
+  Unknown          a virtual node nobody knows: the first pod with restartPolicy OnFailure
+                   finds out, one at a time; pods with restartPolicy Never are finished
 
-What a pod has proved on a node outranks all else until it expires: after a day, or, where it contradicts what the node is known
-for, after ten minutes (doubled each time). A provider that has failed a pod gets no swap until then. `swaplet run` keeps the proofs
-in the ConfigMap swaplet-node-verdicts of its --state-namespace; they are forgotten when a node is told another class.";
+What a pod has proved on a node outranks all else until it expires: after a day, or, where it \
+contradicts what the node is known for, after ten minutes (doubled each time). A provider that \
+has failed a pod gets no swap until then. `swaplet run` keeps the proofs in the ConfigMap \
+swaplet-node-verdicts of its --state-namespace; they are forgotten when a node is told another \
+class.
+
+Exit codes: 0 the nodes were printed; 2 wrong usage, no such node, or something cannot be read.";
 
 /// Say how each node treats a changed image, and why
 ///
@@ -98,6 +102,7 @@ impl NodesArgs {
         let client = self.cluster.client().await?;
         let nodes = list(&Api::<NodeWire>::all(client.clone()), "", NodeWire::read)
             .await
+            .map_err(plain)
             .context("cannot list nodes")?;
         let mut problems = missing(&self.names, &nodes);
         let (kept, problem) = kept_or_problem(&client, self.state_namespace.as_deref()).await;
@@ -120,7 +125,7 @@ impl NodesArgs {
         Ok(if problems.is_empty() {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(UNREADABLE)
+            ExitCode::from(CANNOT)
         })
     }
 }

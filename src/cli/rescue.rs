@@ -22,19 +22,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterArgs;
+use super::duration::seconds;
+use super::exit::{CANNOT, FAILED};
 use super::image::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use super::run::{LogFormat, instance, start_log, stopped};
 use super::table::Output;
-use super::{print, slowly};
+use super::{in_one_line, print, slowly};
 use crate::image::reference::ImageReference;
 use progress::Rescue;
 use rows::Stuck;
-
-/// A pod is left, or has ended otherwise than its main containers.
-const SOME_LEFT: u8 = 1;
-/// Nothing could be done: wrong usage, or the pods cannot be read.
-const CANNOT: u8 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,21 +45,26 @@ Examples:
   # Without any exit image: by writing the phase of the pods
   swaplet rescue -n batch --prefer=finish
 
-A pod is stuck if its main containers are done and a container with KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true has not ended. Those that
-are stuck now are listed first; then the controller of `swaplet run` runs here, restricted to exactly these, until all have ended, until
-only those are left that somebody has to mend, or until the timeout. Pods that become stuck meanwhile are left alone: call it again, or
-run the controller.
+A pod is stuck if its main containers are done and a container with \
+KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true has not ended. Those that are stuck now are listed \
+first; then the controller of `swaplet run` runs here, restricted to exactly these, until all \
+have ended, until only those are left that somebody has to mend, or until the timeout. Pods that \
+become stuck meanwhile are left alone: call it again, or run the controller.
 
-Your own rights are enough: list, watch and patch pods, patch pods/status (not with --finish=never), list and watch jobs.batch (for pods
-of Jobs under OnFailure). Without list and watch of nodes each counts as unknown, and without create of events.events.k8s.io no Event is
-left on the pods. Ctrl-C stops after the writes that are under way; nothing is left behind, and the next call goes on.
+Your own rights are enough: list, watch and patch pods, patch pods/status (not with \
+--finish=never), list and watch jobs.batch (for pods of Jobs under OnFailure). Without list and \
+watch of nodes each counts as unknown, and without create of events.events.k8s.io no Event is \
+left on the pods. Ctrl-C stops after the writes that are under way; nothing is left behind, and \
+the next call goes on.
 
-Where a swaplet controller runs, it ends these pods by itself, and `swaplet explain` says what it waits for. Both together never hit the
-wrong pod, for every write is guarded; but neither knows what the other one is about to swap, so for Jobs under OnFailure let only one of
-them work at a time.
+Where a swaplet controller runs, it ends these pods by itself, and `swaplet explain` says what \
+it waits for. Both together never hit the wrong pod, for every write is guarded; but neither \
+knows what the other one is about to swap, so for Jobs under OnFailure let only one of them work \
+at a time.
 
-Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or have ended Failed although their main
-containers succeeded; 2 wrong usage, or the pods cannot be read.";
+Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or \
+have ended Failed although their main containers succeeded; 2 wrong usage, or the pods cannot be \
+read.";
 
 /// End the Job pods that are stuck now, once, without installing anything
 ///
@@ -80,8 +82,8 @@ pub(super) struct RescueArgs {
     /// Pods of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Seconds after which those are given up that have not ended
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    /// When those are given up that have not ended
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(1..=u32::MAX))]
     timeout: u32,
     #[command(flatten)]
     rules: RulesArgs,
@@ -104,7 +106,7 @@ impl RescueArgs {
             start_log(LogFormat::Text);
         }
         self.rescue().await.or_else(|error| {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", in_one_line(&error));
             Ok(ExitCode::from(CANNOT))
         })
     }
@@ -161,7 +163,7 @@ impl RescueArgs {
         Ok(if rescue.all_well() {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(SOME_LEFT)
+            ExitCode::from(FAILED)
         })
     }
 }

@@ -23,10 +23,11 @@ use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::restart::rollout::Limit;
 
 use super::client::ClusterArgs;
-use super::print;
+use super::exit::{CANNOT, FAILED, INTERRUPTED};
 use super::run::stopped;
 use super::table::Output;
 use super::table::printable;
+use super::{in_one_line, print};
 use group::Group;
 use member::{Member, Outcome, State};
 use plan::Plan;
@@ -38,16 +39,9 @@ use way::direct::Direct;
 use way::requests::Requests;
 use way::strategy::StrategyArgs;
 
-/// Not all pods were restarted.
-const SOME_FAILED: u8 = 1;
-/// Nothing was done: the command line, the cluster, or the pods do not allow it.
-const CANNOT: u8 = 2;
-/// As shells say of a program that Ctrl-C has ended.
-const INTERRUPTED: u8 = 130;
-
 const EXAMPLES: &str = "\
 Examples:
-  # One container of a pod; the pod, its node, its address and its volumes stay, and so do its other containers
+  # One container of a pod; the pod stays, with its node, address, volumes and other containers
   swaplet restart web-0 -c app
 
   # Two containers, one after the other, each followed until it is ready for 10 seconds
@@ -64,17 +58,21 @@ Examples:
   swaplet restart web-0 -c app --wait=false
   kubectl get crr
 
-How: each pod gets a ContainerRecreateRequest (apps.kruise.io/v1alpha1), which `swaplet run --restart` carries out, or, on nodes with
-its daemon, OpenKruise. It is deleted an hour after it was completed, and goes with its pod. Where the cluster knows no such requests, or
-with --direct, this program does what `swaplet run --restart` does, with your own rights: it gives the container another spelling of the same image, with the
-digest that its node reports. That needs the right to get, list and patch pods; without that to list nodes, nothing risky is done under restartPolicy Never.
+How: each pod gets a ContainerRecreateRequest (apps.kruise.io/v1alpha1), which `swaplet run \
+--restart` carries out, or, on nodes with its daemon, OpenKruise. It is deleted an hour after it \
+was completed, and goes with its pod. Where the cluster knows no such requests, or with \
+--direct, this program does what `swaplet run --restart` does, with your own rights: it gives \
+the container another spelling of the same image, with the digest that its node reports. That \
+needs the right to get, list and patch pods; without that to list nodes, nothing risky is done \
+under restartPolicy Never.
 
-Order: pods that are not ready first, then by name; those of a StatefulSet from the highest ordinal down. No ready pod is touched while
---max-unavailable pods are unavailable, or while a PodDisruptionBudget allows no disruption. A percentage is rounded as Kubernetes does:
-up for a StatefulSet or DaemonSet, otherwise down, and never to 0.
+Order: pods that are not ready first, then by name; those of a StatefulSet from the highest \
+ordinal down. No ready pod is touched while --max-unavailable pods are unavailable, or while a \
+PodDisruptionBudget allows no disruption. A percentage is rounded as Kubernetes does: up for a \
+StatefulSet or DaemonSet, otherwise down, and never to 0.
 
-Ctrl-C: requests that nobody has begun with are deleted; those under way go on, and are named. Without requests, nothing
-more is changed, and what has been changed is named with the way back.
+Ctrl-C: requests that nobody has begun with are deleted; those under way go on, and are named. \
+Without requests, nothing more is changed, and what has been changed is named with the way back.
 
 Exit codes:
   0    all pods were restarted (with --wait=false: asked for)
@@ -131,7 +129,7 @@ impl RestartArgs {
         match self.restart().await {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
-                eprintln!("error: {error:#}");
+                eprintln!("error: {}", in_one_line(&error));
                 ExitCode::from(CANNOT)
             }
         }
@@ -235,7 +233,7 @@ fn code(members: &[Member], interrupted: bool) -> u8 {
     match interrupted {
         true => INTERRUPTED,
         false if members.iter().all(fine) => 0,
-        false => SOME_FAILED,
+        false => FAILED,
     }
 }
 

@@ -11,18 +11,22 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{ArgGroup, Args, ValueEnum};
+use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::frame::lease::{Leadership, LeaseKeeper};
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::{Health, serve};
 use swaplet_controller::run::lead::run_while_leading;
 use swaplet_controller::run::{Settings, run};
+use swaplet_edge::address::everywhere;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::args::ControllerArgs;
 use self::config::{Setting, yaml};
-use super::client::ClusterArgs;
+use super::client::ConnectionArgs;
+use super::exit::FAILED;
+use super::in_one_line;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,44 +34,58 @@ Examples:
   swaplet exit-image push registry.example/swaplet/exit:v1
   swaplet run --exit-image registry.example/swaplet/exit:v1
 
-  # Pods may also name any image under registry.example/exit in KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
-
-  # Sidecars may execute anything: exit images for their paths are derived, and pushed with the account of this file
+  # Pods may also name any image under registry.example/exit, in the variable
+  # KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE
   swaplet run --exit-image registry.example/swaplet/exit:v1 \\
-    --derived-repository registry.example/swaplet/derived --docker-config /etc/swaplet/config.json
+    --exit-images 'registry.example/exit/*'
+
+  # Sidecars may execute anything: exit images for their paths are derived, and pushed with the
+  # account of this file
+  swaplet run --exit-image registry.example/swaplet/exit:v1 \\
+    --derived-repository registry.example/swaplet/derived \\
+    --docker-config /etc/swaplet/config.json
 
   # In two namespaces only: then a RoleBinding in each of them is enough for most rights
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --namespace reports --namespace billing
+  swaplet run --exit-image registry.example/swaplet/exit:v1 -n reports -n billing
 
-  # Two of these: one works, the other takes over within 15 s when it dies, and at once when it is stopped
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --state-namespace swaplet --leader-elect
+  # Two of these: one works, the other takes over within 15 s when it dies, and at once when it
+  # is stopped
+  swaplet run --exit-image registry.example/swaplet/exit:v1 \\
+    --state-namespace swaplet --leader-elect
 
   # Restart containers for those who ask for it, and end no sidecars
   swaplet run --terminate=false --restart
 
-  # Restart containers also when a ConfigMap changes that the annotation swaplet.io/restart-on of their pods names, for example
-  # app=configmap/app-settings
+  # Restart containers also when a ConfigMap changes that the annotation swaplet.io/restart-on of
+  # their pods names, for example app=configmap/app-settings
   swaplet run --terminate=false --restart --restart-on-config --state-namespace swaplet
 
   # Also pull images for ImagePullJobs and ImageListPullJobs
   swaplet park-image push registry.example/swaplet/park:v1
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --park-image registry.example/swaplet/park:v1
+  swaplet run --exit-image registry.example/swaplet/exit:v1 \\
+    --warm --park-image registry.example/swaplet/park:v1
 
-  # And keep the exit image on all nodes that keep images; new nodes that register with the taint swaplet.io/warming lose it when they have it
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --warm-exit-images --warm-startup-taint \
+  # And keep the exit image on all nodes that keep images; new nodes that register with the taint
+  # swaplet.io/warming lose it when they have it
+  swaplet run --exit-image registry.example/swaplet/exit:v1 \\
+    --warm --warm-exit-images --warm-startup-taint \\
     --park-image registry.example/swaplet/park:v1
 
-  # From a file with lines such as `exit-image: registry.example/swaplet/exit:v1`; and what that comes to
+  # From a file of lines such as `exit-image: registry.example/swaplet/exit:v1`; its outcome
   swaplet run --config /etc/swaplet/config.yaml
   swaplet run --config /etc/swaplet/config.yaml --print-config
 
-Every flag is also a variable, SWAPLET_ with the flag in capitals, and a key of the file of --config: a flag counts more than its
-variable, and that more than the file.
+Every flag is also a variable, SWAPLET_ with the flag in capitals, and a key of the file of \
+--config: a flag counts more than its variable, and that more than the file.
 
-A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
-list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
-events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
+A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account \
+that runs this needs to list, watch and patch pods, to patch pods/status (not with \
+--finish=never), to list and watch jobs.batch, to create events.events.k8s.io, and to list and \
+watch nodes (without that, every node counts as unknown).
+
+Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 a background task has died; 2 wrong usage, flags that \
+exclude each other, or no way to reach a cluster. --print-config gives the same codes, so it checks \
+a configuration.";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]
@@ -87,13 +105,13 @@ pub struct RunArgs {
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
     /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
-    #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN")]
+    #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN", value_parser = everywhere)]
     listen: Option<SocketAddr>,
     /// The form of the log, on standard error; RUST_LOG sets the level
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
     log_format: LogFormat,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster: ConnectionArgs,
     /// Each flag with its value, and where that comes from.
     #[arg(skip)]
     origins: Vec<Setting>,
@@ -131,6 +149,7 @@ impl RunArgs {
         } = self;
         if print_config {
             super::print(&yaml(&origins))?;
+            controller.settings()?;
             return Ok(ExitCode::SUCCESS);
         }
         // Before all else: the first process of a container is not ended by a signal that it does
@@ -141,30 +160,59 @@ impl RunArgs {
         let lease_client = cluster.client().await?;
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
-        let (terminate, restart) = (settings.selection.is_none(), settings.restart.is_some());
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
-        let (instance, namespace) = (
-            settings.instance.clone(),
-            settings.state_namespace.clone().filter(|_| leader_elect),
-        );
-        if let Some(namespace) = namespace {
-            tracing::info!(
-                namespace,
-                "standing by until this process holds the Lease swaplet"
-            );
-            let keeper = LeaseKeeper::start(lease_client, &namespace, &instance, health.clone());
-            run_while_leading(client, &settings, metrics, health, keeper, stopped).await?;
-        } else {
-            metrics.leads.set(1);
-            let settings = Settings {
-                leadership: Leadership::undisputed(),
-                ..settings
-            };
-            run(client, settings, metrics, health, stopped).await?;
-        }
-        tracing::info!("stopped");
-        Ok(ExitCode::SUCCESS)
+        let clients = Clients {
+            lease: lease_client,
+            loops: client,
+        };
+        let ended = work(clients, settings, metrics, health, leader_elect, stopped).await;
+        Ok(match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {}", in_one_line(&error));
+                ExitCode::from(FAILED)
+            }
+        })
     }
+}
+
+/// The Lease is renewed whatever the loops wait for.
+struct Clients {
+    lease: Client,
+    loops: Client,
+}
+
+/// Runs until `stopped` completes, or a background task dies.
+async fn work(
+    clients: Clients,
+    settings: Settings,
+    metrics: Metrics,
+    health: Health,
+    leader_elect: bool,
+    stopped: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let (terminate, restart) = (settings.selection.is_none(), settings.restart.is_some());
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
+    let (instance, namespace) = (
+        settings.instance.clone(),
+        settings.state_namespace.clone().filter(|_| leader_elect),
+    );
+    if let Some(namespace) = namespace {
+        tracing::info!(
+            namespace,
+            "standing by until this process holds the Lease swaplet"
+        );
+        let keeper = LeaseKeeper::start(clients.lease, &namespace, &instance, health.clone());
+        run_while_leading(clients.loops, &settings, metrics, health, keeper, stopped).await?;
+    } else {
+        metrics.leads.set(1);
+        let settings = Settings {
+            leadership: Leadership::undisputed(),
+            ..settings
+        };
+        run(clients.loops, settings, metrics, health, stopped).await?;
+    }
+    tracing::info!("stopped");
+    Ok(())
 }
 
 async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, Health)> {

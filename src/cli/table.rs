@@ -1,5 +1,6 @@
 //! How subcommands print what they have found: a table like kubectl's, JSON or YAML.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use clap::ValueEnum;
@@ -22,6 +23,8 @@ pub(super) enum Output {
     Wide,
     Json,
     Yaml,
+    /// KIND/NAME, one a line
+    Name,
 }
 
 impl Output {
@@ -42,7 +45,45 @@ pub(super) fn render(
         Output::Table | Output::Wide => aligned(lines),
         Output::Json => json(value),
         Output::Yaml => yaml(value)?,
+        Output::Name => names(value),
     })
+}
+
+/// `KIND/NAME` of each object that a value for programs tells of, once: it has one list, and an entry
+/// says `pod`, `kind` and `name`, a `name` of the kind that the list is called by, or `node`.
+fn names(value: &Value) -> String {
+    let list = value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .find_map(|(key, list)| {
+            let entries = list.as_array()?;
+            entries
+                .first()
+                .is_none_or(Value::is_object)
+                .then_some((key, entries))
+        });
+    let Some((plural, entries)) = list else {
+        return String::new();
+    };
+    let text = |entry: &Value, key: &str| entry[key].as_str().map(str::to_lowercase);
+    let of_entry = |entry: &Value| {
+        let name = text(entry, "name");
+        text(entry, "pod")
+            .map(|pod| format!("pod/{pod}"))
+            .or_else(|| {
+                let kind =
+                    text(entry, "kind").unwrap_or_else(|| plural.trim_end_matches('s').to_owned());
+                Some(format!("{kind}/{}", name?))
+            })
+            .or_else(|| Some(format!("node/{}", text(entry, "node")?)))
+    };
+    let mut seen = BTreeSet::new();
+    let lines = entries.iter().filter_map(of_entry);
+    lines
+        .filter(|name| seen.insert(name.clone()))
+        .map(|name| printable(&name) + "\n")
+        .collect()
 }
 
 pub(super) fn json(value: &Value) -> String {
@@ -135,6 +176,8 @@ pub(super) fn age(from: Timestamp, to: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -150,6 +193,30 @@ mod tests {
             "NAME        B\nlong-name   x\n?[2J        y\n"
         );
         assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
+    }
+
+    #[test]
+    fn names_are_those_that_kubectl_takes() {
+        let shown = |value| render(Output::Name, &[], &value).unwrap();
+        assert_eq!(
+            shown(json!({"nodes": [{"name": "n-1"}, {"name": "n-2"}]})),
+            "node/n-1\nnode/n-2\n"
+        );
+        assert_eq!(
+            shown(
+                json!({"parked": [{"pod": "a", "container": "c"}, {"pod": "a", "container": "d"}]})
+            ),
+            "pod/a\n"
+        );
+        assert_eq!(
+            shown(json!({"problems": ["x"], "sidecars": [{"kind": "CronJob", "name": "a"}]})),
+            "cronjob/a\n"
+        );
+        assert_eq!(
+            shown(json!({"results": [{"node": "n", "image": "i"}], "other": 1})),
+            "node/n\n"
+        );
+        assert_eq!(shown(json!({"nodes": []})), "");
     }
 
     #[test]

@@ -25,6 +25,8 @@ use self::results::{Progress, Results};
 use self::shape::ShapeArg;
 use self::status::StatusArgs;
 use super::client::ClusterArgs;
+use super::duration::seconds;
+use super::exit::{FAILED, INTERRUPTED};
 use super::image::registry_args::RegistryArgs;
 use super::print;
 use super::rules::NodeTableArgs;
@@ -32,10 +34,6 @@ use super::run::stopped;
 use super::table::Output;
 use crate::image::ImageReference;
 
-/// Something failed, or nothing could be warmed.
-const FAILED: u8 = 1;
-/// What a shell gives for a program that SIGINT has ended.
-const INTERRUPTED: u8 = 130;
 /// A pod of a run that was killed ends at last after a day.
 const LONGEST_LIFE: u64 = 86_400;
 
@@ -69,22 +67,25 @@ Examples:
   swaplet warm registry.example/app:v7 -o wide
   swaplet warm registry.example/app:v7 -o json | jq '.results[] | select(.result == \"Failed\")'
 
-Each node gets one small pod (1m CPU, 4Mi), whose container runs swaplet's park program and nothing else: of the images that pass
-through it nothing ever runs, so images without a shell, or with any user and entrypoint, do as well. Their containers need the
-pod security level `restricted` only. An image counts as warm when the status of the pod proves it. Virtual nodes keep no images
-for later pods: they are skipped, with the reason.
+Each node gets one small pod (1m CPU, 4Mi), whose container runs swaplet's park program and \
+nothing else: of the images that pass through it nothing ever runs, so images without a shell, \
+or with any user and entrypoint, do as well. Their containers need the pod security level \
+`restricted` only. An image counts as warm when the status of the pod proves it. Virtual nodes \
+keep no images for later pods: they are skipped, with the reason.
 
-A try that fails is made again after 12 s, 24 s and so on while the other images go on, until --backoff-limit is reached.
-When the command ends, or is interrupted by Ctrl-C, the pods are deleted; those of a run that was killed stay for a day at most, or
-until `kubectl delete pods -l swaplet.io/warm`. The kubelet's garbage collection may remove an image
-that no pod uses when the disk of a node is nearly full.
+A try that fails is made again after 12 s, 24 s and so on while the other images go on, until \
+--backoff-limit is reached. When the command ends, or is interrupted by Ctrl-C, the pods are \
+deleted; those of a run that was killed stay for a day at most, or until `kubectl delete pods -l \
+swaplet.io/warm`. The kubelet's garbage collection may remove an image that no pod uses when the \
+disk of a node is nearly full.
 
-You need to list and watch nodes, and in the namespace to create, list, watch, patch and delete pods; to list and watch events
-there is for pull times and sizes only. deploy/warm.yaml has a role with these rights. With --wait=false you need to create
-ImageListPullJobs, and nothing else: deploy/pull-jobs.yaml has a role for that.
+You need to list and watch nodes, and in the namespace to create, list, watch, patch and delete \
+pods; to list and watch events there is for pull times and sizes only. deploy/warm.yaml has a \
+role with these rights. With --wait=false you need to create ImageListPullJobs, and nothing \
+else: deploy/pull-jobs.yaml has a role for that.
 
-Exit codes: 0 every image is on every node that can be warmed; 1 an image is missing on a node, no node can be warmed, or the
-cluster cannot be used; 2 wrong usage; 130 interrupted.";
+Exit codes: 0 every image is on every node that can be warmed; 1 an image is missing on a node, or \
+no node can be warmed; 2 wrong usage, no such node, or the cluster cannot be used; 130 interrupted.";
 
 /// Pull images to nodes before pods need them
 ///
@@ -120,7 +121,7 @@ pub(super) struct WarmArgs {
     #[arg(long, value_name = "NODES", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     parallelism: u16,
     /// How long one try of an image may take on a node
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = seconds(1..=86_400))]
     timeout: u32,
     /// How many further tries an image gets on a node; the same for pods of a node that get lost
     #[arg(long, value_name = "TRIES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
@@ -212,7 +213,8 @@ impl WarmArgs {
             backoff_limit: self.backoff_limit,
             ask_again: None,
         };
-        let client = self.cluster.client().await?;
+        // The watches below would ask a silent server for ever.
+        let client = self.cluster.client_that_answers().await?;
         let namespace = self
             .namespace
             .unwrap_or_else(|| client.default_namespace().to_owned());

@@ -18,6 +18,8 @@ use self::cluster::Cluster;
 use crate::mock_node::ProfileName;
 use crate::print;
 use crate::testbed::ApiServer;
+use swaplet_edge::address::here;
+use swaplet_edge::duration::duration;
 use swaplet_edge::manifests::Manifests;
 
 const EXAMPLES: &str = "\
@@ -25,11 +27,13 @@ Examples:
   # See three Jobs end whose sidecars would run for ever
   swaplet-demo demo
 
-  # The same on virtual nodes that ignore image changes, or fail on them: one pod finds out, and all end all the same
+  # The same on virtual nodes that ignore image changes, or fail on them: one pod finds out, and
+  # all end all the same
   swaplet-demo demo --profile inert
   swaplet-demo demo --profile rejects
 
-  # Your own Jobs or pods; the words run=, exit=, term= in a container's args tell how it behaves (swaplet-demo mock-node --help)
+  # Your own Jobs or pods; the words run=, exit=, term= in a container's args tell how it behaves
+  # (swaplet-demo mock-node --help)
   swaplet-demo demo -f job.yaml
 
   # Look around with kubectl
@@ -49,11 +53,11 @@ pub struct DemoArgs {
     #[arg(long, value_enum, default_value_t = ProfileName::Kubelet)]
     profile: ProfileName,
     /// Serve the API at this loopback address and stay until Ctrl-C [default address: a free port]
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0", value_parser = here)]
     serve: Option<std::net::SocketAddr>,
-    /// Seconds to wait for the Jobs and pods to end
-    #[arg(long, value_name = "SECONDS", default_value_t = 90)]
-    timeout: u64,
+    /// How long to wait for the Jobs and pods to end
+    #[arg(long, value_name = "DURATION", default_value = "90s", value_parser = duration)]
+    timeout: Duration,
 }
 
 impl DemoArgs {
@@ -74,9 +78,8 @@ impl DemoArgs {
             Some(address) => Some(Served::start(&cluster.server, address).await?),
             None => None,
         };
-        let deadline = Duration::from_secs(timeout);
         let results = cluster
-            .play(&objects.unwrap_or_else(pipeline::jobs), deadline)
+            .play(&objects.unwrap_or_else(pipeline::jobs), timeout)
             .await?;
         print(&results.table())?;
         if let Some(served) = served {

@@ -6,13 +6,14 @@ mod mock_node;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use swaplet_edge::print;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use swaplet_edge::command_line::{prepared, with_variable};
+use swaplet_edge::{exit, print};
 use swaplet_testbed as testbed;
 
 /// Shows swaplet in a cluster that lives in this process, and plays nodes in real ones.
 #[derive(Debug, Parser)]
-#[command(name = "swaplet-demo", version, about, max_term_width = 100)]
+#[command(name = "swaplet-demo", version, about)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,7 +26,27 @@ enum Command {
     MockNode(Box<mock_node::MockNodeArgs>),
 }
 
+/// The program with all that its command line takes, as it is printed and read.
+#[must_use]
+pub fn definition() -> clap::Command {
+    prepared(Cli::command()).after_long_help(exit::help())
+}
+
 impl Cli {
+    /// Reads the command line that the process was called with. What is wrong with it ends the
+    /// process, as does a help text.
+    #[must_use]
+    pub fn read() -> Self {
+        let line: Vec<_> = std::env::args_os().collect();
+        let definition = definition();
+        let read = definition
+            .clone()
+            .try_get_matches_from(&line)
+            .map_err(|error| with_variable(&definition, &line, error))
+            .and_then(|matches| Self::from_arg_matches(&matches));
+        read.unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the chosen subcommand and gives the exit code of the process.
     ///
     /// # Errors

@@ -2,14 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    match swaplet_demo::Cli::parse().run() {
+    match swaplet_demo::Cli::read().run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            eprintln!("error: {}", swaplet_edge::in_one_line(&error));
+            ExitCode::from(swaplet_edge::exit::CANNOT)
         }
     }
 }

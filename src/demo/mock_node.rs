@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::values::go_duration::duration;
-use swaplet_edge::client::ClusterArgs;
+use swaplet_edge::client::{ClusterArgs, plain};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -21,26 +21,31 @@ use crate::testbed::virtual_node::{
 
 const AFTER_HELP: &str = "\
 What a container does stands among its args (or in its command, if it has no args):
-  run=2s         it ends by itself after this time; run=forever (or no such word): when it is stopped
+  run=2s         it ends by itself after this time; run=forever (or no such word): when it is
+                 stopped
   exit=3         with this exit code; exit=1,1,0 gives one per start
   term=0         its exit code after SIGTERM [143]; term=ignore: only SIGKILL ends it
   term-after=1s  how long it takes to end after SIGTERM
-A container without any of these words does what is likely: `sleep 5` takes five seconds; a sidecar (marked by its env, or
-native) and a container that always restarts run until they are stopped; any other ends well after two seconds.
-Images of a repository named `exit` end at once (on a kubelet only if they have the container's command: see `swaplet
-exit-image list`), those of one named `park` stay until SIGTERM.
+A container without any of these words does what is likely: `sleep 5` takes five seconds; a \
+sidecar (marked by its env, or native) and a container that always restarts run until they are \
+stopped; any other ends well after two seconds. Images of a repository named `exit` end at once \
+(on a kubelet only if they have the container's command: see `swaplet exit-image list`), those \
+of one named `park` stay until SIGTERM.
 
 Examples:
   # A node that replaces containers, like Alibaba ECI, in the cluster of the current context
   swaplet-demo mock-node --profile updates --name eci-1
 
   # A kubelet for pods that select it, without disturbing others; an image that no registry has
-  swaplet-demo mock-node --profile kubelet --name quick --taint only=tests:NoSchedule --missing 'registry.example/gone/*'
+  swaplet-demo mock-node --profile kubelet --name quick --taint only=tests:NoSchedule \\
+    --missing 'registry.example/gone/*'
 
   # A provider that fails all updates, with the labels of a real one
-  swaplet-demo mock-node --profile rejects --name bad --label virtual-node.interlink/type=virtual-kubelet --label type=
+  swaplet-demo mock-node --profile rejects --name bad \\
+    --label virtual-node.interlink/type=virtual-kubelet --label type=
 
-Pods come to a virtual node if they tolerate its taint, virtual-kubelet.io/provider=mock:NoSchedule.";
+Pods come to a virtual node if they tolerate its taint, \
+virtual-kubelet.io/provider=mock:NoSchedule.";
 
 /// Add a node that runs nothing, but treats its pods as a kubelet or a virtual node does
 ///
@@ -212,6 +217,7 @@ impl MockNodeArgs {
         let version = client
             .apiserver_version()
             .await
+            .map_err(plain)
             .context("the API server does not answer")?;
         ensure!(!options.name.is_empty(), "--name: the node needs a name");
         print(&format!(

@@ -1,37 +1,85 @@
 //! How a subcommand reaches its cluster.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-use swaplet_controller::frame::connection::connect;
+use swaplet_controller::frame::connection::{connect, connect_within};
+use swaplet_controller::frame::list::words;
+
+use crate::duration;
+
+/// What the flags below are listed under.
+pub const HEADING: &str = "Cluster";
 
 /// Which cluster, and as whom.
 #[derive(Debug, Args)]
-pub struct ClusterArgs {
+#[command(next_help_heading = HEADING)]
+pub struct ConnectionArgs {
     /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
     #[arg(long, value_name = "FILE", env = "SWAPLET_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig file
     #[arg(long, env = "SWAPLET_CONTEXT")]
     context: Option<String>,
+    /// Act as this user; needs the right to impersonate it
+    #[arg(long = "as", value_name = "USER", env = "SWAPLET_AS")]
+    as_user: Option<String>,
+    /// Act as a member of this group (repeatable); needs --as
+    #[arg(
+        long,
+        value_name = "GROUP",
+        env = "SWAPLET_AS_GROUP",
+        value_delimiter = ',',
+        requires = "as_user"
+    )]
+    as_group: Vec<String>,
+}
+
+/// Which cluster, as whom, and how long an answer is waited for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = HEADING)]
+pub struct ClusterArgs {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// How long the API server may take for an answer, such as 5s or 2m; 0: for ever
+    #[arg(long, value_name = "DURATION", env = "SWAPLET_REQUEST_TIMEOUT", default_value = "30s", value_parser = duration::duration)]
+    request_timeout: Duration,
 }
 
 impl ClusterArgs {
-    /// A client that never retries by itself.
+    /// A client that never retries by itself; each of its requests is answered within
+    /// `--request-timeout`, or fails.
     ///
     /// # Errors
     /// No usable configuration; says where it was looked for.
     pub async fn client(&self) -> anyhow::Result<Client> {
-        let mut config = self.config().await.context(
-            "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod",
-        )?;
-        config
-            .headers
-            .push((http::header::USER_AGENT, user_agent()));
-        Ok(connect(config)?)
+        let limit = Some(self.request_timeout).filter(|limit| !limit.is_zero());
+        Ok(connect_within(self.connection.config().await?, limit)?)
+    }
+
+    /// As [`client`](Self::client), after the API server has said its version: for commands that
+    /// would go on asking a server that is silent.
+    ///
+    /// # Errors
+    /// No usable configuration, or no answer.
+    pub async fn client_that_answers(&self) -> anyhow::Result<Client> {
+        let client = self.client().await?;
+        client.apiserver_version().await.map_err(plain)?;
+        Ok(client)
+    }
+}
+
+impl ConnectionArgs {
+    /// A client that never retries by itself, and whose user sets the time for each request.
+    ///
+    /// # Errors
+    /// No usable configuration; says where it was looked for.
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        Ok(connect(self.config().await?)?)
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -39,14 +87,59 @@ impl ClusterArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        Ok(match &self.kubeconfig {
+        let mut config = match &self.kubeconfig {
             Some(file) => {
-                Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?
+                let cannot = || format!("--kubeconfig {}", file.display());
+                let read = Kubeconfig::read_from(file).map_err(reason);
+                Config::from_custom_kubeconfig(read.with_context(cannot)?, &options)
+                    .await
+                    .map_err(reason)
+                    .with_context(cannot)?
             }
-            None if options.context.is_some() => Config::from_kubeconfig(&options).await?,
-            None => Config::infer().await?,
-        })
+            None if options.context.is_some() => {
+                Config::from_kubeconfig(&options).await.map_err(reason)?
+            }
+            None => Config::infer().await.map_err(nowhere)?,
+        };
+        if self.as_user.is_some() {
+            config.auth_info.impersonate.clone_from(&self.as_user);
+            config.auth_info.impersonate_groups = Some(self.as_group.clone());
+        }
+        config
+            .headers
+            .push((http::header::USER_AGENT, user_agent()));
+        Ok(config)
     }
+}
+
+/// What is wrong with a kubeconfig, without the path, which is said around it.
+fn reason(error: KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(error, _) => error.into(),
+        other => anyhow!(other.to_string()),
+    }
+}
+
+/// Neither a file nor an account. A file that is there and cannot be used is another thing.
+fn nowhere(error: InferConfigError) -> anyhow::Error {
+    const HINT: &str =
+        "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod";
+    let words = error.to_string();
+    let why = words
+        .split_once("kubeconfig: (")
+        .map_or(&*words, |(_, why)| why.trim_end_matches(')'));
+    if why.contains("No such file") || why.contains("failed to find the path") {
+        anyhow!(HINT)
+    } else {
+        anyhow!("{HINT}: {why}")
+    }
+}
+
+/// An answer of the API server in plain words, and once: the sources of such an error repeat what it
+/// says itself.
+#[must_use]
+pub fn plain(error: kube::Error) -> anyhow::Error {
+    anyhow::Error::msg(words(&error))
 }
 
 fn user_agent() -> http::HeaderValue {

@@ -7,13 +7,13 @@ use std::fs;
 use std::path::Path;
 use std::slice;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
+use swaplet_edge::command_line::WIDTH;
+use swaplet_edge::exit;
 
 /// Set to anything, the files are written instead of compared.
 const UPDATE: &str = "SWAPLET_UPDATE_DOCS";
-/// The width of `--help` on a wide terminal, whatever the terminal of this test is.
-const WIDTH: usize = 100;
 
 /// File names with what belongs into them.
 type Files = BTreeMap<String, String>;
@@ -59,7 +59,7 @@ fn commands() -> [Command; 2] {
             command.mut_subcommand(name, settle)
         })
     }
-    [swaplet::cli::Cli::command(), swaplet_demo::Cli::command()].map(|command| {
+    [swaplet::cli::definition(), swaplet_demo::definition()].map(|command| {
         let mut command = settle(command);
         command.build();
         command
@@ -86,6 +86,10 @@ fn file_stem(command: &Command) -> String {
 fn index(roots: &[Command]) -> String {
     let mut text =
         "# The command line\n\nGenerated from the programs: each page is what `--help` says.\n\n| command | |\n|---|---|\n".to_owned();
+    let codes: String = exit::TABLE
+        .iter()
+        .map(|(code, meaning)| format!("| {code} | {meaning} |\n"))
+        .collect();
     visit(roots, &mut |command| {
         let about = command.get_about().unwrap().to_string();
         writeln!(
@@ -96,26 +100,78 @@ fn index(roots: &[Command]) -> String {
         )
         .unwrap();
     });
+    text.push_str("\n## Exit codes\n\nThe same for every command; `--help` of each says what counts as a failure there.\n\n| code | |\n|---|---|\n");
+    text.push_str(&codes);
     text
 }
 
-/// What `--help` says. What follows the options has lines of its own, so it is not broken again.
+/// What `--help` says.
 fn page(command: &Command) -> String {
-    let after = command
-        .get_after_help()
-        .map(|help| format!("\n{help}\n"))
-        .unwrap_or_default();
-    let help = command
-        .clone()
-        .after_help(None::<&str>)
-        .render_long_help()
-        .to_string();
+    let help = long_help(command);
+    format!("# {}\n\n```text\n{help}\n```\n", full_name(command))
+}
+
+fn long_help(command: &Command) -> String {
+    let help = command.clone().render_long_help().to_string();
     let lines: Vec<_> = help.lines().map(str::trim_end).collect();
-    format!(
-        "# {}\n\n```text\n{}\n{after}```\n",
-        full_name(command),
-        lines.join("\n").trim_end()
-    )
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// Lines of a paragraph are as long as they can be: none is broken twice, in the source and on the
+/// terminal. What is indented has lines of its own: options, tables, examples.
+fn ragged(help: &str) -> Option<String> {
+    let lines: Vec<_> = help.lines().collect();
+    let pair = lines.windows(2).find(|pair| {
+        let next = pair[1].split(' ').next().unwrap();
+        let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        is_text(pair[0])
+            && is_text(pair[1])
+            && pair[0].chars().count() + 1 + next.chars().count() <= WIDTH
+    });
+    pair.map(|pair| pair.join("\n"))
+}
+
+#[test]
+fn a11_help_fits_into_100_columns_and_its_paragraphs_are_broken_once() {
+    assert_eq!(
+        ragged(&format!("short\nbroken\n\n{}\nend", "a".repeat(95))),
+        Some("short\nbroken".to_owned())
+    );
+    let mut wrong = Vec::new();
+    visit(&commands(), &mut |command| {
+        let name = full_name(command);
+        let help = long_help(command);
+        let long = help.lines().find(|line| line.chars().count() > WIDTH);
+        wrong.extend(long.map(|line| format!("{name}: too long: {line}")));
+        wrong.extend(ragged(&help).map(|lines| format!("{name}: broken twice: {lines}")));
+        // An example is a line that was not broken at all.
+        let source = command.get_after_long_help().map(ToString::to_string);
+        let examples = source.iter().flat_map(|text| text.lines());
+        let lost = examples
+            .filter(|line| line.starts_with(' '))
+            .find(|line| !help.lines().any(|shown| shown == line.trim_end()));
+        wrong.extend(lost.map(|line| format!("{name}: not as it is written: {line}")));
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_short_help_is_a_summary() {
+    visit(&commands(), &mut |command| {
+        let short = command.clone().render_help().to_string();
+        assert!(
+            !short.contains("Examples:")
+                && short.len() <= command.clone().render_long_help().to_string().len(),
+            "{}: {short}",
+            full_name(command)
+        );
+        assert!(
+            command.has_subcommands() || short.lines().count() <= 60,
+            "{}: {} lines",
+            full_name(command),
+            short.lines().count()
+        );
+    });
 }
 
 /// Compares the folder with what belongs into it, or writes it.

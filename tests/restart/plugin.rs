@@ -20,7 +20,10 @@ async fn as_a_plugin_it_calls_itself_as_the_user_does() {
             .into()
     };
     for (arguments, usage) in [
-        (&["--help"][..], "Usage: kubectl swaplet <COMMAND>"),
+        (
+            &["--help"][..],
+            "Usage: kubectl swaplet [OPTIONS] <COMMAND>",
+        ),
         (
             &["restart", "--help"],
             "Usage: kubectl swaplet restart [OPTIONS] [TARGET]...",

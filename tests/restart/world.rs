@@ -187,6 +187,14 @@ impl World {
         self.end_of(self.start(arguments)).await
     }
 
+    /// The program with these arguments, until it ends.
+    pub async fn run(&self, arguments: &[&str]) -> Ran {
+        let child = self
+            .command(env!("CARGO_BIN_EXE_swaplet"), arguments)
+            .spawn();
+        self.end_of(child.unwrap()).await
+    }
+
     pub async fn end_of(&self, child: Child) -> Ran {
         timeout(Duration::from_secs(120), child.wait_with_output())
             .await

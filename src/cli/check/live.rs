@@ -9,7 +9,7 @@ use kube::core::{ApiResource, TypeMeta};
 use swaplet_controller::frame::list::list;
 use swaplet_core::objects::pod::template::PodTemplate;
 
-use super::ClusterArgs;
+use super::{ClusterArgs, plain};
 
 /// What does not end any more needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -71,7 +71,7 @@ async fn add(
         });
         Some(serde_json::to_value(&object).map(|object| PodTemplate::all(&object)))
     };
-    for templates in list(&api, fields, templates).await? {
+    for templates in list(&api, fields, templates).await.map_err(plain)? {
         found.extend(templates?);
     }
     Ok(())

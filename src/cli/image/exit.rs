@@ -50,12 +50,13 @@ Examples:
   # See the digest first; nothing is sent
   swaplet exit-image push registry.example/swaplet/exit:v1 --dry-run
 
-  # Sidecars that `swaplet check` calls NeedsImage: one image with the paths that they need besides
+  # Sidecars that `swaplet check` calls NeedsImage: one image that has their paths, too
   swaplet exit-image push registry.example/swaplet/exit:batch --for manifests/ --dry-run
   swaplet exit-image push registry.example/swaplet/exit:batch --for manifests/
 
   # A registry without TLS in your network (loopback addresses need no flag)
-  swaplet exit-image push registry.internal:5000/swaplet/exit:v1 --plain-http registry.internal:5000";
+  swaplet exit-image push registry.internal:5000/swaplet/exit:v1 \\
+    --plain-http registry.internal:5000";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

@@ -58,7 +58,8 @@ Examples:
 
   # Containers with commands of their own are to be parked
   swaplet park-image push registry.example/swaplet/park:apps --path /opt/app/run
-  swaplet run --restart --park-image registry.example/swaplet/park:apps --park-image-paths /opt/app/run ...";
+  swaplet run --restart --park-image registry.example/swaplet/park:apps \\
+    --park-image-paths /opt/app/run ...";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::registry_args::RegistryArgs;
+use crate::cli::duration::seconds;
 use crate::cli::print;
 use crate::image::build::{PlatformImage, build_standard};
 use crate::image::push::{Outcome, check_reference, push};
@@ -38,8 +39,8 @@ pub(super) struct PushArgs {
     force: bool,
 
     /// How long one request to the registry may take, besides a second for each MiB of a layer
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
-    timeout: u64,
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = seconds(1..=600))]
+    timeout: u32,
 }
 
 impl PushArgs {
@@ -73,7 +74,7 @@ impl PushArgs {
             .map(|platform| platform.layer.bytes.len() as u64)
             .max()
             .unwrap_or_default();
-        let timeout = Duration::from_secs(self.timeout + (largest >> 20));
+        let timeout = Duration::from_secs(u64::from(self.timeout) + (largest >> 20));
         RegistryOptions {
             timeout,
             note: |text| eprintln!("{text}"),

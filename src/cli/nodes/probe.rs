@@ -18,17 +18,14 @@ use swaplet_core::objects::node::{Node, NodeWire};
 use tokio::sync::watch;
 
 use super::{Shown, shown};
-use crate::cli::client::ClusterArgs;
-use crate::cli::print;
+use crate::cli::client::{ClusterArgs, plain};
+use crate::cli::duration::seconds;
+use crate::cli::exit::{CANNOT, INTERRUPTED};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::run::stopped;
 use crate::cli::table::{Output, dash, printable, render};
+use crate::cli::{in_one_line, print};
 use crate::image::reference::ImageReference;
-
-/// The probe could not be made, not to its end, or has left something behind.
-const CANNOT: u8 = 2;
-/// As shells say it of a program that Ctrl-C has ended.
-const INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,26 +41,27 @@ Examples:
   # For programs
   swaplet probe my-node -o json --exit-image ... --park-image ... | jq -r .verdict
 
-Each way has a pod of its own, put on the node past the scheduler and its taints: a main container
-that ends at once (the exit image) and a sidecar that stays (the park image). No other pod is
-touched, and none of these is marked, so that a running swaplet or OpenKruise leaves them alone.
+Each way has a pod of its own, put on the node past the scheduler and its taints: a main \
+container that ends at once (the exit image) and a sidecar that stays (the park image). No other \
+pod is touched, and none of these is marked, so that a running swaplet or OpenKruise leaves them \
+alone.
 
   swap under OnFailure   the image of the sidecar is changed to the exit image
   swap under Never       the same; a provider that fails on it fails the pod, and this one has
-                         nothing to lose. The park image exits with 0: what the provider makes of
-                         a sidecar that exits with another code is not shown
+                         nothing to lose. The park image exits with 0: what the provider makes
+                         of a sidecar that exits with another code is not shown
   finish                 the phase of the pod is written, and watched: the node may take it back
 
-The pods are deleted whatever happens, also on Ctrl-C. What a killed probe leaves behind is found
-by its label:
+The pods are deleted whatever happens, also on Ctrl-C. What a killed probe leaves behind is \
+found by its label:
   kubectl delete pods -A -l swaplet.io/probe --grace-period=0 --force
 
-Nothing is written but these pods: to make the verdict known, label the node as the last line says.
-Needed are the rights to get nodes, to create, get, patch and delete pods, to patch pods/status,
-and to list configmaps (for what was proved before).
+Nothing is written but these pods: to make the verdict known, label the node as the last line \
+says. Needed are the rights to get nodes, to create, get, patch and delete pods, to patch \
+pods/status, and to list configmaps (for what was proved before).
 
-Exit codes: 0 at least one way works, 1 none does, 2 the probe could not be made or left something
-behind, 130 interrupted.";
+Exit codes: 0 at least one way works, 1 none does, 2 the probe could not be made or left \
+something behind, 130 interrupted.";
 
 /// Try each way to end a sidecar on a node, with throw-away pods
 #[derive(Debug, Args)]
@@ -81,10 +79,10 @@ pub(in crate::cli) struct ProbeArgs {
     /// The namespace for the pods [default: the one of the context]
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Seconds that a pod may take to start, and a way to show that it works. That a node ignores
-    /// an image is certain after a minute
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u16).range(5..=3600))]
-    timeout: u16,
+    /// How long a pod may take to start, and a way to show that it works. That a node ignores an
+    /// image is certain after a minute
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = seconds(5..=3600))]
+    timeout: u32,
     #[command(flatten)]
     table: NodeTableArgs,
     /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
@@ -102,7 +100,7 @@ impl ProbeArgs {
         match self.probe().await {
             Ok(code) => Ok(code),
             Err(error) => {
-                eprintln!("error: {}", printable(&format!("{error:#}")));
+                eprintln!("error: {}", printable(&in_one_line(&error)));
                 Ok(ExitCode::from(CANNOT))
             }
         }
@@ -179,6 +177,7 @@ async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
     let found = Api::<WholeNode>::all(client.clone())
         .get_opt(name)
         .await
+        .map_err(plain)
         .with_context(|| format!("cannot look at node {name}"))?;
     let Some(whole) = found else {
         bail!("there is no node {name}; kubectl get nodes lists them")

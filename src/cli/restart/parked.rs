@@ -15,13 +15,11 @@ use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
 use tokio::time::{Instant, sleep};
 
 use crate::cli::client::ClusterArgs;
+use crate::cli::duration::seconds;
+use crate::cli::exit::{CANNOT, FAILED};
 use crate::cli::table::{Output, dash, render};
-use crate::cli::{print, slowly};
+use crate::cli::{in_one_line, print, slowly};
 
-/// Some containers are still parked.
-const SOME_LEFT: u8 = 1;
-/// The pods cannot be read.
-const CANNOT: u8 = 2;
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);
 /// How long it is tried to bring a container back, once nobody else is waited for.
@@ -33,23 +31,26 @@ Examples:
   # What is parked anywhere, and for which request
   swaplet parked -A
 
-  # Before swaplet is removed, or when it does not work any more: bring back all that does not come back by itself
+  # Before swaplet is removed, or when it does not work any more: bring back all that does not
+  # come back by itself
   swaplet parked -A --restore
 
-A container whose image has no other spelling is restarted by putting it into the park image and back (swaplet run --park-image). That
-takes seconds, and a controller that is started again goes on with it. Where no controller is left the container would wait forever: its
-pod tells in the annotation swaplet.io/parked which image it had, and --restore puts that back, as a controller does for requests that
-were deleted. The restart counts as made then: the container starts anew.
+A container whose image has no other spelling is restarted by putting it into the park image and \
+back (swaplet run --park-image). That takes seconds, and a controller that is started again goes \
+on with it. Where no controller is left the container would wait forever: its pod tells in the \
+annotation swaplet.io/parked which image it had, and --restore puts that back, as a controller \
+does for requests that were deleted. The restart counts as made then: the container starts anew.
 
-That annotation is believed as far as the API server keeps others from writing it: --restore looks for the admission policies first
-(--leash), and says which containers it would have restored where they are missing. Compare the images with those of the owners of the
-pods before you say --without-leash.
+That annotation is believed as far as the API server keeps others from writing it: --restore \
+looks for the admission policies first (--leash), and says which containers it would have \
+restored where they are missing. Compare the images with those of the owners of the pods before \
+you say --without-leash.
 
-Your own rights are enough: list pods; for --restore also patch them, and get the two ValidatingAdmissionPolicyBindings. The chart runs this
-before it is uninstalled.
+Your own rights are enough: list pods; for --restore also patch them, and get the two \
+ValidatingAdmissionPolicyBindings. The chart runs this before it is uninstalled.
 
-Exit codes: 0 what is parked was printed, or with --restore nothing is parked any more; 1 some containers are still parked, each with the
-reason; 2 wrong usage, or the pods cannot be read.";
+Exit codes: 0 what is parked was printed, or with --restore nothing is parked any more; 1 some \
+containers are still parked, each with the reason; 2 wrong usage, or the pods cannot be read.";
 
 /// List the containers that are parked, and bring them back
 ///
@@ -66,13 +67,8 @@ pub(in crate::cli) struct ParkedArgs {
     /// Give the containers the images back that they had before
     #[arg(long)]
     restore: bool,
-    /// Seconds for which a controller may bring them back before --restore does
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 20,
-        requires = "restore"
-    )]
+    /// How long a controller may bring them back before --restore does
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = seconds(0..=u32::MAX), requires = "restore")]
     wait: u32,
     /// The leash that --restore looks for: the ValidatingAdmissionPolicyBindings NAME-pods and
     /// NAME-parked, which keep everybody but swaplet from writing what pods say of their images
@@ -92,7 +88,7 @@ pub(in crate::cli) struct ParkedArgs {
 impl ParkedArgs {
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         self.list_or_restore().await.or_else(|error| {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", in_one_line(&error));
             Ok(ExitCode::from(CANNOT))
         })
     }
@@ -106,7 +102,11 @@ impl ParkedArgs {
         };
         let look = || look(&client, &namespaces);
         if !self.restore {
-            print(&show(&look().await?, self.output)?)?;
+            let found = look().await?;
+            print(&show(&found, self.output)?)?;
+            if found.is_empty() {
+                eprintln!("No container is parked{}.", place(&namespaces));
+            }
             return Ok(ExitCode::SUCCESS);
         }
         let trusted = match self.without_leash {
@@ -121,15 +121,25 @@ impl ParkedArgs {
                 return Ok(ExitCode::SUCCESS);
             }
             eprintln!("error: nothing was restored: {words}");
-            return Ok(ExitCode::from(SOME_LEFT));
+            return Ok(ExitCode::from(FAILED));
         }
         let left = restore(&client, look, Duration::from_secs(self.wait.into())).await?;
         print(&show(&left, self.output)?)?;
         Ok(if left.is_empty() {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(SOME_LEFT)
+            ExitCode::from(FAILED)
         })
+    }
+}
+
+/// As kubectl says of what it has not found.
+fn place(namespaces: &[Option<String>]) -> String {
+    let names: Vec<&str> = namespaces.iter().flatten().map(String::as_str).collect();
+    match names[..] {
+        [] => String::new(),
+        [name] => format!(" in namespace {name}"),
+        _ => format!(" in namespaces {}", names.join(", ")),
     }
 }
 

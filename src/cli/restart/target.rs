@@ -21,6 +21,9 @@ pub(super) enum Workload {
     DaemonSet,
 }
 
+/// The words that kubectl takes for pods.
+const PODS: [&str; 3] = ["po", "pod", "pods"];
+
 enum Named {
     Pod(String),
     Workload(Workload, String),
@@ -58,7 +61,7 @@ impl Target {
     /// # Errors
     /// What is wrong with it, and how it is written.
     pub(super) fn read(names: &[String], selector: Option<&str>) -> Result<Self, String> {
-        let mut named = names
+        let mut named = type_slash_name(names)
             .iter()
             .map(|name| one(name))
             .collect::<Result<Vec<_>, _>>()?;
@@ -101,6 +104,20 @@ impl Target {
     }
 }
 
+/// `TYPE NAME...` as `TYPE/NAME ...`: kubectl's users write both.
+fn type_slash_name(words: &[String]) -> Vec<String> {
+    match words.split_first() {
+        Some((kind, names))
+            if !names.is_empty()
+                && (PODS.contains(&&**kind) || Workload::read(kind).is_some())
+                && names.iter().all(|name| !name.contains('/')) =>
+        {
+            names.iter().map(|name| format!("{kind}/{name}")).collect()
+        }
+        _ => words.to_vec(),
+    }
+}
+
 fn one(text: &str) -> Result<Named, String> {
     let Some((kind, name)) = text.split_once('/') else {
         return Ok(Named::Pod(text.to_owned()));
@@ -109,7 +126,7 @@ fn one(text: &str) -> Result<Named, String> {
         return Err(format!("\"{text}\" is not of the form KIND/NAME"));
     }
     match (kind, Workload::read(kind)) {
-        ("po" | "pod" | "pods", _) => Ok(Named::Pod(name.to_owned())),
+        (kind, _) if PODS.contains(&kind) => Ok(Named::Pod(name.to_owned())),
         (_, Some(workload)) => Ok(Named::Workload(workload, name.to_owned())),
         _ => Err(format!(
             "\"{text}\": containers of a {kind} cannot be restarted; name a pod, deploy/NAME, sts/NAME or ds/NAME"
@@ -158,8 +175,13 @@ mod tests {
         };
         assert_eq!(read(&["web"], None), pods(&["web"]));
         assert_eq!(read(&["pod/web", "po/b", "web"], None), pods(&["web", "b"]));
+        assert_eq!(read(&["pod", "web", "b"], None), pods(&["web", "b"]));
         assert_eq!(
             read(&["deployment.apps/web"], None),
+            Ok(Target::Workload(Workload::Deployment, "web".to_owned()))
+        );
+        assert_eq!(
+            read(&["deployment", "web"], None),
             Ok(Target::Workload(Workload::Deployment, "web".to_owned()))
         );
         assert_eq!(

@@ -20,6 +20,7 @@ use swaplet_core::restart::reconcile::ParkImage;
 use self::restart::RestartArgs;
 use self::warm::{Beside, WarmArgs};
 use super::instance;
+use crate::cli::duration::seconds;
 use crate::cli::image::registry_args::RegistryArgs;
 use crate::cli::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use crate::image::build::derived_paths;
@@ -68,10 +69,10 @@ pub(super) struct ControllerArgs {
     /// Writes of pods under way at once
     #[arg(long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
-    /// Seconds that one write may take; then its result is unknown and the pod is looked at again
-    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=120))]
-    write_timeout: u16,
+    /// How long one write may take; then its result is unknown and the pod is looked at again
+    #[arg(long, value_name = "DURATION", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS.into())]
+    #[arg(value_parser = seconds(1..=120))]
+    write_timeout: u32,
     #[command(flatten)]
     registry: RegistryArgs,
 }

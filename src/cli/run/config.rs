@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Error};
+use swaplet_edge::command_line::with_variable;
 
 use self::file::{File, Key};
 pub(in crate::cli) use self::show::{Setting, yaml};
@@ -80,7 +81,8 @@ impl Called {
             .command
             .clone()
             .try_get_matches_from(line)
-            .map_err(|error| self.with_place(error, file))?;
+            .map_err(|error| self.with_place(error, file))
+            .map_err(|error| with_variable(&self.command, &self.line, error))?;
         let first = self.first_look();
         let (now, given) = (
             matches.subcommand_matches(RUN),
@@ -183,8 +185,14 @@ impl Called {
         self.error(error.kind(), &format!("{}: {flag}: {said}", file.name()))
     }
 
+    /// With the usage of the subcommand that takes a file.
     fn error(&self, kind: ErrorKind, problem: &str) -> Error {
-        self.command.clone().error(kind, problem)
+        let mut command = self.command.clone();
+        command.build();
+        match command.find_subcommand_mut(RUN) {
+            Some(run) => run.error(kind, problem),
+            None => command.error(kind, problem),
+        }
     }
 }
 

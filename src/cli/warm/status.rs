@@ -13,6 +13,7 @@ use swaplet_core::warm::warming::known::{Announced, Knowledge, Known};
 
 use super::results::{header, how};
 use crate::cli::client::ClusterArgs;
+use crate::cli::exit::CANNOT;
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::table::{Output, age, dash, render};
 use crate::cli::{print, slowly};
@@ -23,25 +24,29 @@ Examples:
   # Every image that warmer pods have had within the last hour, on each node
   swaplet warm status -n swaplet-warm
 
-  # Whether these two images are known to be on the nodes of a pool; the Events of all pods of all namespaces count
-  swaplet warm status registry.example/app:v7 registry.example/proxy:1.2 -l node-pool=batch -A
+  # Whether these images are known to be on the nodes of a pool, by the Events of all namespaces
+  swaplet warm status registry.example/app:v7 registry.example/proxy:1.2 -l pool=batch -A
 
   # For programs
-  swaplet warm status registry.example/app:v7 -A -o json | jq '.images[] | select(.known == \"NotKnown\")'
+  swaplet warm status registry.example/app:v7 -A -o json |
+    jq '.images[] | select(.known == \"NotKnown\")'
 
 KNOWN says how:
-  Proved      a container of a warmer pod has the image; as long as it is there, the kubelet keeps the image
-  Announced   the kubelet has said in an Event that the image was pulled or was there; AGE is how long ago. The garbage collection of
-              the kubelet may have removed it since, if its disk is nearly full
+  Proved      a container of a warmer pod has the image; while it is there, the kubelet keeps it
+  Announced   the kubelet has said in an Event that the image was pulled or was there; AGE is
+              how long ago. The garbage collection of the kubelet may have removed it since, if
+              its disk is nearly full
   Claimed     no proof: the node lists the image in its status
   Failed      a warmer pod waits for the image, and the node cannot pull it
   Pulling     a warmer pod waits for the image
   Skipped     the node keeps no images for later pods
-  NotKnown    nothing. A node lists 50 images by default, so one that it does not list may be there
+  NotKnown    nothing. A node lists 50 images by default, so one that it does not list may be
+              there
 
-API servers keep Events for an hour, if they are not told otherwise. You need to list nodes, and in the namespace pods and events.
+API servers keep Events for an hour, if they are not told otherwise. You need to list nodes, and \
+in the namespace pods and events.
 
-Exit codes: 0 what is known was printed, 1 nodes, pods or events cannot be read, 2 wrong usage.";
+Exit codes: 0 what is known was printed; 2 wrong usage, or nodes, pods or events cannot be read.";
 
 /// Say what is known to be on which node, and how it was proved
 ///
@@ -109,7 +114,7 @@ impl StatusArgs {
         Ok(if remarks.is_empty() {
             ExitCode::SUCCESS
         } else {
-            ExitCode::from(super::FAILED)
+            ExitCode::from(CANNOT)
         })
     }
 }

@@ -4,6 +4,7 @@
 //! connections soon, and it passes on how long a busy server wants not to be asked.
 
 pub mod discovery;
+mod limit;
 pub mod namespaces;
 
 use std::error::Error;
@@ -22,7 +23,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use serde_json::json;
+use tower::layer::layer_fn;
 use tower::{BoxError, Service, ServiceBuilder};
+
+use self::limit::Limited;
 
 /// A cluster that does not answer a connection in this time is not reachable.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -31,6 +35,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// anew would try one after the other: so none is kept that could have died while a watch was
 /// silent. hyper's own 90 s let a dead network hide events for minutes.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// How hyper begins to tell of a connection that it could not make.
+const CONNECTING: &str = "client error (Connect): ";
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +67,20 @@ pub enum ConnectionError {
 /// # Errors
 /// [`ConnectionError`]
 pub fn connect(config: Config) -> Result<Client, ConnectionError> {
+    connect_within(config, None)
+}
+
+/// As [`connect`], for a user who waits: each request fails that is not answered in this time. A
+/// watch has only to begin in it.
+///
+/// # Errors
+/// [`ConnectionError`]
+pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client, ConnectionError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT));
-    connect_over(config, tcp)
+    client(config, tcp, limit)
 }
 
 /// As [`connect`], over connections of another kind.
@@ -76,10 +92,28 @@ where
     C: Service<Uri, Future: Send, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
 {
+    client(config, connector, None)
+}
+
+fn client<C>(
+    config: Config,
+    connector: C,
+    limit: Option<Duration>,
+) -> Result<Client, ConnectionError>
+where
+    C: Service<Uri, Future: Send, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+{
     if let Some(proxy) = config.proxy_url {
         return Err(ConnectionError::Proxy(proxy));
     }
     let authorities = config.root_cert_file.clone();
+    let server = config
+        .cluster_url
+        .authority()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let asked = server.clone();
     let connector = config
         .rustls_https_connector_with_connector(connector)
         .map_err(|error| match &authorities {
@@ -94,24 +128,30 @@ where
         .pool_idle_timeout(IDLE)
         .build(connector);
     let service = ServiceBuilder::new()
+        .layer(layer_fn(move |inner| {
+            Limited::new(inner, limit, asked.clone())
+        }))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_response(with_time_in_body)
-        .map_err(move |error| BoxError::from(in_full(&error, authorities.as_deref())))
+        .map_err(move |error| BoxError::from(in_full(&error, &server, authorities.as_deref())))
         .service(http);
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// hyper says of a failure to connect that it is one, and why only behind that. A certificate that
-/// nobody known has signed is told with the place where the authorities come from.
-fn in_full(error: &dyn Error, authorities: Option<&Path>) -> String {
+/// hyper says of a failure to connect that it is one, and why only behind that; not to whom. A
+/// certificate that nobody known has signed is told with the place where the authorities come from.
+fn in_full(error: &dyn Error, server: &str, authorities: Option<&Path>) -> String {
     let mut words = error.to_string();
     for cause in successors(error.source(), |&cause| cause.source()) {
         let cause = cause.to_string();
         if !words.ends_with(&cause) {
             words = format!("{words}: {cause}");
         }
+    }
+    if let Some(why) = words.strip_prefix(CONNECTING) {
+        words = format!("cannot connect to the API server {server}: {why}");
     }
     if words.contains("invalid peer certificate: UnknownIssuer") {
         let file = authorities.map_or_else(

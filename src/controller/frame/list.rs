@@ -60,6 +60,8 @@ where
 pub fn words(error: &kube::Error) -> String {
     let words = match error {
         kube::Error::Api(status) => &status.message,
+        // Its own words begin with the name of a type.
+        kube::Error::Service(error) => &error.to_string(),
         other => &other.to_string(),
     };
     cut(words, MESSAGE)

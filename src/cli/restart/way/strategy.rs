@@ -3,6 +3,8 @@
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::cli::duration::seconds;
+
 /// How each pod is restarted.
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli::restart) struct StrategyArgs {
@@ -10,17 +12,17 @@ pub(in crate::cli::restart) struct StrategyArgs {
     /// one before it is ready
     #[arg(long)]
     pub(in crate::cli::restart) ordered: bool,
-    /// Seconds that a container has to end [default: the pod's own]. Without a daemon on the node
-    /// nothing but the pod's own can be kept; the request then says so
-    #[arg(long, value_name = "SECONDS")]
+    /// How long a container has to end. Without a daemon on the node nothing but the pod's own time
+    /// can be kept; the request then says so [default: the pod's own]
+    #[arg(long, value_name = "DURATION", value_parser = seconds(0..=u32::MAX))]
     pub(in crate::cli::restart) grace_period: Option<u32>,
-    /// Seconds that a pod with the readiness gate KruisePodReady is kept not ready before its
-    /// containers are stopped; other pods stay ready, and are restarted so much later. Needs
+    /// How long a pod with the readiness gate KruisePodReady is kept not ready before its
+    /// containers are stopped. Other pods stay ready, and are restarted so much later. Needs
     /// requests: not with --direct
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "DURATION", value_parser = seconds(0..=u32::MAX))]
     pub(in crate::cli::restart) unready_grace_period: Option<u32>,
-    /// Seconds that a container has to be ready to count as restarted
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(i32::MAX)))]
+    /// How long a container has to be ready to count as restarted; in seconds, or as 1m
+    #[arg(long, value_name = "DURATION", default_value_t = 0, value_parser = seconds(0..=i32::MAX.unsigned_abs()))]
     pub(in crate::cli::restart) min_started_seconds: u32,
     /// What happens when a container cannot be restarted: stop there, containers and pods alike, or
     /// go on with the others
@@ -30,8 +32,8 @@ pub(in crate::cli::restart) struct StrategyArgs {
     /// reason is told without it)
     #[arg(long)]
     pub(in crate::cli::restart) force: bool,
-    /// Seconds after which the restart of a pod is given up
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(3..=86_400))]
+    /// When the restart of a pod is given up
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(3..=86_400))]
     pub(in crate::cli::restart) timeout: u32,
 }
 

@@ -7,15 +7,17 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use swaplet_core::terminate::openkruise::Coexist;
 
+use crate::cli::duration::seconds;
+
 /// What one try of an image may take at most, if nothing else is said.
 const TRY_SECONDS: u32 = 1800;
 
 #[derive(Debug, Args)]
 pub(super) struct WarmBoundsArgs {
-    /// Seconds that one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its
-    /// job says
-    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
-    #[arg(value_parser = clap::value_parser!(u32).range(60..=86_400))]
+    /// How long one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job
+    /// says
+    #[arg(long, value_name = "DURATION", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
+    #[arg(value_parser = seconds(60..=86_400))]
     warm_try_seconds_max: u32,
     /// Who does ImagePullJobs and ImageListPullJobs where OpenKruise's CRDs are there
     #[arg(long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]

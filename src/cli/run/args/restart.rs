@@ -10,6 +10,7 @@ use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_core::restart::reconcile::ParkImage;
 
 use super::leash::LeashArgs;
+use crate::cli::duration::seconds;
 
 #[derive(Debug, Args)]
 pub(super) struct RestartArgs {
@@ -31,12 +32,11 @@ pub(super) struct RestartArgs {
         requires = "state_namespace"
     )]
     restart_on_config: bool,
-    /// Seconds after a change until containers are restarted that mount the object: so long nodes
-    /// may take to bring the files up to date. Others are restarted after 5 s without a further
-    /// change
-    #[arg(long, value_name = "SECONDS", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS)]
-    #[arg(value_parser = clap::value_parser!(u16).range(5..=3600))]
-    restart_on_config_delay: u16,
+    /// How long after a change containers are restarted that mount the object: nodes may take so
+    /// long to bring the files up to date. Others are restarted after 5 s without a further change
+    #[arg(long, value_name = "DURATION", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS.into())]
+    #[arg(value_parser = seconds(5..=3600))]
+    restart_on_config_delay: u32,
 }
 
 impl RestartArgs {

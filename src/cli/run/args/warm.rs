@@ -10,6 +10,7 @@ use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 
 use super::bounds::WarmBoundsArgs;
 use super::image_caches::ImageCacheArgs;
+use crate::cli::duration::seconds;
 use crate::cli::image::pins::PinArgs;
 use crate::cli::image::registry_args::RegistryArgs;
 use crate::cli::warm::shape::ShapeArg;
@@ -50,10 +51,10 @@ pub(super) struct WarmArgs {
     /// to a new node when it is warm. Needs the role swaplet-warm-startup-taint of deploy/warm.yaml
     #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
     warm_startup_taint: bool,
-    /// Seconds after which --warm-startup-taint takes the taint from a node that is not warm, from
-    /// when it is seen Ready
-    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    /// When --warm-startup-taint takes the taint from a node that is not warm, counted from when it
+    /// is seen Ready
+    #[arg(long, value_name = "DURATION", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
+    #[arg(value_parser = seconds(1..=86_400))]
     warm_startup_taint_timeout: u32,
     /// Labels and annotations that jobs may give to the pods of --warm by sandboxConfig; * stands
     /// for any characters but /. Webhooks, networks and autoscalers act on them, so no other key is

@@ -30,6 +30,11 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
+/// Without what the library says to its programmers.
+fn plain_yaml(problem: &str) -> String {
+    problem.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
+}
+
 impl File {
     /// # Errors
     /// It cannot be read, is longer than 1 MiB, or is no YAML mapping, in words.
@@ -44,8 +49,9 @@ impl File {
         let keys: Option<BTreeMap<Key, Value>> =
             serde_saphyr::from_str(&text).map_err(|error| {
                 format!(
-                    "{}: it has to be a YAML mapping of flags to values: {error}",
-                    path.display()
+                    "{}: it has to be a YAML mapping of flags to values: {}",
+                    path.display(),
+                    plain_yaml(&error.to_string())
                 )
             })?;
         Ok(Self {

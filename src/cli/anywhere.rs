@@ -1,0 +1,63 @@
+//! The flags that may stand before the subcommand, as kubectl's users write them.
+
+use clap::{Arg, Args, Command};
+use swaplet_edge::client::ClusterArgs;
+use swaplet_edge::command_line::accepting;
+
+/// What of them every command accepts, also where it has nothing to do with a cluster: an alias such
+/// as `swaplet --context prod` works with all of them.
+const EVERYWHERE: [&str; 6] = [
+    "kubeconfig",
+    "context",
+    "as",
+    "as-group",
+    "request-timeout",
+    "namespace",
+];
+/// It asks for as long as it runs, and says in flags of its own how long it waits for what.
+const RUN: &str = "run";
+
+/// They are moved behind the subcommand and read there.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of the commands, which may also stand before them")]
+struct Anywhere {
+    /// The namespace [default: that of the context]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Only what this label selector matches
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// How to print: table, wide, json, yaml, name
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// Takes them before its subcommands.
+pub(super) fn taken_by(command: Command) -> Command {
+    let flags: Vec<Arg> = Anywhere::augment_args(Command::new("anywhere"))
+        .get_arguments()
+        .map(|flag| flag.clone().env(clap::builder::Resettable::Reset))
+        .collect();
+    let everywhere: Vec<Arg> = flags
+        .iter()
+        .filter(|flag| {
+            flag.get_long()
+                .is_some_and(|long| EVERYWHERE.contains(&long))
+        })
+        .cloned()
+        .collect();
+    command
+        .mut_subcommands(|sub| {
+            if sub.get_name() == RUN {
+                sub
+            } else {
+                accepting(sub, &everywhere)
+            }
+        })
+        .args(flags)
+}

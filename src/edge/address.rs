@@ -1,0 +1,62 @@
+//! Addresses to listen on, as people write them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// How an address is written.
+const FORM: &str = "write an address such as 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080";
+
+/// Reads an address; one without a host, such as `:8080` or `8080`, is one of `host`.
+///
+/// # Errors
+/// How an address is written.
+pub fn listening(host: IpAddr, text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (name, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let host = match name {
+        "" => host,
+        "localhost" => Ipv4Addr::LOCALHOST.into(),
+        _ => return Err(FORM.to_owned()),
+    };
+    let port = port.parse().map_err(|_| FORM)?;
+    Ok(SocketAddr::new(host, port))
+}
+
+/// As [`listening`], on all addresses of the machine where none is named.
+///
+/// # Errors
+/// As [`listening`].
+pub fn everywhere(text: &str) -> Result<SocketAddr, String> {
+    listening(Ipv4Addr::UNSPECIFIED.into(), text)
+}
+
+/// As [`listening`], for this machine alone where no address is named.
+///
+/// # Errors
+/// As [`listening`].
+pub fn here(text: &str) -> Result<SocketAddr, String> {
+    listening(Ipv4Addr::LOCALHOST.into(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a13_addresses_are_written_as_people_write_them() {
+        for (text, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("localhost:80", "127.0.0.1:80"),
+            (":80", "0.0.0.0:80"),
+            ("80", "0.0.0.0:80"),
+        ] {
+            assert_eq!(everywhere(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+        assert_eq!(here(":80"), Ok("127.0.0.1:80".parse().unwrap()));
+        for text in ["", ":", "host.example:80", "localhost", ":http", "1.2.3.4"] {
+            assert!(everywhere(text).unwrap_err().contains(":8080"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What kubectl's users expect of a command line, and clap's definitions do not do by themselves:
+//! flags before the subcommand, `-h` that is short, variables that are empty, and errors that name a
+//! variable.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::builder::{Resettable, StyledStr};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command, Error};
+
+/// The widest line of a help text, so that one fits into 100 columns with a margin.
+pub const WIDTH: usize = 98;
+
+/// How a program and its subcommands are to be printed and read: `-h` says the first sentence of
+/// each flag, `--help` all and the examples; an empty variable is none, as from an optional `env` of
+/// a container.
+#[must_use]
+pub fn prepared(command: Command) -> Command {
+    let command = with_examples_in_long_help(command.max_term_width(WIDTH));
+    command
+        .mut_args(|flag| short_help(without_empty_variable(flag)))
+        .mut_subcommands(prepared)
+}
+
+fn with_examples_in_long_help(command: Command) -> Command {
+    let Some(examples) = command.get_after_help().cloned() else {
+        return command;
+    };
+    if command.get_after_long_help().is_some() {
+        return command;
+    }
+    command
+        .after_help(Resettable::<StyledStr>::Reset)
+        .after_long_help(examples)
+}
+
+fn without_empty_variable(flag: Arg) -> Arg {
+    let is_empty = flag
+        .get_env()
+        .and_then(std::env::var_os)
+        .is_some_and(|value| value.is_empty());
+    if is_empty {
+        flag.env(Resettable::Reset)
+    } else {
+        flag
+    }
+}
+
+/// The first sentence, and what a default in brackets says.
+fn short_help(flag: Arg) -> Arg {
+    let Some(help) = flag.get_help().map(ToString::to_string) else {
+        return flag;
+    };
+    if flag.get_long_help().is_some() {
+        return flag;
+    }
+    let Some((first, rest)) = help.split_once(". ") else {
+        return flag;
+    };
+    let default = rest
+        .rfind(" [default: ")
+        .filter(|_| rest.ends_with(']'))
+        .map_or("", |at| &rest[at..]);
+    let short = format!("{first}{default}");
+    flag.help(short).long_help(help)
+}
+
+/// The words of examples as a plugin of kubectl is called: `kubectl swaplet` for `swaplet`.
+#[must_use]
+pub fn with_plugin_examples(command: Command) -> Command {
+    let examples = command.get_after_long_help().map(ToString::to_string);
+    let command = match examples {
+        Some(text) => command.after_long_help(as_plugin(&text)),
+        None => command,
+    };
+    command.mut_subcommands(with_plugin_examples)
+}
+
+fn as_plugin(text: &str) -> String {
+    let line = |line: &str| {
+        if !line.starts_with("  ") || line.trim_start().starts_with('#') {
+            return line.to_owned();
+        }
+        let words = line.split(' ').map(|word| match word {
+            "swaplet" => "kubectl swaplet",
+            word => word,
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The line with the flags that stand before the subcommand behind it, where that takes them or
+/// refuses them: `swaplet -n batch nodes`. The flags are those of `command` itself.
+#[must_use]
+pub fn with_flags_behind(command: &Command, line: Vec<OsString>) -> Vec<OsString> {
+    let Some(flags) = leading_flags(command, &line) else {
+        return line;
+    };
+    let (mut end, mut current) = (flags, command);
+    while let Some(next) = line.get(end).and_then(|word| current.find_subcommand(word)) {
+        (end, current) = (end + 1, next);
+    }
+    let mut ordered = Vec::with_capacity(line.len());
+    ordered.extend_from_slice(&line[..1]);
+    ordered.extend_from_slice(&line[flags..end]);
+    if end > flags {
+        ordered.extend_from_slice(&line[1..flags]);
+    } else {
+        return line;
+    }
+    ordered.extend_from_slice(&line[end..]);
+    ordered
+}
+
+/// Where the words end that are flags of the program, and their values.
+fn leading_flags(command: &Command, line: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let word = line.get(at)?.to_str()?;
+        match word.strip_prefix('-') {
+            None => return Some(at),
+            Some("" | "-") => return None,
+            Some(flag) => at += words_of(command, flag)?,
+        }
+    }
+}
+
+/// How many words a flag is of, its value among them; `None` for one that the program has not.
+fn words_of(command: &Command, flag: &str) -> Option<usize> {
+    let takes_value = |flag: &Arg| flag.get_action().takes_values();
+    if let Some(long) = flag.strip_prefix('-') {
+        let name = long.split('=').next().unwrap_or(long);
+        let known = command
+            .get_arguments()
+            .find(|known| known.get_long() == Some(name))?;
+        let value_is_next = takes_value(known) && !long.contains('=');
+        return Some(if value_is_next { 2 } else { 1 });
+    }
+    for (at, short) in flag.char_indices() {
+        let known = command
+            .get_arguments()
+            .find(|known| known.get_short() == Some(short))?;
+        if takes_value(known) {
+            let is_last = at + short.len_utf8() == flag.len();
+            return Some(if is_last { 2 } else { 1 });
+        }
+    }
+    Some(1)
+}
+
+/// Gives the subcommands those of these flags, by their long names, that they do not have: accepted
+/// everywhere, as kubectl does, shown where they do something.
+#[must_use]
+pub fn accepting(command: Command, flags: &[Arg]) -> Command {
+    if command.has_subcommands() && command.get_arguments().next().is_none() {
+        return command.mut_subcommands(|sub| accepting(sub, flags));
+    }
+    let missing: Vec<Arg> = flags
+        .iter()
+        .filter(|flag| {
+            !command
+                .get_arguments()
+                .any(|own| own.get_long() == flag.get_long())
+        })
+        .map(|flag| flag.clone().hide(true).env(Resettable::Reset))
+        .collect();
+    command.args(missing)
+}
+
+/// What is wrong with the value of a variable is said of the variable, for nobody has passed the
+/// flag.
+#[must_use]
+pub fn with_variable(command: &Command, line: &[OsString], mut error: Error) -> Error {
+    let Some(ContextValue::String(said)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let long = said
+        .split([' ', '=', '['])
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches('-')
+        .to_owned();
+    let mut current = command;
+    for word in line.iter().skip(1) {
+        current = current.find_subcommand(word).unwrap_or(current);
+    }
+    let flag = current
+        .get_arguments()
+        .find(|flag| flag.get_long() == Some(&*long));
+    let variable = flag
+        .filter(|flag| !is_passed(flag, &long, line))
+        .and_then(|flag| flag.get_env())
+        .filter(|variable| std::env::var_os(variable).is_some());
+    if let Some(variable) = variable.map(OsStr::to_string_lossy) {
+        error.insert(
+            ContextKind::InvalidArg,
+            ContextValue::String(format!("{variable}, the variable of --{long}")),
+        );
+    }
+    error
+}
+
+fn is_passed(flag: &Arg, long: &str, line: &[OsString]) -> bool {
+    let short = flag.get_short().map(|short| format!("-{short}"));
+    line.iter().map(|word| word.to_string_lossy()).any(|word| {
+        word.strip_prefix("--")
+            .is_some_and(|name| name.split('=').next() == Some(long))
+            || short
+                .as_ref()
+                .is_some_and(|short| word.starts_with(&**short))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ArgAction;
+
+    use super::*;
+
+    fn program() -> Command {
+        let namespace = Arg::new("namespace").short('n').long("namespace");
+        let all = Arg::new("all")
+            .short('A')
+            .long("all-namespaces")
+            .action(ArgAction::SetTrue);
+        let warm = Command::new("warm").subcommand(Command::new("status"));
+        Command::new("p")
+            .args([namespace, all])
+            .subcommands([Command::new("nodes"), warm])
+    }
+
+    fn ordered(line: &str) -> String {
+        let line = line.split(' ').map(OsString::from).collect();
+        let ordered = with_flags_behind(&program(), line);
+        let words: Vec<_> = ordered
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn flags_before_the_subcommand_are_its_flags() {
+        for (line, expected) in [
+            ("p -n x nodes a", "p nodes -n x a"),
+            ("p -nx -A nodes", "p nodes -nx -A"),
+            ("p -An x warm status i", "p warm status -An x i"),
+            ("p --namespace=x warm i", "p warm --namespace=x i"),
+            ("p --namespace warm warm i", "p warm --namespace warm i"),
+        ] {
+            assert_eq!(ordered(line), expected);
+        }
+        // What is wrong stays where it is, for clap to say.
+        for line in [
+            "p",
+            "p -n",
+            "p -n x",
+            "p -x nodes",
+            "p --help nodes",
+            "p -n x nods",
+            "p - nodes",
+            "p nodes -n x",
+            "p -- nodes",
+        ] {
+            assert_eq!(ordered(line), line);
+        }
+    }
+
+    #[test]
+    fn the_short_help_is_a_sentence_with_the_default() {
+        let flag = short_help(Arg::new("a").help("Which. More of it [default: all]"));
+        assert_eq!(flag.get_help().unwrap().to_string(), "Which [default: all]");
+        assert_eq!(
+            flag.get_long_help().unwrap().to_string(),
+            "Which. More of it [default: all]"
+        );
+        assert!(
+            short_help(Arg::new("a").help("Which"))
+                .get_long_help()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn examples_of_a_plugin_are_those_of_kubectl() {
+        let text =
+            "Examples:\n  # As swaplet does\n  helm x | swaplet check -f -\n\nIn swaplet run.";
+        assert_eq!(
+            as_plugin(text),
+            "Examples:\n  # As swaplet does\n  helm x | kubectl swaplet check -f -\n\nIn swaplet run."
+        );
+    }
+}

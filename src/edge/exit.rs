@@ -1,0 +1,29 @@
+//! The exit codes, the same for every command: `docs/cli/README.md` is made of this table.
+
+/// The answer is no, or something failed, as the help of the command says.
+pub const FAILED: u8 = 1;
+/// The usage is wrong, what was named is not there, or the cluster cannot be asked.
+pub const CANNOT: u8 = 2;
+/// As shells say of a program that Ctrl-C has ended.
+pub const INTERRUPTED: u8 = 130;
+
+/// Each code with what it means.
+pub const TABLE: [(u8, &str); 4] = [
+    (0, "done, or the answer is yes"),
+    (
+        FAILED,
+        "the answer is no, or something failed, as the help of the command says",
+    ),
+    (
+        CANNOT,
+        "wrong usage, no such object, or the cluster cannot be asked",
+    ),
+    (INTERRUPTED, "interrupted by Ctrl-C"),
+];
+
+/// The same for a help text.
+#[must_use]
+pub fn help() -> String {
+    let rows = TABLE.map(|(code, meaning)| format!("\n  {code:<5}{meaning}"));
+    format!("Exit codes:{}", rows.concat())
+}
