@@ -5,11 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
+use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{
-    Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings,
-};
+use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_controller::warm::write::{pod, swap_patch};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use swaplet_controller::frame::clock::Now;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
-use swaplet_controller::warm::jobs::{
-    Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings,
-};
+use swaplet_controller::warm::jobs::{Happened, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pull_job::object::PullJob;
