@@ -96,6 +96,8 @@ remove_cgroups() {
 # Killed shims leave their sockets: those made since 'up' that nobody listens on.
 remove_shim_sockets() {
 	local socket
+	# Not there where no pod has run.
+	[[ -d /run/containerd/s ]] || return 0
 	find /run/containerd/s -type s -newer "$STATE/absent" 2>/dev/null | while read -r socket; do
 		grep -qF "$socket" /proc/net/unix || rm -f "$socket"
 	done
