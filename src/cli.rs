@@ -9,6 +9,7 @@ mod rescue;
 mod restart;
 mod rules;
 mod run;
+mod status;
 mod table;
 mod warm;
 
@@ -39,6 +40,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::RunArgs>),
+    Status(Box<status::StatusArgs>),
     Restart(Box<restart::RestartArgs>),
     Parked(restart::parked::ParkedArgs),
     Check(check::CheckArgs),
@@ -91,6 +93,7 @@ impl Cli {
         runtime.block_on(async {
             match self.command {
                 Command::Run(args) => args.run().await,
+                Command::Status(args) => args.run().await,
                 Command::Restart(args) => Ok(args.run().await),
                 Command::Parked(args) => args.run().await,
                 Command::Check(args) => args.run().await,

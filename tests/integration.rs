@@ -10,4 +10,5 @@ mod explain;
 mod images;
 mod rescue;
 mod restart;
+mod status;
 mod virtual_node;
