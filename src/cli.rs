@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use swaplet_edge::command_line::{prepared, with_flags_behind, with_plugin_examples};
+use swaplet_edge::command_line::{for_line, prepared, with_flags_behind, with_plugin_examples};
 use swaplet_edge::{client, duration, exit, in_one_line, manifests, print};
 
 use self::run::config::Called;
@@ -86,6 +86,7 @@ impl Cli {
             definition()
         };
         let line = with_flags_behind(&command, line);
+        let command = for_line(command, &line);
         let read = Called::new(command, line).read()?;
         let mut cli = Self::from_arg_matches(&read.matches)?;
         if let Command::Run(args) = &mut cli.command {

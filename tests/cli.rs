@@ -20,6 +20,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Lines are broken by the width of the terminal.
+fn in_one_line(help: &str) -> String {
+    help.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn the_definition_of_the_command_line_is_sound() {
     swaplet::cli::definition().debug_assert();
@@ -78,8 +83,7 @@ fn explaining_and_rescuing_teach_with_examples() {
         ),
     ] {
         let help = text(&swaplet(&[subcommand, "--help"]).stdout);
-        // Lines are broken by the width of the terminal.
-        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let help = in_one_line(&help);
         assert!(words.iter().all(|words| help.contains(words)), "{help}");
     }
 }
@@ -264,7 +268,7 @@ fn the_rows_that_nodes_are_recognised_by_can_be_printed_and_read_again() {
 
 #[test]
 fn warming_teaches_with_examples_limits_and_exit_codes() {
-    let help = text(&swaplet(&["warm", "--help"]).stdout);
+    let help = in_one_line(&text(&swaplet(&["warm", "--help"]).stdout));
     for word in [
         "Examples:",
         "swaplet park-image push",
@@ -278,7 +282,7 @@ fn warming_teaches_with_examples_limits_and_exit_codes() {
     ] {
         assert!(help.contains(word), "{word}: {help}");
     }
-    let help = text(&swaplet(&["warm", "status", "--help"]).stdout);
+    let help = in_one_line(&text(&swaplet(&["warm", "status", "--help"]).stdout));
     for word in [
         "Examples:",
         "swaplet warm status -n swaplet-warm",

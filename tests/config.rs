@@ -193,7 +193,7 @@ fn the_file_may_be_named_by_a_variable_and_may_be_empty() {
     let folder = Folder::with("# nothing yet\n");
     assert!(
         folder
-            .printed(&[], &[])
+            .printed(&["--exit-image", EXIT], &[])
             .contains("terminate: true # default\n")
     );
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"));

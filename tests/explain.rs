@@ -133,7 +133,7 @@ async fn a_pod_that_cannot_be_read_is_named() {
         (
             "other",
             "batch",
-            1,
+            2,
             "cannot read pod batch/other: pods \"other\" not found",
         ),
         ("svc/report", "batch", 2, "only pods can be explained"),

@@ -243,10 +243,7 @@ fn times_are_taken_as_kubectl_takes_them() {
             vec!["restart", "x", "--timeout", "soon"],
             "write a time such as 90s",
         ),
-        (
-            vec!["nodes", "--request-timeout", "-1"],
-            "--request-timeout",
-        ),
+        (vec!["nodes", "--request-timeout=-1"], "--request-timeout"),
     ] {
         let (code, _, err) = home.run(&words);
         assert_eq!(code, Some(2), "{words:?}: {err}");

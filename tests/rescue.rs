@@ -596,7 +596,7 @@ async fn wrong_usage_is_exit_code_2() {
             "exclude each other",
         ),
         (&["-A", "-n", "batch"], "cannot be used with"),
-        (&["--timeout", "0"], "0 is not in"),
+        (&["--timeout", "0"], "0 s is not at least 1 s"),
     ] {
         let ran = cluster.rescue(arguments).await.exits(2);
         assert!(ran.out.is_empty() && ran.err.contains(words), "{}", ran.err);

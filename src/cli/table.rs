@@ -104,6 +104,12 @@ pub(super) fn dash(text: impl Into<String>) -> String {
     }
 }
 
+/// `1 image`, `2 images`.
+pub(super) fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// Columns as wide as their longest cell.
 pub(super) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();

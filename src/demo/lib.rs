@@ -7,7 +7,7 @@ mod mock_node;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use swaplet_edge::command_line::{prepared, with_variable};
+use swaplet_edge::command_line::{for_line, prepared, with_variable};
 use swaplet_edge::{exit, print};
 use swaplet_testbed as testbed;
 
@@ -38,7 +38,7 @@ impl Cli {
     #[must_use]
     pub fn read() -> Self {
         let line: Vec<_> = std::env::args_os().collect();
-        let definition = definition();
+        let definition = for_line(definition(), &line);
         let read = definition
             .clone()
             .try_get_matches_from(&line)

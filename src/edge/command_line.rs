@@ -11,8 +11,8 @@ use clap::{Arg, Command, Error};
 /// The widest line of a help text, so that one fits into 100 columns with a margin.
 pub const WIDTH: usize = 98;
 
-/// How a program and its subcommands are to be printed and read: `-h` says the first sentence of
-/// each flag, `--help` all and the examples; an empty variable is none, as from an optional `env` of
+/// How a program and its subcommands are to be printed and read: `-h` says the first clause of each
+/// flag, `--help` all and the examples; an empty variable is none, as from an optional `env` of
 /// a container.
 #[must_use]
 pub fn prepared(command: Command) -> Command {
@@ -46,7 +46,25 @@ fn without_empty_variable(flag: Arg) -> Arg {
     }
 }
 
-/// The first sentence, and what a default in brackets says.
+/// As it is printed by `-h`: without the variables, which `--help` names.
+#[must_use]
+pub fn in_summary(command: Command) -> Command {
+    command
+        .mut_args(|flag| flag.hide_env(true))
+        .mut_subcommands(in_summary)
+}
+
+/// The definition for this line, which may ask for the summary.
+#[must_use]
+pub fn for_line(command: Command, line: &[OsString]) -> Command {
+    if line.iter().any(|word| word == "-h") {
+        in_summary(command)
+    } else {
+        command
+    }
+}
+
+/// The first clause, and what a default in brackets says.
 fn short_help(flag: Arg) -> Arg {
     let Some(help) = flag.get_help().map(ToString::to_string) else {
         return flag;
@@ -54,9 +72,11 @@ fn short_help(flag: Arg) -> Arg {
     if flag.get_long_help().is_some() {
         return flag;
     }
-    let Some((first, rest)) = help.split_once(". ") else {
+    let ends = [". ", "; "].map(|end| help.find(end));
+    let Some(end) = ends.into_iter().flatten().min() else {
         return flag;
     };
+    let (first, rest) = help.split_at(end);
     let default = rest
         .rfind(" [default: ")
         .filter(|_| rest.ends_with(']'))
@@ -268,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_help_is_a_sentence_with_the_default() {
+    fn the_short_help_is_a_clause_with_the_default() {
         let flag = short_help(Arg::new("a").help("Which. More of it [default: all]"));
         assert_eq!(flag.get_help().unwrap().to_string(), "Which [default: all]");
         assert_eq!(

@@ -41,6 +41,8 @@ leader-elect: leave it out, for it is always on
 state-namespace: leave it out, for it is the namespace of the release
 kubeconfig: leave it out, for it is the cluster of the release
 context: leave it out, for it is the cluster of the release
+as: leave it out, for the controller acts as the account of the release
+as-group: leave it out, for the controller acts as the account of the release
 {{- end }}
 
 {{- /* The file of --config: the lists among the values, and what config says. */}}

@@ -1,7 +1,6 @@
 //! The file of `--config` in an installation: what the chart puts into it, and what becomes of a
 //! change.
 
-use clap::CommandFactory as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
@@ -70,7 +69,7 @@ async fn what_the_file_says_stands_in_the_template_as_well() {
 /// A flag beside the key would count more, without a word.
 #[tokio::test]
 async fn each_flag_is_a_key_or_has_a_value_of_its_own() {
-    let command = swaplet::cli::Cli::command();
+    let command = swaplet::cli::definition();
     let run = command
         .get_subcommands()
         .find(|command| command.get_name() == "run")

@@ -106,12 +106,16 @@ fn pushed(reference: &ImageReference, image: &BuiltImage, outcome: Outcome) -> S
 fn dry_run(reference: &ImageReference, image: &BuiltImage) -> String {
     let platform = |built: &PlatformImage| {
         format!(
-            "  {:8} {}  program {} B, layer {} B, all but the paths {} B\n",
+            "  {:8} {}  program {} B, layer {} B{}\n",
             format!("{}:", built.platform),
             built.manifest.digest,
             built.program_size,
             built.layer.bytes.len(),
-            built.size_without_links()
+            if image.paths.is_empty() {
+                String::new()
+            } else {
+                format!(", all but the paths {} B", built.size_without_links())
+            }
         )
     };
     let platforms: String = image.platforms.iter().map(platform).collect();
@@ -120,11 +124,25 @@ fn dry_run(reference: &ImageReference, image: &BuiltImage) -> String {
 
 fn line(reference: &ImageReference, image: &BuiltImage, word: &str) -> String {
     let size = |built: &PlatformImage| format!("{} {} B", built.platform, built.size());
-    let sizes: Vec<String> = image.platforms.iter().map(size).collect();
+    let mut facts: Vec<String> = image.platforms.iter().map(size).collect();
+    if !image.paths.is_empty() {
+        facts.push(format!("{} paths", image.paths.len()));
+    }
     format!(
-        "{reference}  {}  {word} ({}, {} paths)\n",
+        "{}  {}  {word} ({})\n",
+        with_tag(reference),
         image.digest(),
-        sizes.join(", "),
-        image.paths.len()
+        facts.join(", ")
     )
+}
+
+/// With the tag that is meant where none is written.
+fn with_tag(reference: &ImageReference) -> String {
+    let written = reference.as_str();
+    match reference.tag() {
+        Some(tag) if reference.digest().is_none() && !written.ends_with(&format!(":{tag}")) => {
+            format!("{written}:{tag}")
+        }
+        _ => written.to_owned(),
+    }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, FAILED};
-use crate::cli::table::{Output, dash, render};
+use crate::cli::table::{Output, counted, dash, render};
 use crate::cli::{in_one_line, print, slowly};
 
 /// For one write.
@@ -193,8 +193,8 @@ where
             reasons = bring_all_back(&writer, found).await;
         } else if is_first {
             eprintln!(
-                "{} pods have parked containers; a controller may bring them back for {} s",
-                found.len(),
+                "{} with parked containers; a controller may bring them back for {} s",
+                counted(found.len(), "pod"),
                 wait.as_secs()
             );
         }

@@ -11,7 +11,7 @@ use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::{End, Ended, Warming};
 
 use super::bars::Bars;
-use crate::cli::table::{Output, dash, printable, render};
+use crate::cli::table::{Output, counted, dash, printable, render};
 
 /// The lines on standard error, and on a terminal the bars below them.
 pub struct Progress {
@@ -56,9 +56,10 @@ impl Progress {
             News::Nodes { warmable, skipped } => {
                 self.all = warmable * self.images;
                 let first = format!(
-                    "warming {} image(s) on {warmable} node(s); {} node(s) skipped",
-                    self.images,
-                    skipped.len()
+                    "warming {} on {}; {} skipped",
+                    counted(self.images, "image"),
+                    counted(*warmable, "node"),
+                    counted(skipped.len(), "node")
                 );
                 let skipped = skipped
                     .iter()
@@ -212,8 +213,8 @@ impl Results {
             .filter(|millis| *millis > 0)?;
         let rate = size(bytes.saturating_mul(1000) / millis);
         Some(format!(
-            "{} pull(s): {} in {} of pulling, {rate}/s for each node",
-            pulls().count(),
+            "{}: {} in {} of pulling, {rate}/s for each node",
+            counted(pulls().count(), "pull"),
             size(bytes),
             seconds(took)
         ))
@@ -363,7 +364,7 @@ mod tests {
         ]);
         assert_eq!(
             some.unwrap(),
-            "2 pull(s): 40.0 MB in 2.0 s of pulling, 20.0 MB/s for each node"
+            "2 pulls: 40.0 MB in 2.0 s of pulling, 20.0 MB/s for each node"
         );
         assert_eq!((rate(&[None]), rate(&[Some((0, Some(1)))])), (None, None));
     }

@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::frame::clock::server::ServerClock;
+use crate::frame::list::words;
 
 /// An answer counts for the rest of its round: whoever has just installed a CRD does not want to
 /// wait for long.
@@ -156,10 +157,7 @@ async fn received(client: &Client, group: &str) -> Result<(Resources, Option<Tim
     let request = Request::get(format!("/apis/{group}"))
         .body(Body::empty())
         .map_err(|error| error.to_string())?;
-    let response = client
-        .send(request)
-        .await
-        .map_err(|error| error.to_string())?;
+    let response = client.send(request).await.map_err(|error| words(&error))?;
     let (head, body) = response.into_parts();
     let date = head
         .headers

@@ -92,7 +92,7 @@ impl Obstacle {
     pub const fn fix(self) -> &'static str {
         match self {
             Self::ProgramOnVolume => {
-                "put the program into the container's image, or start it through a shell: command [\"/bin/sh\", \"-c\", \"exec PROGRAM\"]"
+                "put the program into the container's image, or start it through a shell that is on no volume: command [\"/bin/sh\", \"-c\", \"exec PROGRAM\"]"
             }
             Self::MountOverProgram => "mount the volume at another path",
             Self::TooManyMounts => "mount fewer volumes, or a directory that holds them",
