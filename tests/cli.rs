@@ -68,8 +68,8 @@ fn explaining_and_rescuing_teach_with_examples() {
         (
             "explain",
             [
-                "swaplet explain report-x7k2p -n batch --exit-image",
-                "So pass the flags",
+                "swaplet explain report-x7k2p -n batch",
+                "The flags are those of the installation",
                 "Exit codes:",
             ],
         ),
@@ -208,8 +208,9 @@ fn probing_teaches_and_needs_two_images() {
     for (arguments, words) in [
         (vec!["probe"], "<NODE>"),
         (
+            // What is not given is looked for in the installation.
             ["probe", "n"].into_iter().chain(exit).collect(),
-            "--park-image",
+            "cannot find a cluster",
         ),
         (
             ["probe", "n"]

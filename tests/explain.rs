@@ -138,7 +138,7 @@ async fn a_pod_that_cannot_be_read_is_named() {
         ),
         ("svc/report", "batch", 2, "only pods can be explained"),
         ("pod/", "batch", 2, "the name of a pod is missing"),
-        ("job/other", "batch", 1, "Job batch/other has no pods"),
+        ("job/other", "batch", 2, "Job batch/other has no pods"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
         command

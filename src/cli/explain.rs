@@ -93,7 +93,7 @@ impl ExplainArgs {
         let pods = target.pods(&client, &namespace).await?;
         let purpose = Purpose::Tell;
         let named = self.state_namespace.as_deref();
-        let found = Found::look(&client, named, Some(&namespace), purpose).await;
+        let found = Found::look(&client, named, Some(&namespace), purpose).await?;
         let (mut rules, mut remarks) = self.rules.with(&found)?;
         remarks.extend(rules.assume()?);
         remarks.extend(pods.remark);

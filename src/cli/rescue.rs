@@ -182,7 +182,7 @@ impl RescueArgs {
             Purpose::Write
         };
         let named = self.state_namespace.as_deref();
-        let found = Found::look(client, named, namespace, purpose).await;
+        let found = Found::look(client, named, namespace, purpose).await?;
         let (mut rules, remarks) = self.rules.with(&found)?;
         remarks.iter().for_each(|words| remark(words));
         if self.dry_run {

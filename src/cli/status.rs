@@ -17,13 +17,11 @@ use self::ask::{Asked, asked};
 use self::installation::Installation;
 use self::judge::{Check, exit_code};
 use super::client::ClusterArgs;
+use super::exit::CANNOT;
 use super::image::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
 use super::table::Output;
 use super::{print, slowly};
-
-/// Something could not be asked.
-const CANNOT: u8 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,9 +35,10 @@ Examples:
   # For scripts
   swaplet status -n swaplet > /dev/null || echo 'look at swaplet'
 
-Looked at are the Deployments with the label app.kubernetes.io/name=swaplet: their version, flags, Lease, rights (by
-SubjectAccessReviews), admission policies and CRDs; and the cluster as they see it: nodes, pods whose sidecars have not ended,
-the exit image, Jobs on virtual nodes without ttlSecondsAfterFinished, and the Warnings of swaplet in the last hour. Nothing is
+Looked at are the Deployments with the label app.kubernetes.io/name=swaplet: their version, \
+flags, Lease, rights (by SubjectAccessReviews), admission policies and CRDs; and the cluster as \
+they see it: nodes, pods whose sidecars have not ended, the exit image, Jobs on virtual nodes \
+without ttlSecondsAfterFinished, and the Warnings of swaplet in the last hour. Nothing is \
 written, and no registry is asked without --registry.
 
 States:
@@ -48,8 +47,8 @@ States:
   TODO   it needs attention; the words say what to do
   ?      you may not ask
 
-Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing does as far as it can be seen, and
-something could not be asked; or wrong usage.";
+Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing does \
+as far as it can be seen, and something could not be asked; or wrong usage.";
 
 /// Say how the installation is, and what needs attention
 #[derive(Debug, Args)]

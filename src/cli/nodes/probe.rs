@@ -158,7 +158,7 @@ impl ProbeArgs {
         } else {
             let own = client.default_namespace();
             let namespace = self.namespace.as_deref().unwrap_or(own);
-            Found::look(client, named, Some(namespace), Purpose::Write).await
+            Found::look(client, named, Some(namespace), Purpose::Write).await?
         };
         let say = |words: &str| eprintln!("note: {}", printable(words));
         found.remarks.iter().for_each(|words| say(words));

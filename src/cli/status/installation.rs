@@ -4,7 +4,7 @@
 pub(in crate::cli) mod flags;
 mod started;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
@@ -169,13 +169,13 @@ impl Found {
         named: Option<&str>,
         pods_of: Option<&str>,
         purpose: Purpose,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         let mut found = Self::default();
-        let all = match seen(client, named).await {
+        let all = match seen(client, named).await? {
             Ok(all) => all,
             Err(remark) => {
                 found.remarks.push(remark);
-                return found;
+                return Ok(found);
             }
         };
         let mut sure = Vec::new();
@@ -196,7 +196,7 @@ impl Found {
             asked || named.is_some(),
             purpose,
         );
-        found
+        Ok(found)
     }
 
     fn choose(&mut self, mut all: Vec<Installation>, is_sure: bool, purpose: Purpose) {
@@ -240,21 +240,30 @@ fn change_pods(namespace: Option<&str>) -> ResourceAttributes {
     }
 }
 
-/// Those that the caller may see.
-async fn seen(client: &Client, named: Option<&str>) -> Result<Vec<Installation>, String> {
+/// Those that the caller may see, or the remark that there are none to be seen.
+///
+/// # Errors
+/// The API server does not answer: it would not answer what comes next either.
+async fn seen(
+    client: &Client,
+    named: Option<&str>,
+) -> anyhow::Result<Result<Vec<Installation>, String>> {
     let error = match Installation::all(client, named).await {
-        Ok(all) => return Ok(all),
+        Ok(all) => return Ok(Ok(all)),
         Err(error) => error,
     };
+    if !matches!(error, kube::Error::Api(_)) {
+        bail!("{}", words(&error));
+    }
     if named.is_none()
         && let Ok(all) = Installation::all(client, Some(USUAL_NAMESPACE)).await
     {
-        return Ok(all);
+        return Ok(Ok(all));
     }
-    Err(format!(
+    Ok(Err(format!(
         "an installation of swaplet cannot be looked for ({}): pass its flags by hand, or its namespace with --state-namespace",
         words(&error)
-    ))
+    )))
 }
 
 /// Reads what a program needs to go on; for the callers that cannot do without.
