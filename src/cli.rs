@@ -11,6 +11,7 @@ mod rescue;
 mod restart;
 mod rules;
 mod run;
+mod status;
 mod table;
 mod warm;
 
@@ -42,6 +43,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::RunArgs>),
+    Status(Box<status::StatusArgs>),
     Restart(Box<restart::RestartArgs>),
     Parked(restart::parked::ParkedArgs),
     Check(check::CheckArgs),
@@ -117,6 +119,7 @@ impl Command {
         runtime.block_on(async {
             match self {
                 Self::Run(args) => args.run().await,
+                Self::Status(args) => args.run().await,
                 Self::Restart(args) => Ok(args.run().await),
                 Self::Parked(args) => args.run().await,
                 Self::Check(args) => args.run().await,

@@ -136,8 +136,9 @@ async fn a_pod_that_cannot_be_read_is_named() {
             1,
             "cannot read pod batch/other: pods \"other\" not found",
         ),
-        ("job/report", "batch", 2, "only pods can be explained"),
+        ("svc/report", "batch", 2, "only pods can be explained"),
         ("pod/", "batch", 2, "the name of a pod is missing"),
+        ("job/other", "batch", 1, "Job batch/other has no pods"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
         command

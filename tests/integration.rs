@@ -11,4 +11,5 @@ mod habits;
 mod images;
 mod rescue;
 mod restart;
+mod status;
 mod virtual_node;

@@ -1,48 +1,50 @@
 //! `swaplet explain`: why the sidecars of a pod were stopped, or were not.
 
+mod target;
 mod text;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use kube::{Api, Client};
 use serde_json::{Value, json};
-use swaplet_controller::frame::list::{list, words};
-use swaplet_controller::terminate::snapshot::{Said, Scope, Snapshot, about};
-use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::objects::pod::{Pod, roles};
+use swaplet_controller::terminate::snapshot::{Said, Scope, Snapshot};
+use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::Report;
 use swaplet_core::terminate::explain::{Explanation, Finding, describe};
 
 use super::client::ClusterArgs;
-use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
+use super::rules::asked::AskedRules;
+use super::status::installation::{Found, Purpose};
 use super::table::{json as as_json, yaml as as_yaml};
 use super::{print, slowly};
-use crate::image::reference::ImageReference;
+use target::Target;
 
 /// Of a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a controller that runs does this by itself, and swaplet rescue does it once.";
 
 const EXAMPLES: &str = "\
 Examples:
-  # Why does this pod not end? With the flags that the controller has
-  swaplet explain report-x7k2p -n batch --exit-image registry.example/swaplet/exit:v1
+  # Why does this pod not end? And the pods of this Job?
+  swaplet explain report-x7k2p -n batch
+  swaplet explain job/report -n batch
 
-  # The same flags from the environment, as the controller's Deployment sets them
-  export SWAPLET_EXIT_IMAGE=registry.example/swaplet/exit:v1 SWAPLET_FINISH=never
-  swaplet explain pod/report-x7k2p
+  # Where no installation can be found: with the flags that the controller has
+  swaplet explain report-x7k2p --exit-image registry.example/swaplet/exit:v1 --finish=never
 
   # For programs
   swaplet explain report-x7k2p -o json | jq -r .decision.reason
 
 Nothing is written, and no controller is needed: the pod, its node, its Job and whatever else \
 counts are read with your own rights, and the controller's own functions decide. What you may \
-not read is said, and what is assumed instead. So pass the flags (or variables) that `swaplet \
-run` has in your cluster: with other rules the decision may be another. Without --exit-image an \
-image with the standard paths is assumed. What takes time counts from the end of the main \
-containers on, or from what swaplet has written since.
+not read is said, and what is assumed instead.
+
+The flags are those of the installation: the Deployment with the label \
+app.kubernetes.io/name=swaplet whose account may change pods of the namespace. What is given by \
+hand counts more, and the remarks say which is which. Where none is found, pass the flags of \
+`swaplet run`: with other rules the decision may be another. Without any exit image one with the \
+standard paths is assumed. What takes time counts from the end of the main containers on, or from \
+what swaplet has written since.
 
 Exit codes: 0 the decision is explained; 2 wrong usage, or the pod cannot be read.";
 
@@ -53,14 +55,14 @@ Exit codes: 0 the decision is explained; 2 wrong usage, or the pod cannot be rea
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExplainArgs {
-    /// The pod, as NAME, pod/NAME or pod NAME
+    /// The pod, as NAME, pod/NAME or pod NAME; of job/NAME and cronjob/NAME their pods
     #[arg(value_name = "POD", required = true, num_args = 1..=2)]
     pod: Vec<String>,
     /// The namespace of the pod [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
     #[command(flatten)]
-    rules: RulesArgs,
+    rules: AskedRules,
     /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
@@ -80,132 +82,91 @@ enum Form {
     Yaml,
 }
 
-fn pod_name(words: &[String]) -> anyhow::Result<String> {
-    let written = words.join("/");
-    let name = ["pod/", "pods/", "po/"]
-        .iter()
-        .find_map(|kind| written.strip_prefix(kind))
-        .unwrap_or(&written);
-    match name {
-        "" => Err(anyhow!("the name of a pod is missing")),
-        name if name.contains('/') => Err(anyhow!(
-            "only pods can be explained, one at a time: pass NAME or pod/NAME"
-        )),
-        name => Ok(name.to_owned()),
-    }
-}
-
 impl ExplainArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self {
-            pod,
-            namespace,
-            mut rules,
-            state_namespace,
-            output,
-            cluster,
-        } = self;
-        let pod = pod_name(&pod)?;
-        let client = cluster.client().await?;
-        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-        let pod = read(&client, &namespace, &pod).await?;
-        let assumed = if rules.needs_exit_image() {
-            Some(assume(&client, &pod, &mut rules).await?)
-        } else {
-            None
-        };
+        let target = Target::read(&self.pod.join("/")).map_err(anyhow::Error::msg)?;
+        let client = self.cluster.client().await?;
+        let namespace = self
+            .namespace
+            .clone()
+            .unwrap_or_else(|| client.default_namespace().to_owned());
+        let pods = target.pods(&client, &namespace).await?;
+        let purpose = Purpose::Tell;
+        let named = self.state_namespace.as_deref();
+        let found = Found::look(&client, named, Some(&namespace), purpose).await;
+        let (mut rules, mut remarks) = self.rules.with(&found)?;
+        remarks.extend(rules.assume()?);
+        remarks.extend(pods.remark);
         let scope = Scope {
-            namespace: None,
-            state_namespace,
+            namespace: Some(namespace.clone()),
+            state_namespace: found.state_namespace(named),
         };
+        let rules = rules.rules()?;
         let reading = format!("reading what counts for the pods of namespace {namespace}");
-        let snapshot = slowly(
-            &reading,
-            Snapshot::of_pod(&client, rules.rules()?, &scope, &pod),
-        )
-        .await;
-        let mut explanation = snapshot.explain(&pod);
-        if explanation.decision.action.is_some() {
-            explanation.next.push(WHO_WRITES.to_owned());
+        let whole = target.is_many();
+        let mut answers = Vec::new();
+        for pod in &pods.pods {
+            let taken = Snapshot::of_pod(&client, rules.clone(), &scope, pod);
+            let snapshot = slowly(&reading, taken).await;
+            answers.push(Answer::of(pod.clone(), &snapshot, &remarks));
         }
-        let answer = Answer {
-            explanation,
-            remarks: assumed
-                .into_iter()
-                .chain(snapshot.remarks().iter().cloned())
-                .collect(),
-            said: snapshot.said(&pod),
-            now: snapshot.taken_at(),
-            pod: &pod,
-        };
-        print(&match output {
-            Form::Text => answer.text(),
-            Form::Json => as_json(&answer.value()),
-            Form::Yaml => as_yaml(&answer.value())?,
-        })?;
+        print(&show(&answers, self.output, whole)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Pod> {
-    let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
-    let found = match pods.get(name).await {
-        // Who may list pods, as the controller does, need not be allowed to get one.
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            list(&pods, &format!("metadata.name={name}"), Some)
-                .await
-                .map(|mut listed| listed.pop())
-        }
-        other => other.map(Some),
+/// Of one pod an answer, of a Job a list of them.
+fn show(answers: &[Answer], form: Form, is_list: bool) -> anyhow::Result<String> {
+    let value = || match answers {
+        [answer] if !is_list => answer.value(),
+        answers => json!({"pods": answers.iter().map(Answer::value).collect::<Vec<_>>()}),
     };
-    let cannot = || format!("cannot read pod {namespace}/{name}");
-    let pod = found
-        .map_err(|error| anyhow!(words(&error)))
-        .with_context(cannot)?;
-    let pod = pod
-        .ok_or_else(|| anyhow!("there is none"))
-        .with_context(cannot)?;
-    pod.read()
-        .context("it has no name or no uid")
-        .with_context(cannot)
-}
-
-/// The image that swaplet has written to the pod, as its Event says; or any with the standard
-/// paths. Says what was assumed.
-async fn assume(client: &Client, pod: &Pod, rules: &mut RulesArgs) -> anyhow::Result<String> {
-    // Where Events cannot be read, that is among the remarks of the snapshot.
-    let said = about(client, pod).await.unwrap_or_default();
-    let written = roles::sidecars(pod)
-        .map(|sidecar| &*sidecar.image)
-        .find(|image| {
-            let words = format!("-> {image})");
-            said.iter().any(|said| said.note.contains(&words))
-        });
-    rules.assume_exit_image(ImageReference::parse(
-        written.unwrap_or(ASSUMED_EXIT_IMAGE),
-    )?);
-    Ok(match written {
-        Some(image) => {
-            format!(
-                "no --exit-image is given: {image} is taken for one with the standard paths, because an Event of swaplet names it"
-            )
+    Ok(match form {
+        Form::Text => {
+            let texts: Vec<_> = answers.iter().map(Answer::text).collect();
+            texts.join("\n\n")
         }
-        None => format!(
-            "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here; pass the flags that swaplet run has"
-        ),
+        Form::Json => as_json(&value()),
+        Form::Yaml => as_yaml(&value())?,
     })
 }
 
+/// What counts as an exit image for this pod alone.
+fn taken_for_exit_image(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
+    let image = snapshot.unknown_exit_image(pod)?;
+    Some(format!(
+        "{image} is taken for an exit image of this pod, because an Event of swaplet names it"
+    ))
+}
+
 /// All that is printed.
-struct Answer<'a> {
-    pod: &'a Pod,
+struct Answer {
+    pod: Pod,
     explanation: Explanation,
     remarks: Vec<String>,
-    said: Option<Vec<&'a Said>>,
+    said: Option<Vec<Said>>,
     now: Timestamp,
 }
 
-impl Answer<'_> {
+impl Answer {
+    fn of(pod: Pod, snapshot: &Snapshot, remarks: &[String]) -> Self {
+        let mut explanation = snapshot.explain(&pod);
+        if explanation.decision.action.is_some() {
+            explanation.next.push(WHO_WRITES.to_owned());
+        }
+        let own = taken_for_exit_image(snapshot, &pod);
+        let remarks = remarks.iter().cloned().chain(own);
+        Self {
+            explanation,
+            remarks: remarks.chain(snapshot.remarks().iter().cloned()).collect(),
+            said: snapshot
+                .said(&pod)
+                .map(|said| said.into_iter().cloned().collect()),
+            now: snapshot.taken_at(),
+            pod,
+        }
+    }
+
     fn value(&self) -> Value {
         let Self {
             pod,
@@ -237,7 +198,7 @@ impl Answer<'_> {
             },
             "next": next,
             "remarks": remarks,
-            "events": said.as_ref().map(|said| said.iter().map(|said| event(said)).collect::<Vec<_>>()),
+            "events": said.as_ref().map(|said| said.iter().map(event).collect::<Vec<_>>()),
         })
     }
 }

@@ -1,12 +1,14 @@
 //! `swaplet rescue`: ends the stuck Job pods of a cluster once, without anything installed.
 
+mod beside;
 mod progress;
 mod rows;
+mod targets;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use kube::Client;
 use prometheus_client::registry::Registry;
@@ -25,22 +27,28 @@ use super::client::ClusterArgs;
 use super::duration::seconds;
 use super::exit::{CANNOT, FAILED};
 use super::image::registry_args::RegistryArgs;
-use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
+use super::rules::asked::AskedRules;
 use super::run::{LogFormat, instance, start_log, stopped};
+use super::status::installation::{Found, Purpose};
 use super::table::Output;
 use super::{in_one_line, print, slowly};
-use crate::image::reference::ImageReference;
 use progress::Rescue;
 use rows::Stuck;
+use targets::Target;
 
 const EXAMPLES: &str = "\
 Examples:
   # What is stuck in the whole cluster, since when, and what would be done; nothing is written
   swaplet rescue --dry-run -A
 
-  # End the stuck pods of a namespace
+  # End the stuck pods of a namespace; only those of a Job, or of an application
   swaplet exit-image push registry.example/swaplet/exit:v1
   swaplet rescue -n batch --exit-image registry.example/swaplet/exit:v1
+  swaplet rescue job/report -n batch --exit-image registry.example/swaplet/exit:v1
+  swaplet rescue -l app=report -n batch --exit-image registry.example/swaplet/exit:v1
+
+  # Where swaplet is installed: with its flags
+  swaplet rescue -n batch
 
   # Without any exit image: by writing the phase of the pods
   swaplet rescue -n batch --prefer=finish
@@ -57,14 +65,19 @@ watch of nodes each counts as unknown, and without create of events.events.k8s.i
 left on the pods. Ctrl-C stops after the writes that are under way; nothing is left behind, and \
 the next call goes on.
 
-Where a swaplet controller runs, it ends these pods by itself, and `swaplet explain` says what \
-it waits for. Both together never hit the wrong pod, for every write is guarded; but neither \
+Where swaplet is installed, its flags are taken: those of the Deployment with the label \
+app.kubernetes.io/name=swaplet whose account may change the pods. That is asked by a \
+SubjectAccessReview; whoever may not ask names the namespace with --state-namespace. What is \
+given by hand counts more. Its controller ends these pods by itself, and `swaplet explain` says \
+what it waits for. Both together never hit the wrong pod, for every write is guarded; but neither \
 knows what the other one is about to swap, so for Jobs under OnFailure let only one of them work \
-at a time.
+at a time. With another exit image than that of a controller which holds its Lease, nothing is \
+done without --force.
 
 Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or \
-have ended Failed although their main containers succeeded; 2 wrong usage, or the pods cannot be \
-read.";
+have ended Failed although their main containers succeeded; 2 wrong usage, the pods cannot be \
+read, none of those that are named is stuck, or a controller with another exit image holds its \
+Lease.";
 
 /// End the Job pods that are stuck now, once, without installing anything
 ///
@@ -73,6 +86,17 @@ read.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct RescueArgs {
+    /// Only these pods, as NAME or pod/NAME, and those of these Jobs, as job/NAME [default: all
+    /// that are stuck]
+    #[arg(value_name = "NAME", value_parser = Target::read, conflicts_with = "all_namespaces")]
+    targets: Vec<Target>,
+    /// Only pods that this label selector matches
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "targets")]
+    selector: Option<String>,
+    /// Work also beside a controller that has another exit image, and on pods whose images it has
+    /// changed already
+    #[arg(long)]
+    force: bool,
     /// Only list the stuck pods and what would be done
     #[arg(long)]
     dry_run: bool,
@@ -86,7 +110,7 @@ pub(super) struct RescueArgs {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(1..=u32::MAX))]
     timeout: u32,
     #[command(flatten)]
-    rules: RulesArgs,
+    rules: AskedRules,
     /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: it is
     /// looked for in all]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
@@ -112,36 +136,85 @@ impl RescueArgs {
     }
 
     async fn rescue(self) -> anyhow::Result<ExitCode> {
-        let Self {
-            dry_run,
-            namespace,
-            all_namespaces,
-            timeout,
-            mut rules,
-            state_namespace,
-            output,
-            registry,
-            cluster,
-        } = self;
-        if dry_run && rules.needs_exit_image() {
-            rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
-            remark(&format!(
-                "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here"
-            ));
-        }
-        let rules = rules.rules()?;
-        let client = cluster.client().await?;
-        let namespace = (!all_namespaces)
-            .then(|| namespace.unwrap_or_else(|| client.default_namespace().to_owned()));
+        let client = self.cluster.client().await?;
+        let namespace = (!self.all_namespaces).then(|| {
+            let own = || client.default_namespace().to_owned();
+            self.namespace.clone().unwrap_or_else(own)
+        });
+        let (rules, found) = self.rules(&client, namespace.as_deref()).await?;
         let scope = Scope {
             namespace,
-            state_namespace,
+            state_namespace: found.state_namespace(self.state_namespace.as_deref()),
         };
         let (snapshot, stuck) = look(&client, &rules, &scope).await?;
-        if dry_run || stuck.is_empty() {
-            print(&rows::listed(&stuck, output, snapshot.taken_at())?)?;
+        let stuck = self.meant(&client, &scope, stuck).await?;
+        if self.dry_run || stuck.is_empty() {
+            print(&rows::listed(&stuck, self.output, snapshot.taken_at())?)?;
             return Ok(ExitCode::SUCCESS);
         }
+        let (stuck, left) = if self.force {
+            (stuck, Vec::new())
+        } else {
+            if let Some(refusal) = beside::refusal(&client, &found, &rules).await {
+                bail!("{refusal}");
+            }
+            beside::leave_to_others(stuck, &snapshot)
+        };
+        left.iter().for_each(|words| remark(words));
+        let rescue = self.end(client, scope, rules, &snapshot, stuck).await?;
+        print(&rescue.table(self.output, snapshot.taken_at())?)?;
+        Ok(if rescue.all_well() && left.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(FAILED)
+        })
+    }
+
+    /// The rules that count, with where they come from said.
+    async fn rules(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<(Rules, Found)> {
+        let purpose = if self.dry_run {
+            Purpose::Tell
+        } else {
+            Purpose::Write
+        };
+        let named = self.state_namespace.as_deref();
+        let found = Found::look(client, named, namespace, purpose).await;
+        let (mut rules, remarks) = self.rules.with(&found)?;
+        remarks.iter().for_each(|words| remark(words));
+        if self.dry_run {
+            rules.assume()?.iter().for_each(|words| remark(words));
+        }
+        Ok((rules.rules()?, found))
+    }
+
+    /// Those of the stuck pods that are asked for.
+    async fn meant(
+        &self,
+        client: &Client,
+        scope: &Scope,
+        stuck: Vec<Stuck>,
+    ) -> anyhow::Result<Vec<Stuck>> {
+        let stuck = targets::named(stuck, &self.targets, remark)?;
+        match &self.selector {
+            Some(selector) => {
+                targets::selected(client, scope.namespace.as_deref(), selector, stuck).await
+            }
+            None => Ok(stuck),
+        }
+    }
+
+    async fn end(
+        &self,
+        client: Client,
+        scope: Scope,
+        rules: Rules,
+        snapshot: &Snapshot,
+        stuck: Vec<Stuck>,
+    ) -> anyhow::Result<Rescue> {
         let (progress, news) = mpsc::unbounded_channel();
         let selection = Selection {
             pods: stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect(),
@@ -149,22 +222,11 @@ impl RescueArgs {
             progress,
         };
         let settings = Settings {
-            push: registry.push(&rules),
+            push: self.registry.clone().push(&rules),
             ..settings(scope.namespace, rules, selection)
         };
-        let rescue = work(
-            client,
-            settings,
-            Rescue::new(stuck, news),
-            Duration::from_secs(timeout.into()),
-        )
-        .await?;
-        print(&rescue.table(output, snapshot.taken_at())?)?;
-        Ok(if rescue.all_well() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(FAILED)
-        })
+        let patience = Duration::from_secs(self.timeout.into());
+        work(client, settings, Rescue::new(stuck, news), patience).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
+pub(super) mod asked;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
@@ -12,6 +14,7 @@ use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
+use super::status::installation::flags::Flags;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -26,13 +29,36 @@ pub struct NodeTableArgs {
     /// nodes --help`)
     #[arg(long, value_name = "FILE", env = "SWAPLET_NODE_CLASSES")]
     node_classes: Option<PathBuf>,
+    /// What stands in the file, where that is not one of this machine.
+    #[arg(skip)]
+    text: Option<String>,
 }
 
 impl NodeTableArgs {
+    /// As [`table`](Self::table), with the rows of an installation where no file is given here.
+    ///
+    /// # Errors
+    /// As [`table`](Self::table).
+    pub(super) fn table_of(&self, flags: Option<&Flags>) -> anyhow::Result<NodeTable> {
+        if self.node_classes.is_some() {
+            return self.table();
+        }
+        let text = flags.and_then(|flags| flags.node_classes.clone());
+        Self {
+            node_classes: None,
+            text,
+        }
+        .table()
+    }
+
     /// # Errors
     /// The file cannot be read or used; says which row and field, and the fix.
     pub fn table(&self) -> anyhow::Result<NodeTable> {
         let built_in = NodeTable::built_in();
+        if let Some(text) = &self.text {
+            let own = NodeTable::read(text).context("the node classes of the installation")?;
+            return Ok(own.before(&built_in));
+        }
         let Some(file) = &self.node_classes else {
             return Ok(built_in);
         };

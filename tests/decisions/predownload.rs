@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 use swaplet_controller::warm::write::predownload::job;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload};
@@ -20,7 +19,7 @@ fn deployment(image: &str, annotations: &Value) -> Workload {
             "containers": [{"name": "main", "image": image}, {"name": "proxy", "image": PROXY}],
         }}},
     });
-    Workload::of_deployment(serde_json::from_value::<Deployment>(deployment).unwrap()).unwrap()
+    Workload::of_deployment(serde_json::from_value(deployment).unwrap()).unwrap()
 }
 
 fn asking(image: &str) -> Workload {

@@ -214,3 +214,26 @@ fn the_long_tier_names_cases_that_are_there() {
         );
     }
 }
+
+/// Where a path of `e2e/tiers` matches nothing, a part of the long tier guards nothing.
+#[test]
+fn each_path_that_a_part_of_the_long_tier_guards_is_there() {
+    let tiers = read("e2e/tiers");
+    let parts = tiers.lines().filter(|line| !line.starts_with('#'));
+    let paths = parts.filter_map(|line| line.split(" | ").nth(1));
+    let paths: Vec<_> = paths
+        .flat_map(str::split_whitespace)
+        .filter(|path| *path != "-")
+        .collect();
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        let files = std::process::Command::new("git")
+            .args(["ls-files", path])
+            .current_dir(root())
+            .output();
+        assert!(
+            !files.unwrap().stdout.is_empty(),
+            "e2e/tiers: {path} matches no file"
+        );
+    }
+}

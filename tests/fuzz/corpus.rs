@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use swaplet_core::cluster::node_table;
 
 /// Which decoders read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,11 @@ pub enum Kind {
     Image,
     Annotation,
     Registry,
+    Workload,
+    ImageCache,
+    NodeClasses,
+    Stored,
+    DockerConfig,
 }
 
 /// A text that is changed.
@@ -85,6 +91,18 @@ fn all() -> Vec<Sample> {
             "app=configmap/settings,secret-metadata/tls; log=configmap/a",
         ),
         text(Kind::Annotation, "app in (a, b),!old,tier=web"),
+        sample(Kind::Workload, workload()),
+        sample(Kind::Workload, volumes()),
+        sample(Kind::Pod, volumes()["spec"]["template"].clone()),
+        sample(Kind::ImageCache, image_cache()),
+        text(Kind::NodeClasses, node_table::BUILT_IN),
+        sample(Kind::NodeClasses, node_classes()),
+        sample(Kind::Stored, verdict()),
+        sample(
+            Kind::Stored,
+            json!({"pod": "n/p", "seen": {"main": {"configmap/a": "u 7 sha256:1", "secret/b": ""}}}),
+        ),
+        sample(Kind::DockerConfig, docker_config()),
         text(
             Kind::Registry,
             "HTTP/1.1 429 X\nretry-after: 18446744073709551615\ncontent-length: 2\nconnection: close\n\n{}",
@@ -197,4 +215,42 @@ fn pull_job() -> Value {
             "imagePullPolicy": "Always", "pullPolicy": {"timeoutSeconds": 1, "backoffLimit": 1}, "sandboxConfig": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
             "completionPolicy": {"type": "Always", "activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 1}},
         "status": {"observedGeneration": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z", "pinned": [{"image": "a:1", "digest": "sha256:1"}]}})
+}
+
+/// A Deployment, StatefulSet or CloneSet: the three are read alike.
+fn workload() -> Value {
+    let mut metadata = metadata();
+    metadata["annotations"] = json!({"swaplet.io/predownload": "true", "apps.kruise.io/image-predownload-parallelism": "20%",
+        "apps.kruise.io/image-predownload-timeout-seconds": "60"});
+    let mut template = pod()["spec"].clone();
+    template["imagePullSecrets"] = json!([{"name": "s"}]);
+    json!({"metadata": metadata, "spec": {"replicas": 1, "serviceName": "web", "template": {"metadata": {"labels": {"app": "web"}}, "spec": template},
+        "selector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]}}})
+}
+
+/// 36,000 volumes, which the API server takes: each is a kilobyte and more where it is read whole.
+fn volumes() -> Value {
+    let mut workload = workload();
+    let volumes = (0..36_000).map(|number| json!({"name": format!("v{number}"), "emptyDir": {}}));
+    workload["spec"]["template"]["spec"]["volumes"] = volumes.collect();
+    workload
+}
+
+fn image_cache() -> Value {
+    json!({"metadata": metadata(), "spec": {"images": ["a:1", "b:1"], "imageCacheSize": 20, "retentionDays": 7},
+        "status": {"phase": "Creating", "progress": "30%", "events": [{"message": "m"}]}})
+}
+
+fn node_classes() -> Value {
+    json!([{"name": "n", "provider": "p", "class": "VirtualUpdates", "updatesPerSecond": 0.5, "machinePerPod": true, "swapUnderNever": false,
+        "match": [{"labels": ["type=virtual-kubelet"], "annotations": ["a"], "taints": ["k=v"], "name": "vk-*"}], "source": "s"}])
+}
+
+fn verdict() -> Value {
+    json!({"uid": "u", "proved": "Updates", "provedAt": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "times": 3, "pod": "n/p", "provider": "p"})
+}
+
+fn docker_config() -> Value {
+    json!({"auths": {"r.example": {"auth": "dTpw"}, "https://index.docker.io/v1/": {"username": "u", "password": "p"}, "r.example/team": {}},
+        "credHelpers": {"other.example": "pass"}, "credsStore": "store"})
 }

@@ -42,6 +42,12 @@ const TEXTS: [&str; 34] = [
     "[[[",
 ];
 
+/// How much one change adds at most: what the API server takes for a request. Without it a list of
+/// lists would become gigabytes.
+const MOST: usize = 3 << 20;
+/// The longest text that comes of the changes: three of the structure, and some that add little.
+pub const LONGEST: usize = 5 * MOST;
+
 /// Changes a text here and there: by its structure where it has one, and now and then by its bytes.
 pub fn mutated(text: &str, random: &mut Random) -> String {
     let mut changed = match serde_json::from_str::<Value>(text) {
@@ -97,7 +103,8 @@ fn instead(value: &Value, random: &mut Random) -> Value {
         (Value::Array(items), 0..=4) => {
             let item = items.first().cloned().unwrap_or_else(|| leaf(random));
             let item = if random.once_in(3) { json!({}) } else { item };
-            Value::Array(vec![item; many(random)])
+            let most = MOST / item.to_string().len() + 1;
+            Value::Array(vec![item; many(random).min(most)])
         }
         (Value::Array(items), 5) => items.iter().cloned().chain(doubling(random)).collect(),
         (Value::Object(members), 0..=3) => {

@@ -5,27 +5,33 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use swaplet::cli::Cli;
+use swaplet::image::docker_config::DockerConfig;
 use swaplet::image::reference::ImageReference;
+use swaplet_controller::cluster::verdict_store;
 use swaplet_core::cluster::daemon_pod::DaemonPodWire;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_images::NodeImagesWire;
+use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve};
 use swaplet_core::objects::job::JobWire;
-use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::{go_duration, label_selector};
 use swaplet_core::restart::on_config::annotation;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
+use swaplet_core::restart::on_config::record;
 use swaplet_core::restart::parked::Parked;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile;
@@ -37,8 +43,11 @@ use swaplet_core::terminate::memory::past_exits::PastExits;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 use swaplet_core::terminate::{self, explain};
+use swaplet_core::warm::image_cache::object::ImageCache;
 use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::WarmerPodWire;
+use swaplet_core::warm::predownload::workload::Workload;
+use swaplet_core::warm::predownload::{self, PodSeen};
 use swaplet_core::warm::pull_job;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_edge::manifests::Manifests;
@@ -85,6 +94,9 @@ pub fn of(kind: Kind) -> Vec<Target> {
             target("ImageWaitWire", |text| {
                 drop(decode::<ImageWaitWire>(text).and_then(ImageWaitWire::read))
             }),
+            target("PodBriefWire", |text| {
+                drop(decode::<PodBriefWire>(text).map(PodBriefWire::read))
+            }),
             target("DaemonPodWire", |text| {
                 drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))
             }),
@@ -127,6 +139,30 @@ pub fn of(kind: Kind) -> Vec<Target> {
             most: Some(1 << 28),
         }],
         Kind::Annotation => vec![target("annotations", annotations)],
+        Kind::Workload => vec![
+            target("Deployment", |text| {
+                predownload(decode(text).and_then(Workload::of_deployment))
+            }),
+            target("StatefulSet", |text| {
+                predownload(decode(text).and_then(Workload::of_stateful_set))
+            }),
+            target("CloneSet", |text| {
+                predownload(decode(text).and_then(Workload::of_clone_set))
+            }),
+        ],
+        Kind::ImageCache => vec![target("ImageCache", |text| {
+            drop(decode::<BoundedObject>(text).and_then(ImageCache::read))
+        })],
+        Kind::NodeClasses => vec![Target {
+            name: "NodeTable",
+            run: node_classes,
+            most: Some(1 << 28),
+        }],
+        Kind::Stored => vec![
+            target("verdicts", verdicts),
+            target("records", |text| drop(record::read(text))),
+        ],
+        Kind::DockerConfig => vec![target("DockerConfig", docker_config)],
     }
 }
 
@@ -288,6 +324,42 @@ fn images(text: &str) {
             reference.pinned("sha256:1"),
             reference.is_alias_of(&reference),
         ));
+    }
+}
+
+/// What is written for a workload none of whose pods has its images.
+fn predownload(workload: Option<Workload>) {
+    let pods = [PodSeen::default()];
+    drop(workload.map(|workload| predownload::decide(&workload, &pods, &[])));
+}
+
+/// A table, and a node that is looked up in it.
+fn node_classes(text: &str) {
+    if let Ok(table) = NodeTable::read(text) {
+        drop((table.find(&Node::default()), table.find_by_name("vk-1")));
+    }
+}
+
+fn verdicts(text: &str) {
+    let data = Some([("node".to_owned(), text.to_owned())].into());
+    let map = ConfigMap {
+        data,
+        ..ConfigMap::default()
+    };
+    for kept in verdict_store::read(&map).values() {
+        for today in [Timestamp::MIN, Timestamp::MAX] {
+            drop(kept.restore(Duration::from_secs(1), today));
+        }
+    }
+}
+
+fn docker_config(text: &str) {
+    let config = in_file("config.json", text, DockerConfig::load_from);
+    for image in ["busybox", "r.example/team/app:1", "other.example/app"] {
+        let reference = ImageReference::parse(image).unwrap();
+        if let Ok(config) = &config {
+            drop(config.credentials(&reference));
+        }
     }
 }
 

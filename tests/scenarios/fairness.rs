@@ -244,7 +244,7 @@ async fn a9_a_restart_waits_for_none_of_hundreds_that_hang_in_another_namespace(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a4_hundreds_of_names_that_no_pod_has_hold_nobody_up_and_get_a_verdict() {
+async fn bug4_hundreds_of_names_that_no_pod_has_hold_nobody_up_and_get_a_verdict() {
     let world = Restarts::with_pod("Always").await;
     world.create_namespace(GREEDY).await;
     for number in 0..300 {

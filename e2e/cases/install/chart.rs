@@ -136,6 +136,66 @@ async fn policies_of_sidecars_bring_their_rights_crds_and_list() {
     assert!(refused.contains("sidecarPolicies"), "{refused}");
 }
 
+/// What is said after an installation. Helm prints that only to those who install, and by the version
+/// of their cluster: so the text is rendered as a manifest of a copy of the chart.
+async fn notes(values: &str, kubernetes: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let chart = folder.path().join("chart");
+    let copied = Command::new("cp")
+        .arg("-rL")
+        .arg(CHART)
+        .arg(&chart)
+        .status()
+        .await;
+    assert!(copied.unwrap().success());
+    let notes = std::fs::read_to_string(chart.join("templates/NOTES.txt")).unwrap();
+    let manifest = format!(
+        "{{{{- define \"notes\" }}}}{notes}{{{{ end }}}}\nkind: Notes\nsaid: {{{{ include \"notes\" . | toJson }}}}\n"
+    );
+    std::fs::write(chart.join("templates/said.yaml"), manifest).unwrap();
+    let values = format!("{VALUES},{values}");
+    let arguments = [
+        "template",
+        "swaplet",
+        chart.to_str().unwrap(),
+        "--set",
+        &values,
+    ];
+    let only = [
+        "--show-only",
+        "templates/said.yaml",
+        "--kube-version",
+        kubernetes,
+    ];
+    run_helm(&[&arguments[..], &only].concat()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a2_who_installs_is_told_that_nothing_is_restarted_without_the_leash() {
+    const NOTHING: &str = "BUT IT RESTARTS NOTHING";
+    let old = notes("restart.enabled=true", "1.29.0").await;
+    assert!(
+        old.contains(NOTHING) && old.contains("older than 1.30"),
+        "{old}"
+    );
+    let off = notes("restart.enabled=true,leash.enabled=false", "1.34.0").await;
+    assert!(
+        off.contains(NOTHING) && off.contains("leash.enabled is false"),
+        "{off}"
+    );
+    for (values, kubernetes) in [
+        ("restart.enabled=true", "1.30.0"),
+        ("restart.enabled=true,restart.withoutLeash=true", "1.29.0"),
+        ("leash.enabled=false", "1.29.0"),
+    ] {
+        let others = notes(values, kubernetes).await;
+        assert!(
+            others.contains("swaplet works in") && !others.contains(NOTHING),
+            "{others}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn rights_follow_what_is_on() {
     let all = rendered(VALUES).await.unwrap();

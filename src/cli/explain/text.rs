@@ -7,7 +7,7 @@ use swaplet_core::objects::pod::roles::{self, Mains};
 use super::Answer;
 use crate::cli::table::{age, aligned, dash, printable};
 
-impl Answer<'_> {
+impl Answer {
     pub(super) fn text(&self) -> String {
         let mut text = self.head();
         section(&mut text, "Looked at", &aligned(&self.looked_at()));
@@ -29,7 +29,7 @@ impl Answer<'_> {
     }
 
     fn head(&self) -> String {
-        let pod = self.pod;
+        let pod = &self.pod;
         let job = pod.job.as_ref().map(|job| job.name.to_string());
         let ended = roles::mains_ended_at(pod).filter(|_| roles::mains_state(pod) == Mains::Done);
         let ended = ended.map(|ended| format!("{} ago", age(ended, self.now)));

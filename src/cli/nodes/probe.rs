@@ -23,6 +23,7 @@ use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, INTERRUPTED};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::run::stopped;
+use crate::cli::status::installation::{Found, Purpose, missing};
 use crate::cli::table::{Output, dash, printable, render};
 use crate::cli::{in_one_line, print};
 use crate::image::reference::ImageReference;
@@ -34,6 +35,9 @@ Examples:
   swaplet park-image push registry.example/swaplet/park:v1
   swaplet probe virtual-node-aci-linux \\
     --exit-image registry.example/swaplet/exit:v1 --park-image registry.example/swaplet/park:v1
+
+  # Where swaplet is installed with both images: those
+  swaplet probe virtual-node-aci-linux
 
   # A provider that takes minutes to start a pod, and a namespace that has the pull secret
   swaplet probe virtual-kubelet-cn-1 -n batch --timeout 600 --exit-image ... --park-image ...
@@ -72,10 +76,10 @@ pub(in crate::cli) struct ProbeArgs {
     /// What the sidecar is swapped to; the main container runs it too (see `swaplet exit-image
     /// push`)
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
-    exit_image: ImageReference,
+    exit_image: Option<ImageReference>,
     /// What the sidecar runs (see `swaplet park-image push`)
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse)]
-    park_image: ImageReference,
+    park_image: Option<ImageReference>,
     /// The namespace for the pods [default: the one of the context]
     #[arg(short, long)]
     namespace: Option<String>,
@@ -107,14 +111,12 @@ impl ProbeArgs {
     }
 
     async fn probe(self) -> anyhow::Result<ExitCode> {
-        ensure!(
-            !self.exit_image.is_alias_of(&self.park_image),
-            "--exit-image and --park-image name the same image: the one ends at once, the other stays"
-        );
-        let table = self.table.table()?;
         let client = self.cluster.client().await?;
+        let (images, found) = self.images(&client).await?;
+        let table = self.table.table_of(found.flags())?;
         let node = ready_node(&client, &self.node).await?;
-        let shown = shown(&client, &node, &table, self.state_namespace.as_deref()).await;
+        let state_namespace = found.state_namespace(self.state_namespace.as_deref());
+        let shown = shown(&client, &node, &table, state_namespace.as_deref()).await;
         shown
             .problems
             .iter()
@@ -126,10 +128,7 @@ impl ProbeArgs {
             client,
             recognised: Recognised::of(&node, &table),
             node,
-            images: Images {
-                exit: self.exit_image,
-                park: self.park_image,
-            },
+            images,
             timeout: Duration::from_secs(self.timeout.into()),
             id: id(),
         };
@@ -146,6 +145,49 @@ impl ProbeArgs {
             eprintln!("error: {}; delete it: {delete}", printable(left));
         }
         Ok(exit_code(&probed))
+    }
+}
+
+impl ProbeArgs {
+    /// The images that are given by hand, or else those of the installation.
+    async fn images(&self, client: &Client) -> anyhow::Result<(Images, Found)> {
+        let named = self.state_namespace.as_deref();
+        let is_whole = self.exit_image.is_some() && self.park_image.is_some();
+        let found = if is_whole {
+            Found::default()
+        } else {
+            let own = client.default_namespace();
+            let namespace = self.namespace.as_deref().unwrap_or(own);
+            Found::look(client, named, Some(namespace), Purpose::Write).await
+        };
+        let say = |words: &str| eprintln!("note: {}", printable(words));
+        found.remarks.iter().for_each(|words| say(words));
+        let image = |given: &Option<ImageReference>, flag: &str, push: &str| {
+            let theirs = || found.flags()?.said(flag).first().cloned();
+            match (given, theirs()) {
+                (Some(image), _) => Ok(image.clone()),
+                (None, Some(image)) => {
+                    say(&format!("--{flag} {image} comes from the installation"));
+                    ImageReference::parse(&image).map_err(anyhow::Error::from)
+                }
+                (None, None) => Err(missing(flag, push)),
+            }
+        };
+        let exit = image(
+            &self.exit_image,
+            "exit-image",
+            "swaplet exit-image push IMAGE",
+        )?;
+        let park = image(
+            &self.park_image,
+            "park-image",
+            "swaplet park-image push IMAGE",
+        )?;
+        ensure!(
+            !exit.is_alias_of(&park),
+            "--exit-image and --park-image name the same image: the one ends at once, the other stays"
+        );
+        Ok((Images { exit, park }, found))
     }
 }
 

@@ -56,6 +56,22 @@ impl Called {
         }
     }
 
+    /// Reads the command line of another process, with the text of the file that it names. No
+    /// variable of this process counts.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(in crate::cli) fn read_elsewhere(
+        &self,
+        file: Option<(PathBuf, String)>,
+    ) -> Result<Read, Error> {
+        let wrong = |problem: String| self.error(ErrorKind::Io, &problem);
+        match file {
+            Some((path, text)) => self.read_with(&File::parse(path, &text).map_err(wrong)?),
+            None => self.finish(self.line.clone(), None),
+        }
+    }
+
     fn read_with(&self, file: &File) -> Result<Read, Error> {
         let mut line: Vec<_> = self.line.iter().take(2).cloned().collect();
         let first = self.first_look();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::{Api, Client};
+use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
@@ -15,7 +16,7 @@ use swaplet_core::terminate::explain::Explanation;
 use tokio::time::timeout;
 
 use self::said::AllSaid;
-pub use self::said::{Said, about};
+pub use self::said::Said;
 use super::JOB_PODS;
 use super::index::Index;
 use super::job_events::take_notice;
@@ -67,6 +68,11 @@ impl Snapshot {
     /// The pods cannot be listed; whatever else cannot be read is said by [`Snapshot::remarks`].
     pub async fn take(client: &Client, rules: Rules, scope: &Scope) -> kube::Result<Self> {
         let pods = pods(client, scope).await?;
+        Ok(Self::of_pods(client, rules, scope, pods).await)
+    }
+
+    /// The same about pods that were listed before, by [`pods`].
+    pub async fn of_pods(client: &Client, rules: Rules, scope: &Scope, pods: Vec<Pod>) -> Self {
         let mut snapshot = Self::around(
             client,
             rules,
@@ -78,7 +84,7 @@ impl Snapshot {
         )
         .await;
         snapshot.fill(pods);
-        Ok(snapshot)
+        snapshot
     }
 
     /// Reads everything that the decision about one pod depends on; the other pods of its namespace
@@ -110,10 +116,28 @@ impl Snapshot {
         &self.remarks
     }
 
-    /// The decision about a pod now, step by step.
+    /// The decision about a pod now, step by step. What swaplet has written to the pod before
+    /// counts as an exit image for this pod, whatever the rules say.
     #[must_use]
     pub fn explain(&self, pod: &Pod) -> Explanation {
-        self.index.explain(pod, NOW)
+        match self.unknown_exit_image(pod) {
+            Some(image) => self
+                .index
+                .explain_with(&image, pod, self.seen_since(pod), NOW),
+            None => self.index.explain(pod, NOW),
+        }
+    }
+
+    /// The image of a sidecar that swaplet has written, as its Event about this pod says, and that
+    /// is no exit image by the rules: those of whoever wrote it are others. It counts for this pod
+    /// alone, for whoever may write Events of a namespace can say so.
+    #[must_use]
+    pub fn unknown_exit_image(&self, pod: &Pod) -> Option<ImageReference> {
+        let said = self.said.as_ref()?;
+        roles::sidecars(pod)
+            .filter(|sidecar| !self.index.rules().exit_images.contains(&sidecar.image))
+            .find(|sidecar| said.names(pod, &sidecar.image))
+            .and_then(|sidecar| ImageReference::parse(&sidecar.image).ok())
     }
 
     /// The pods for which there is anything to be done, now or later, in no order.
@@ -281,7 +305,8 @@ impl Snapshot {
     /// where no Event says it, and then it was just now.
     fn seen_since(&self, pod: &Pod) -> Duration {
         let wrote = self.said.as_ref().and_then(|said| said.wrote(pod));
-        let last = if self.index.is_begun(pod) {
+        let begun = self.index.is_begun(pod) || self.unknown_exit_image(pod).is_some();
+        let last = if begun {
             wrote
         } else {
             roles::mains_ended_at(pod).max(wrote)
@@ -308,7 +333,11 @@ fn by_name(name: Option<&str>) -> String {
         .unwrap_or_default()
 }
 
-async fn pods(client: &Client, scope: &Scope) -> kube::Result<Vec<Pod>> {
+/// Every pod of the scope that can be one of a Job.
+///
+/// # Errors
+/// They cannot be listed.
+pub async fn pods(client: &Client, scope: &Scope) -> kube::Result<Vec<Pod>> {
     list(&api::<PodWire>(client, scope), JOB_PODS, PodWire::read).await
 }
 

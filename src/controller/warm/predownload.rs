@@ -13,13 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::Selector;
 use kube::{Api, Client};
 use serde_json::Value;
+use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload, WorkloadKind};
+use swaplet_core::warm::predownload::workload::{
+    PREDOWNLOAD, Workload, WorkloadKind, WorkloadWire,
+};
 use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide, is_gate_off};
 use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::sync::watch;
@@ -96,12 +98,12 @@ pub(crate) async fn run(
     let client = discovery.client().clone();
     let clock = Clock::start();
     let mut deployments = watch_all_noted(
-        namespaces.apis::<Deployment>(&client),
+        namespaces.apis::<WorkloadWire<Deployment>>(&client),
         "",
         &metrics.watch_ages,
     );
     let mut stateful_sets = watch_all_noted(
-        namespaces.apis::<StatefulSet>(&client),
+        namespaces.apis::<WorkloadWire<StatefulSet>>(&client),
         "",
         &metrics.watch_ages,
     );
@@ -329,12 +331,13 @@ impl Predownload {
     }
 
     async fn pods(&self, workload: &Workload) -> Result<Vec<PodSeen>, Trouble> {
-        let selector = Selector::try_from(workload.selector.clone())
+        let selector = workload.selector.clone().map_err(Trouble::Lasting)?;
+        let selector = Selector::try_from(selector)
             .map_err(|error| Trouble::Lasting(format!("spec.selector: {error}")))?;
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &workload.namespace);
+        let pods: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &workload.namespace);
         let label = workload.kind.revision_label();
         let pods = list_with(&pods, ListParams::default().labels_from(&selector), |pod| {
-            pod_seen(pod, label)
+            PodSeen::of(pod.read(), label)
         })
         .await
         .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
@@ -365,31 +368,4 @@ fn key_of(workload: &Workload) -> Key {
         workload.namespace.clone(),
         workload.name.clone(),
     )
-}
-
-/// A pod that is replaced or has ended is no reason to pull.
-fn pod_seen(pod: Pod, label: &str) -> Option<PodSeen> {
-    let phase = pod.status.and_then(|status| status.phase);
-    if pod.metadata.deletion_timestamp.is_some()
-        || matches!(phase.as_deref(), Some("Succeeded" | "Failed"))
-    {
-        return None;
-    }
-    let revision = pod
-        .metadata
-        .labels
-        .and_then(|mut labels| labels.remove(label))
-        .map(Into::into);
-    let spec = pod.spec?;
-    let containers = spec
-        .init_containers
-        .unwrap_or_default()
-        .into_iter()
-        .chain(spec.containers);
-    Some(PodSeen {
-        images: containers
-            .filter_map(|container| Some((container.name.into(), container.image?.into())))
-            .collect(),
-        revision,
-    })
 }

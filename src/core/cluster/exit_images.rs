@@ -73,6 +73,27 @@ impl ExitImages {
         }
     }
 
+    /// This image counts as one of them as well; the default stays what it is.
+    #[must_use]
+    pub fn and_of(self, image: &ImageReference) -> Self {
+        let (mut listed, derived) = (self.listed, self.derived);
+        listed.extend(ImagePattern::parse(image.as_str()));
+        let all = Self {
+            default_paths: self.default_paths,
+            ..Self::new(self.default, listed)
+        };
+        match derived {
+            Some(derived) => all.with_derived(derived),
+            None => all,
+        }
+    }
+
+    /// The default, where there is one.
+    #[must_use]
+    pub const fn default_image(&self) -> Option<&ImageReference> {
+        self.default.as_ref()
+    }
+
     /// The default has these paths, not the standard ones.
     #[must_use]
     pub fn with_default_paths(self, paths: PathSet) -> Self {

@@ -20,6 +20,7 @@
 
 pub mod annotation;
 pub mod pod;
+pub mod record;
 pub mod round;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
+use crate::objects::pod::wire::brief::PodBrief;
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::predownload::workload::{Wish, Workload};
 
@@ -26,6 +27,19 @@ pub struct PodSeen {
     pub images: BTreeMap<Box<str>, Box<str>>,
     /// The value of the workload's revision label.
     pub revision: Option<Box<str>>,
+}
+
+impl PodSeen {
+    /// A pod as it is listed; `None` of one that is replaced or has ended, for it is no reason to
+    /// pull. `label` is that of the workload's revisions.
+    #[must_use]
+    pub fn of(mut pod: PodBrief, label: &str) -> Option<Self> {
+        let revision = pod.labels.remove(label);
+        (!pod.deleting && !pod.is_over).then_some(Self {
+            images: pod.images,
+            revision,
+        })
+    }
 }
 
 /// A job that was made for the workload.
@@ -59,13 +73,14 @@ pub enum Action {
 /// What is to be written for a workload with these pods and jobs.
 ///
 /// # Errors
-/// An annotation cannot be read: its name and the fix. Nothing is written then.
+/// An annotation or the selector cannot be read: its name and the fix. Nothing is written then.
 pub fn decide(
     workload: &Workload,
     pods: &[PodSeen],
     jobs: &[JobSeen],
 ) -> Result<Vec<Action>, String> {
     let wish = workload.wish.clone()?;
+    let selector = workload.selector.as_ref().map_err(Clone::clone)?;
     let wanted = if wish.is_some() {
         wanted(workload, pods)
     } else {
@@ -83,7 +98,7 @@ pub fn decide(
         Some(Action::Create {
             name,
             image,
-            pods: old_pods(workload, pods),
+            pods: old_pods(workload, selector, pods),
             wish: wish.clone()?,
         })
     };
@@ -132,7 +147,7 @@ fn job_name(workload: &Workload, container: &str, image: &str) -> Box<str> {
 }
 
 /// The pods of the workload without those of a revision that has the images already.
-fn old_pods(workload: &Workload, pods: &[PodSeen]) -> LabelSelector {
+fn old_pods(workload: &Workload, selector: &LabelSelector, pods: &[PodSeen]) -> LabelSelector {
     let has_all = |pod: &&PodSeen| {
         workload
             .images
@@ -144,7 +159,7 @@ fn old_pods(workload: &Workload, pods: &[PodSeen]) -> LabelSelector {
         .filter(has_all)
         .filter_map(|pod| pod.revision.as_deref())
         .collect();
-    let mut selector = workload.selector.clone();
+    let mut selector = selector.clone();
     if !new.is_empty() {
         selector
             .match_expressions

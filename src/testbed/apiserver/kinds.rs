@@ -102,6 +102,11 @@ impl Kind {
         self.storage() == "events" || self.resource == "leases"
     }
 
+    /// Whether objects of it are questions: answered, and not stored.
+    pub fn is_review(&self) -> bool {
+        self.group == "authorization.k8s.io"
+    }
+
     /// Whether this is the resource of CRDs.
     #[must_use]
     pub fn is_crd(&self) -> bool {
@@ -278,6 +283,26 @@ const TABLE: &[Row] = &[
         false,
         false,
         true,
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        &[],
+        false,
+        true,
+        true,
+    ),
+    (
+        "authorization.k8s.io",
+        "v1",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+        &[],
+        false,
+        false,
+        false,
     ),
     (
         "apiextensions.k8s.io",

@@ -40,20 +40,25 @@ impl File {
     /// It cannot be read, is longer than 1 MiB, or is no YAML mapping, in words.
     pub(super) fn read(path: PathBuf) -> Result<Self, String> {
         let text = text_of(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Self::parse(path, &text)
+    }
+
+    /// # Errors
+    /// It is longer than 1 MiB, or is no YAML mapping, in words.
+    pub(super) fn parse(path: PathBuf, text: &str) -> Result<Self, String> {
         if text.len() as u64 > LONGEST {
             return Err(format!(
                 "{}: it is longer than {LONGEST} bytes: is it the file of the flags?",
                 path.display()
             ));
         }
-        let keys: Option<BTreeMap<Key, Value>> =
-            serde_saphyr::from_str(&text).map_err(|error| {
-                format!(
-                    "{}: it has to be a YAML mapping of flags to values: {}",
-                    path.display(),
-                    plain_yaml(&error.to_string())
-                )
-            })?;
+        let keys: Option<BTreeMap<Key, Value>> = serde_saphyr::from_str(text).map_err(|error| {
+            format!(
+                "{}: it has to be a YAML mapping of flags to values: {}",
+                path.display(),
+                plain_yaml(&error.to_string())
+            )
+        })?;
         Ok(Self {
             path,
             keys: keys.unwrap_or_default(),

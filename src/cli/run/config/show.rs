@@ -61,6 +61,23 @@ pub(super) fn settings<'a>(
     flags.filter_map(setting).collect()
 }
 
+impl Setting {
+    /// Whether somebody has said it, rather than left it at its default.
+    pub(in crate::cli) fn is_said(&self) -> bool {
+        self.source != "default"
+    }
+
+    /// As it would stand on a command line.
+    pub(in crate::cli) fn in_one_line(&self) -> String {
+        let key = &self.key;
+        match &self.value {
+            None => format!("--{key}"),
+            Some(Value::One(value)) => format!("--{key}={value}"),
+            Some(Value::List(values)) => format!("--{key}={}", values.join(",")),
+        }
+    }
+}
+
 /// The file that says the same.
 pub(in crate::cli) fn yaml(settings: &[Setting]) -> String {
     let mut text = String::new();

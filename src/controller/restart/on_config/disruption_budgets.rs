@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
+use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::restart::rollout::{Budget, Covered};
 
 use crate::frame::list::{list_with, words};
@@ -91,17 +92,11 @@ impl DisruptionBudgets {
         restarting: &BTreeSet<String>,
     ) -> Result<Budget, BudgetsUnknown> {
         let mut covered = told(budget);
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let is_restarting = |pod: &Pod| {
-            pod.metadata
-                .uid
-                .as_ref()
-                .is_some_and(|uid| restarting.contains(uid))
-        };
-        let is_healthy = |pod: &Pod| is_ready(pod) && pod.metadata.deletion_timestamp.is_none();
+        let api: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &self.namespace);
         let parameters = ListParams::default().labels_from(selector);
         let pods = list_with(&api, parameters, |pod| {
-            Some((is_restarting(&pod), is_healthy(&pod)))
+            let pod = pod.read();
+            Some((restarting.contains(&*pod.uid), pod.ready && !pod.deleting))
         })
         .await;
         let pods = pods.map_err(|error| BudgetsUnknown::Pods(words(&error)))?;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
-use serde::{Deserialize, Serialize};
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
-use swaplet_core::restart::on_config::{Contents, as_text, from_text};
+use swaplet_core::restart::on_config::{Contents, record};
 use tokio::time::timeout;
 
 use super::shelf::{Put, Shelf};
@@ -43,36 +42,20 @@ pub(crate) struct Record {
     pub text: String,
 }
 
-/// An entry of the `ConfigMap`, under the uid of the pod.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    /// `namespace/name`
-    pod: String,
-    /// [`as_text`]
-    seen: serde_json::Value,
-}
-
 impl Record {
     fn of(pod: &ConfiguredPod, seen: &Contents) -> Self {
-        let stored = Stored {
-            pod: format!("{}/{}", pod.namespace, pod.name),
-            seen: serde_json::from_str(&as_text(seen)).unwrap_or_default(),
-        };
-        // An object of texts is always JSON.
-        let text = serde_json::to_string(&stored).unwrap_or_default();
         Self {
             namespace: pod.namespace.clone(),
             seen: seen.clone(),
-            text,
+            text: record::text(pod, seen),
         }
     }
 
     fn read(text: &str) -> Option<Self> {
-        let stored: Stored = serde_json::from_str(text).ok()?;
-        let (namespace, _) = stored.pod.split_once('/')?;
+        let (namespace, seen) = record::read(text)?;
         Some(Self {
-            namespace: namespace.into(),
-            seen: from_text(&stored.seen.to_string())?,
+            namespace,
+            seen,
             text: text.to_owned(),
         })
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::pod::{Pod, roles};
 use swaplet_core::terminate::circumstances::Circumstances;
 use swaplet_core::terminate::explain::{Explanation, explain};
@@ -48,18 +49,43 @@ impl Index {
     /// again.
     #[must_use]
     pub fn explain(&self, pod: &Pod, now: Duration) -> Explanation {
+        let entry = self.entries.get(&pod.uid);
+        let memory = entry.map(|entry| entry.memory.clone());
+        self.explain_by(&self.rules, pod, memory.unwrap_or_default(), now)
+    }
+
+    /// The same under rules by which this image is an exit image as well; the pod has looked as it
+    /// does since then.
+    #[must_use]
+    pub fn explain_with(
+        &self,
+        image: &ImageReference,
+        pod: &Pod,
+        since: Duration,
+        now: Duration,
+    ) -> Explanation {
+        let rules = Rules {
+            exit_images: self.rules.exit_images.clone().and_of(image),
+            ..self.rules.clone()
+        };
+        let mut memory = Memory::default();
+        memory.observe(pod, &rules.exit_images, since);
+        self.explain_by(&rules, pod, memory, now)
+    }
+
+    fn explain_by(
+        &self,
+        rules: &Rules,
+        pod: &Pod,
+        mut memory: Memory,
+        now: Duration,
+    ) -> Explanation {
         let mut pod = pod.clone();
         pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&pod);
-        let mut memory = self
-            .entries
-            .get(&pod.uid)
-            .map(|entry| entry.memory.clone())
-            .unwrap_or_default();
-        memory.observe(&pod, &self.rules.exit_images, now);
+        memory.observe(&pod, &rules.exit_images, now);
         memory.observe_request(self.openkruise.around(&pod).request, now);
         memory.said.clear();
         let Self {
-            rules,
             nodes,
             headroom,
             openkruise,
@@ -81,6 +107,11 @@ impl Index {
             &around.of(&pod, &memory, now),
             &self.nodes.why(&pod, now),
         )
+    }
+
+    /// The rules that count here.
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// The pods that are kept.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
-use kube::{Api, Client};
+use kube::Api;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::reason::Reason;
 
@@ -42,15 +42,6 @@ pub(crate) async fn read(api: &Api<Event>) -> kube::Result<AllSaid> {
         all.0.entry(uid).or_default().push(said);
     }
     Ok(all)
-}
-
-/// What swaplet has said about one pod and its Job, in the order of time.
-///
-/// # Errors
-/// Events cannot be listed.
-pub async fn about(client: &Client, pod: &Pod) -> kube::Result<Vec<Said>> {
-    let all = read(&Api::namespaced(client.clone(), &pod.namespace)).await?;
-    Ok(all.about(pod).into_iter().cloned().collect())
 }
 
 fn said(event: Event) -> Option<(String, Said)> {
@@ -98,6 +89,15 @@ impl AllSaid {
             .collect();
         said.sort_by_key(|said| said.at);
         said
+    }
+
+    /// Whether it was said that this image was written to the pod.
+    pub(crate) fn names(&self, pod: &Pod, image: &str) -> bool {
+        let words = format!("-> {image})");
+        let said = self.0.get(&*pod.uid).into_iter().flatten();
+        said.into_iter().any(|said| {
+            said.reason == Reason::SidecarSwapped.as_str() && said.note.contains(&words)
+        })
     }
 
     /// When the pod was last written.

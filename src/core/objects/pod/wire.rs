@@ -1,5 +1,6 @@
 //! The pod as it comes over the wire: the type that is listed and watched.
 
+pub mod brief;
 mod statuses;
 
 pub(crate) use self::statuses::StateWire;

@@ -1,15 +1,18 @@
 //! Deployments, StatefulSets and OpenKruise's CloneSets, reduced to what pre-download needs: which
 //! pods are theirs, which images they are to have, and what the annotations ask for.
 
+mod wire;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_core::ApiResource;
 use serde::Deserialize;
 
+use self::wire::SpecWire;
+pub use self::wire::WorkloadWire;
 use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
@@ -88,8 +91,8 @@ pub struct Workload {
     /// What the annotations ask for: nothing, this, or what cannot be done, with the name of the
     /// annotation and the fix.
     pub wish: Result<Option<Wish>, String>,
-    /// `spec.selector`
-    pub selector: LabelSelector,
+    /// `spec.selector`, or what is wrong with it and the fix.
+    pub selector: Result<LabelSelector, String>,
     /// The image of each container of the template by its name, init containers too.
     pub images: BTreeMap<Box<str>, Box<str>>,
     /// `spec.template.spec.imagePullSecrets`
@@ -108,63 +111,27 @@ pub struct Wish {
 impl Workload {
     /// Reads a Deployment. `None` where it has no name, namespace, uid or spec.
     #[must_use]
-    pub fn of_deployment(deployment: Deployment) -> Option<Self> {
-        let spec = deployment.spec?;
-        Self::of(
-            WorkloadKind::Deployment,
-            deployment.metadata,
-            spec.selector,
-            spec.template,
-        )
+    pub fn of_deployment(deployment: WorkloadWire<Deployment>) -> Option<Self> {
+        let WorkloadWire { metadata, spec, .. } = deployment;
+        Self::of(WorkloadKind::Deployment, metadata, &*spec?)
     }
 
     /// Reads a StatefulSet. `None` where it has no name, namespace, uid or spec.
     #[must_use]
-    pub fn of_stateful_set(set: StatefulSet) -> Option<Self> {
-        let spec = set.spec?;
-        Self::of(
-            WorkloadKind::StatefulSet,
-            set.metadata,
-            spec.selector,
-            spec.template,
-        )
+    pub fn of_stateful_set(set: WorkloadWire<StatefulSet>) -> Option<Self> {
+        let WorkloadWire { metadata, spec, .. } = set;
+        Self::of(WorkloadKind::StatefulSet, metadata, &*spec?)
     }
 
-    /// Reads a CloneSet. `None` where it has no name, namespace, uid or usable spec.
+    /// Reads a CloneSet. `None` where it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_clone_set(set: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, mut data } = set;
-        let spec = CloneSetSpecWire::deserialize(data["spec"].take()).ok()?;
-        Self::of(
-            WorkloadKind::CloneSet,
-            metadata,
-            spec.selector,
-            spec.template,
-        )
+        let spec = SpecWire::deserialize(data.get_mut("spec")?.take()).ok()?;
+        Self::of(WorkloadKind::CloneSet, metadata, &spec)
     }
 
-    fn of(
-        kind: WorkloadKind,
-        metadata: ObjectMeta,
-        selector: LabelSelector,
-        template: PodTemplateSpec,
-    ) -> Option<Self> {
-        let pod = template.spec.unwrap_or_default();
-        let containers = pod
-            .init_containers
-            .unwrap_or_default()
-            .into_iter()
-            .chain(pod.containers)
-            .take(bounds::ITEMS);
-        let images = containers
-            .filter_map(|container| {
-                Some((
-                    container.name.into(),
-                    container.image.filter(|image| is_short(image))?.into(),
-                ))
-            })
-            .collect();
-        let secrets = pod.image_pull_secrets.unwrap_or_default().into_iter();
+    fn of(kind: WorkloadKind, metadata: ObjectMeta, spec: &SpecWire) -> Option<Self> {
         Some(Self {
             kind,
             namespace: metadata.namespace?.into(),
@@ -172,27 +139,13 @@ impl Workload {
             uid: metadata.uid?.into(),
             wish: Wish::read(&metadata.annotations.unwrap_or_default())
                 .map_err(|error| cut(&error, bounds::MESSAGE)),
-            selector,
-            images,
-            pull_secrets: secrets
-                .map(|secret| secret.name)
-                .filter(|name| !name.is_empty() && is_short(name))
-                .take(bounds::ITEMS)
-                .map(Into::into)
-                .collect(),
+            selector: spec
+                .selector()
+                .map_err(|error| format!("spec.selector: {error}")),
+            images: spec.images(),
+            pull_secrets: spec.pull_secrets(),
         })
     }
-}
-
-/// No longer than anything can be that is pulled.
-fn is_short(text: &str) -> bool {
-    text.len() <= bounds::TEXT
-}
-
-#[derive(Deserialize)]
-struct CloneSetSpecWire {
-    selector: LabelSelector,
-    template: PodTemplateSpec,
 }
 
 impl Wish {
@@ -295,6 +248,60 @@ mod tests {
             let wrong = wish(&[(PREDOWNLOAD, "true"), (name, value)]).unwrap_err();
             assert!(
                 wrong.contains(name) && wrong.contains(value) && wrong.contains("write"),
+                "{wrong}"
+            );
+        }
+    }
+
+    fn selecting(selector: &serde_json::Value) -> Result<LabelSelector, String> {
+        let metadata = json!({"name": "web", "namespace": "n", "uid": "u"});
+        let object = json!({"metadata": metadata, "spec": {"selector": selector}});
+        let deployment = Workload::of_deployment(serde_json::from_value(object.clone()).unwrap());
+        let clone_set = Workload::of_clone_set(serde_json::from_value(object).unwrap());
+        assert_eq!(
+            deployment.as_ref().unwrap().selector,
+            clone_set.unwrap().selector
+        );
+        deployment.unwrap().selector
+    }
+
+    #[test]
+    fn a8_a_selector_that_is_too_long_or_none_is_refused_with_the_fix() {
+        let labels = |count: usize| {
+            let pairs = (0..count).map(|nth| (format!("k{nth}"), json!("v")));
+            json!({"matchLabels": serde_json::Map::from_iter(pairs)})
+        };
+        let expression = |values: usize| json!({"matchExpressions": [{"key": "app", "operator": "In", "values": vec!["v"; values]}]});
+        assert!(selecting(&labels(32)).is_ok() && selecting(&expression(32)).is_ok());
+        for (selector, why) in [
+            (labels(33), "more than 32 members"),
+            (labels(2_000), "more than 32 members"),
+            (
+                json!({"matchExpressions": vec![json!({}); 33]}),
+                "more than 32 members",
+            ),
+            (
+                expression(33),
+                "the values of \"app\" in matchExpressions are more than 32",
+            ),
+            (
+                json!({"matchLabels": {"app": "v".repeat(64)}}),
+                "is no value of a label",
+            ),
+            (
+                json!({"matchLabels": {"k".repeat(900): "v"}}),
+                "is no key of a label",
+            ),
+            (
+                json!({"matchLabels": {"app": 1, "tier": "web"}}),
+                "a member of matchLabels is no text",
+            ),
+            (json!({}), "is empty"),
+            (json!([]), "is no label selector"),
+        ] {
+            let wrong = selecting(&selector).unwrap_err();
+            assert!(
+                wrong.starts_with("spec.selector: ") && wrong.contains(why) && wrong.len() < 300,
                 "{wrong}"
             );
         }

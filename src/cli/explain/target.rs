@@ -1,0 +1,145 @@
+//! What is to be explained: a pod, or the pods of a Job or of a CronJob.
+
+use anyhow::{Context, anyhow, bail};
+use k8s_openapi::api::batch::v1::Job;
+use kube::{Api, Client};
+use swaplet_controller::frame::list::{list, words};
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::wire::PodWire;
+
+/// The most pods that are explained at once.
+const MOST: usize = 5;
+
+/// What the command line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Pod(String),
+    Job(String),
+    CronJob(String),
+}
+
+/// The pods that it has.
+pub(super) struct Pods {
+    pub(super) pods: Vec<Pod>,
+    /// That there are more.
+    pub(super) remark: Option<String>,
+}
+
+impl Target {
+    /// # Errors
+    /// What is wrong, in words.
+    pub(super) fn read(written: &str) -> Result<Self, String> {
+        let (kind, name) = written.split_once('/').unwrap_or(("pod", written));
+        if name.contains('/') {
+            return Err("pass NAME, pod/NAME, job/NAME or cronjob/NAME".to_owned());
+        }
+        let target = match kind {
+            "pod" | "pods" | "po" => Self::Pod(name.to_owned()),
+            "job" | "jobs" | "job.batch" | "jobs.batch" => Self::Job(name.to_owned()),
+            "cronjob" | "cronjobs" | "cj" | "cronjob.batch" | "cronjobs.batch" => {
+                Self::CronJob(name.to_owned())
+            }
+            _ => {
+                return Err(
+                    "only pods can be explained: pass NAME, pod/NAME, job/NAME or cronjob/NAME"
+                        .to_owned(),
+                );
+            }
+        };
+        match name {
+            "" => Err(format!("the name of a {kind} is missing")),
+            _ => Ok(target),
+        }
+    }
+
+    /// Whether it can have several pods.
+    pub(super) const fn is_many(&self) -> bool {
+        !matches!(self, Self::Pod(_))
+    }
+
+    /// Its pods, those first that have not ended.
+    ///
+    /// # Errors
+    /// They cannot be read, or there is none.
+    pub(super) async fn pods(&self, client: &Client, namespace: &str) -> anyhow::Result<Pods> {
+        let (jobs, what) = match self {
+            Self::Pod(name) => {
+                return Ok(Pods {
+                    pods: vec![one(client, namespace, name).await?],
+                    remark: None,
+                });
+            }
+            Self::Job(name) => (vec![name.clone()], format!("Job {namespace}/{name}")),
+            Self::CronJob(name) => (
+                jobs_of(client, namespace, name).await?,
+                format!("CronJob {namespace}/{name}"),
+            ),
+        };
+        let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
+        let of_them = |pod: PodWire| {
+            pod.read().filter(|pod| {
+                let job = pod.job.as_ref();
+                job.is_some_and(|job| jobs.iter().any(|name| **name == *job.name))
+            })
+        };
+        let mut found = list(&pods, "", of_them)
+            .await
+            .map_err(|error| anyhow!("cannot list the pods of {what}: {}", words(&error)))?;
+        if found.is_empty() {
+            bail!("{what} has no pods: kubectl describe says whether it is there, and why");
+        }
+        found.sort_by_key(|pod| (pod.phase.is_terminal(), pod.name.clone()));
+        let all = found.len();
+        found.truncate(MOST);
+        let remark = (all > MOST)
+            .then(|| format!("{what} has {all} pods, of which {MOST} are explained: name others"));
+        Ok(Pods {
+            pods: found,
+            remark,
+        })
+    }
+}
+
+async fn jobs_of(client: &Client, namespace: &str, cron: &str) -> anyhow::Result<Vec<String>> {
+    let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
+    let of_it = |job: Job| {
+        let mut owners = job
+            .metadata
+            .owner_references
+            .unwrap_or_default()
+            .into_iter();
+        owners
+            .any(|owner| owner.kind == "CronJob" && owner.name == cron)
+            .then_some(job.metadata.name)
+            .flatten()
+    };
+    list(&jobs, "", of_it).await.map_err(|error| {
+        anyhow!(
+            "cannot list the Jobs of CronJob {namespace}/{cron}: {}",
+            words(&error)
+        )
+    })
+}
+
+async fn one(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Pod> {
+    let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
+    let found = match pods.get(name).await {
+        // Who may list pods, as the controller does, need not be allowed to get one.
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            list(&pods, &format!("metadata.name={name}"), Some)
+                .await
+                .map(|mut listed| listed.pop())
+        }
+        other => other.map(Some),
+    };
+    let cannot = || format!("cannot read pod {namespace}/{name}");
+    let pod = found
+        .map_err(|error| anyhow!(words(&error)))
+        .with_context(cannot)?;
+    let pod = pod
+        .ok_or_else(|| anyhow!("there is none"))
+        .with_context(cannot)?;
+    pod.read()
+        .context("it has no name or no uid")
+        .with_context(cannot)
+}

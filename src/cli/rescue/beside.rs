@@ -1,0 +1,69 @@
+//! Whether a controller works on the same pods, and by other rules: then both would change the
+//! images of the same sidecars, one after the other.
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::lease::LEASE;
+use swaplet_controller::terminate::snapshot::Snapshot;
+
+use super::rows::Stuck;
+use crate::cli::status::installation::{Found, Installation};
+
+/// A Lease that was renewed within this time is held: longer than one lasts, for clocks differ.
+const HELD_SECONDS: i64 = 60;
+
+/// Why nothing may be written beside the controller of the installation; `None` where nothing
+/// speaks against it.
+pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Option<String> {
+    let installation = found.installation.as_ref()?;
+    let (ours, theirs) = disagreement(installation, rules)?;
+    let namespace = installation.state_namespace()?;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let lease = leases.get_opt(LEASE).await.ok().flatten()?;
+    let holder = holder(&lease, time_of_day())?;
+    Some(format!(
+        "{holder} holds the Lease {namespace}/{LEASE}: the controller of Deployment {} ends these pods by itself, and would change {ours} to \
+         its own exit image {theirs} again. Leave --exit-image out, wait for it (swaplet explain POD says what it waits for), or say --force",
+        installation.place()
+    ))
+}
+
+/// Our exit image and theirs, where theirs would not take ours for one.
+fn disagreement(installation: &Installation, rules: &Rules) -> Option<(String, String)> {
+    let ours = rules.exit_images.default_image()?;
+    let flags = installation.flags.as_ref().ok()?;
+    if !flags.is_on("terminate") || flags.exit_images().contains(ours.as_str()) {
+        return None;
+    }
+    let theirs = flags.one("exit-image")?;
+    Some((ours.to_string(), theirs.to_owned()))
+}
+
+/// Who holds the Lease now.
+fn holder(lease: &Lease, now: Timestamp) -> Option<String> {
+    let spec = lease.spec.as_ref()?;
+    let holder = spec.holder_identity.clone()?;
+    let renewed = spec.renew_time.as_ref()?.0;
+    let age = renewed.duration_until(now).as_secs();
+    (!holder.is_empty() && age <= HELD_SECONDS).then_some(holder)
+}
+
+/// Takes those away whose sidecars show an exit image of others, as swaplet's Events say: it would
+/// be changed once more for nothing. Says which are left.
+pub(super) fn leave_to_others(stuck: Vec<Stuck>, snapshot: &Snapshot) -> (Vec<Stuck>, Vec<String>) {
+    let (mut ours, mut remarks) = (Vec::new(), Vec::new());
+    for stuck in stuck {
+        match snapshot.unknown_exit_image(&stuck.pod) {
+            None => ours.push(stuck),
+            Some(image) => remarks.push(format!(
+                "{}/{} is left alone: swaplet has changed the image of a sidecar to {image} already, and the node has not shown its end yet. \
+                 Pass --exit-image {image} if that is an exit image of yours, or --force to change it once more",
+                stuck.pod.namespace, stuck.pod.name
+            )),
+        }
+    }
+    (ours, remarks)
+}

@@ -1,0 +1,113 @@
+//! `swaplet status`: how the installation is, in one look and from the cluster alone.
+
+mod ask;
+mod cluster;
+pub(in crate::cli) mod installation;
+mod judge;
+mod rights;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::list::words;
+
+use self::ask::{Asked, asked};
+use self::installation::Installation;
+use self::judge::{Check, exit_code};
+use super::client::ClusterArgs;
+use super::image::registry_args::RegistryArgs;
+use super::rules::RulesArgs;
+use super::table::Output;
+use super::{print, slowly};
+
+/// Something could not be asked.
+const CANNOT: u8 = 2;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Is all well?
+  swaplet status
+
+  # All flags in force as well; for programs
+  swaplet status -o wide
+  swaplet status -o json | jq -r '.checks[] | select(.state != \"ok\") | .words'
+
+  # For scripts
+  swaplet status -n swaplet > /dev/null || echo 'look at swaplet'
+
+Looked at are the Deployments with the label app.kubernetes.io/name=swaplet: their version, flags, Lease, rights (by
+SubjectAccessReviews), admission policies and CRDs; and the cluster as they see it: nodes, pods whose sidecars have not ended,
+the exit image, Jobs on virtual nodes without ttlSecondsAfterFinished, and the Warnings of swaplet in the last hour. Nothing is
+written, and no registry is asked without --registry.
+
+States:
+  ok     it is as it should be
+  note   it is as somebody wants it, or worth knowing
+  TODO   it needs attention; the words say what to do
+  ?      you may not ask
+
+Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing does as far as it can be seen, and
+something could not be asked; or wrong usage.";
+
+/// Say how the installation is, and what needs attention
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct StatusArgs {
+    /// The namespace of the installation [default: it is looked for in all]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Also ask the registry whether it has the exit image, from here and with your credentials
+    #[arg(long)]
+    registry: bool,
+    /// How to print: a table, a table with all flags in force, or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    registry_args: RegistryArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl StatusArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.status().await {
+            Ok(code) => Ok(ExitCode::from(code)),
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                Ok(ExitCode::from(CANNOT))
+            }
+        }
+    }
+
+    async fn status(self) -> anyhow::Result<u8> {
+        let client = self.cluster.client().await?;
+        let found = match Installation::all(&client, self.namespace.as_deref()).await {
+            Ok(found) => found,
+            Err(error) => anyhow::bail!(
+                "cannot list Deployments ({}): name the namespace of the installation with -n",
+                words(&error)
+            ),
+        };
+        let mut all = Vec::new();
+        for installation in found {
+            let registry = self.registry.then_some(&self.registry_args);
+            all.push(slowly("asking", asked(&client, installation, registry)).await);
+        }
+        let mut checks = judge::installations(&all, self.namespace.as_deref(), time_of_day());
+        let is_real = |asked: &&Asked| asked.has_some_right();
+        let first = all.iter().find(is_real).or(all.first());
+        let cluster = match first {
+            Some(asked) => {
+                let rules = RulesArgs::of_installation(&asked.installation);
+                let looking = cluster::look(&client, &asked.installation, rules);
+                Some(slowly("reading pods, nodes and Jobs", looking).await)
+            }
+            None => None,
+        };
+        checks.extend(cluster.iter().flat_map(|facts| judge::cluster(facts)));
+        print(&show::show(&checks, &all, cluster.as_ref(), self.output)?)?;
+        Ok(exit_code(&checks))
+    }
+}

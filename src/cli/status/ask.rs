@@ -1,0 +1,214 @@
+//! What is asked about one installation.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use swaplet_controller::frame::connection::discovery::ask as discover;
+use swaplet_controller::frame::lease::LEASE;
+use swaplet_controller::frame::list::{list, words};
+use tokio::time::timeout;
+
+use super::installation::Installation;
+use super::installation::flags::Flags;
+use super::rights::{Right, needed};
+use crate::cli::image::registry_args::RegistryArgs;
+use crate::image::reference::ImageReference;
+use crate::image::registry::Registry;
+
+/// Questions under way at once.
+const AT_ONCE: usize = 8;
+/// The group of the CRDs.
+const GROUP: &str = "apps.kruise.io/v1alpha1";
+/// For the answer of a registry.
+const REGISTRY: Duration = Duration::from_secs(15);
+/// The end of the name of the policy that each leash has.
+const PODS: &str = "-pods";
+
+/// An installation, with what was answered. An error is why nothing was.
+pub(super) struct Asked {
+    pub(super) installation: Installation,
+    /// `None` where it wants no Lease.
+    pub(super) lease: Option<Result<Held, String>>,
+    /// Each right that it needs; `None` where nobody says whether it has it.
+    pub(super) rights: Vec<(Right, Option<bool>)>,
+    pub(super) policies: Result<Leash, String>,
+    /// Each CRD that it needs, and whether it is there.
+    pub(super) crds: Result<Vec<(&'static str, bool)>, String>,
+    /// Whether the registry has the exit image; `None` where it was not to be asked.
+    pub(super) registry: Option<Result<bool, String>>,
+}
+
+/// What a Lease says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// Empty where nobody holds it.
+    pub(super) holder: String,
+    pub(super) renewed: Option<Timestamp>,
+}
+
+/// The admission policies for an account, by the end of their name; and whether they are bound so
+/// that they deny.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leash {
+    /// What their names begin with; empty where there are none.
+    pub(super) name: String,
+    pub(super) policies: BTreeMap<String, bool>,
+}
+
+impl Asked {
+    /// Whether an administrator has given it anything: whoever may make Deployments can make one
+    /// that looks like an installation.
+    pub(super) fn has_some_right(&self) -> bool {
+        self.rights.is_empty() || self.rights.iter().any(|(_, may)| *may != Some(false))
+    }
+}
+
+/// Asks all about it.
+pub(super) async fn asked(
+    client: &Client,
+    installation: Installation,
+    registry: Option<&RegistryArgs>,
+) -> Asked {
+    let flags = installation.flags.clone().unwrap_or_default();
+    let leads = flags.is_on("leader-elect");
+    let namespace = flags.one("state-namespace").filter(|_| leads);
+    let lease = async {
+        match namespace {
+            Some(namespace) => Some(lease(client, namespace).await),
+            None => None,
+        }
+    };
+    let rights = if installation.flags.is_ok() {
+        needed(&flags)
+    } else {
+        Vec::new()
+    };
+    let rights = futures::stream::iter(rights)
+        .map(|right| {
+            let installation = &installation;
+            async move {
+                let may = installation.may(client, right.attributes()).await;
+                (right, may)
+            }
+        })
+        .buffered(AT_ONCE)
+        .collect();
+    let (lease, rights, policies, crds, registry) = tokio::join!(
+        lease,
+        rights,
+        leash(client, &installation),
+        crds(client, &flags),
+        in_registry(registry, &flags)
+    );
+    Asked {
+        installation,
+        lease,
+        rights,
+        policies,
+        crds,
+        registry,
+    }
+}
+
+async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let lease = leases.get_opt(LEASE).await.map_err(|error| words(&error))?;
+    let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
+    Ok(Held {
+        holder: spec.holder_identity.unwrap_or_default(),
+        renewed: spec.renew_time.map(|time| time.0),
+    })
+}
+
+/// The leash is the one whose policy of pods is about the account.
+async fn leash(client: &Client, installation: &Installation) -> Result<Leash, String> {
+    let account = format!(
+        "system:serviceaccount:{}:{}\"",
+        installation.namespace, installation.account
+    );
+    let is_about = |policy: &ValidatingAdmissionPolicy| {
+        let conditions = policy
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.match_conditions.as_ref());
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|condition| condition.expression.contains(&account))
+    };
+    let named = |policy: ValidatingAdmissionPolicy| {
+        let about = is_about(&policy);
+        policy.metadata.name.map(|name| (name, about))
+    };
+    let api: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+    let policies = list(&api, "", named).await.map_err(|error| words(&error))?;
+    let mut names = policies.iter().filter(|(_, about)| *about);
+    let Some(leash) = names.find_map(|(name, _)| name.strip_suffix(PODS)) else {
+        return Ok(Leash::default());
+    };
+    let denies = |binding: ValidatingAdmissionPolicyBinding| {
+        let spec = binding.spec?;
+        let mut actions = spec.validation_actions.into_iter().flatten();
+        actions
+            .any(|action| action == "Deny")
+            .then_some(spec.policy_name)?
+    };
+    let api: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+    let bound = list(&api, "", denies)
+        .await
+        .map_err(|error| words(&error))?;
+    let parts = policies.iter().filter_map(|(name, _)| {
+        let part = name.strip_prefix(leash)?.strip_prefix('-')?;
+        Some((part.to_owned(), bound.contains(name)))
+    });
+    Ok(Leash {
+        name: leash.to_owned(),
+        policies: parts.collect(),
+    })
+}
+
+async fn crds(client: &Client, flags: &Flags) -> Result<Vec<(&'static str, bool)>, String> {
+    let needed = [
+        ("containerrecreaterequests", flags.is_on("restart")),
+        (
+            "imagepulljobs",
+            flags.is_on("warm") || flags.is_on("predownload"),
+        ),
+        ("imagelistpulljobs", flags.is_on("warm")),
+    ];
+    let needed: Vec<_> = needed
+        .into_iter()
+        .filter(|(_, is_needed)| *is_needed)
+        .collect();
+    if needed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let resources = discover(client, GROUP).await?;
+    let there = |(name, _)| (name, resources.serve(name));
+    Ok(needed.into_iter().map(there).collect())
+}
+
+async fn in_registry(
+    registry: Option<&RegistryArgs>,
+    flags: &Flags,
+) -> Option<Result<bool, String>> {
+    let (registry, image) = (registry?, flags.said("exit-image").first()?);
+    let look = async {
+        let image = ImageReference::parse(image).map_err(|error| error.to_string())?;
+        let credentials = registry
+            .credentials(&image)
+            .map_err(|error| error.to_string())?;
+        let registry = Registry::connect(&image, &credentials, registry.options())
+            .await
+            .map_err(|error| error.to_string())?;
+        let digest = registry.digest(&image).await;
+        Ok(digest.map_err(|error| error.to_string())?.is_some())
+    };
+    let answer = timeout(REGISTRY, look).await;
+    Some(answer.unwrap_or_else(|_| Err("no answer in time".to_owned())))
+}

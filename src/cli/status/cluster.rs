@@ -1,0 +1,233 @@
+//! The cluster as an installation sees it: what is stuck, and what keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, Client};
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
+use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::{ContainerState, Pod, roles};
+
+use super::installation::Installation;
+
+/// The most Warnings that are told.
+const MOST_WARNINGS: usize = 10;
+
+/// What was seen; an error is why it was not.
+pub(super) struct Facts {
+    pub(super) now: Timestamp,
+    /// How many nodes each class has.
+    pub(super) nodes: Result<BTreeMap<&'static str, usize>, String>,
+    /// What is wrong with single nodes.
+    pub(super) node_problems: Vec<String>,
+    pub(super) pods: Result<Pods, String>,
+    /// Jobs with pods on virtual nodes that are never deleted, as NAMESPACE/NAME.
+    pub(super) kept_jobs: Result<BTreeSet<String>, String>,
+    /// The latest Warnings of swaplet, the newest first.
+    pub(super) warnings: Result<Vec<Warning>, String>,
+}
+
+/// What the pods show.
+#[derive(Default)]
+pub(super) struct Pods {
+    /// Those whose main containers are done and whose sidecars are not, longest first.
+    pub(super) stuck: Vec<Stuck>,
+    /// Nodes on which the exit image was pulled, and those that cannot pull it, with their words.
+    pub(super) pulled: BTreeSet<String>,
+    pub(super) not_pulled: BTreeMap<String, String>,
+    /// What could not be read around them.
+    pub(super) remarks: Vec<String>,
+}
+
+/// A pod that waits for its sidecars.
+pub(super) struct Stuck {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) since: Option<Timestamp>,
+    /// What swaplet decides about it now.
+    pub(super) reason: &'static str,
+}
+
+/// A Warning of swaplet.
+pub(super) struct Warning {
+    pub(super) at: Timestamp,
+    pub(super) about: String,
+    pub(super) reason: String,
+    pub(super) note: String,
+}
+
+/// Looks at all of it.
+pub(super) async fn look(
+    client: &Client,
+    installation: &Installation,
+    rules: anyhow::Result<Rules>,
+) -> Facts {
+    let namespaces = installation.flags.as_ref().map(|flags| flags.namespaces());
+    let scope = Scope {
+        namespace: match namespaces {
+            Ok([one]) => Some(one.clone()),
+            _ => None,
+        },
+        state_namespace: installation.state_namespace().map(str::to_owned),
+    };
+    let listed = pods(client, &scope).await.map_err(|error| words(&error));
+    let built_in = NodeTable::built_in();
+    let table = rules.as_ref().map_or(&built_in, |rules| &rules.node_table);
+    let (nodes, node_problems, is_virtual) = nodes(client, table).await;
+    let kept_jobs = match &listed {
+        Ok(listed) => kept_jobs(client, &scope, listed, &is_virtual).await,
+        Err(words) => Err(words.clone()),
+    };
+    let pods = match (listed, rules) {
+        (Ok(listed), Ok(rules)) => Ok(seen(client, rules, &scope, listed).await),
+        (Err(words), _) => Err(words),
+        (_, Err(error)) => Err(format!("its flags: {error:#}")),
+    };
+    Facts {
+        nodes,
+        node_problems,
+        pods,
+        kept_jobs,
+        warnings: warnings(client, &scope).await,
+        now: swaplet_controller::frame::clock::time_of_day(),
+    }
+}
+
+type Nodes = (
+    Result<BTreeMap<&'static str, usize>, String>,
+    Vec<String>,
+    BTreeSet<Box<str>>,
+);
+
+/// The classes with their counts, what is wrong, and the names of virtual nodes.
+async fn nodes(client: &Client, table: &NodeTable) -> Nodes {
+    let api: Api<NodeWire> = Api::all(client.clone());
+    let nodes = match list(&api, "", NodeWire::read).await {
+        Ok(nodes) => nodes,
+        Err(error) => return (Err(words(&error)), Vec::new(), BTreeSet::new()),
+    };
+    let (mut classes, mut problems, mut are_virtual) =
+        (BTreeMap::new(), Vec::new(), BTreeSet::new());
+    for node in nodes {
+        let recognised = Recognised::of(&node, table);
+        *classes.entry(recognised.class.as_str()).or_default() += 1;
+        let problem = recognised.problem.as_ref();
+        problems.extend(problem.map(|problem| format!("node {}: {problem}", node.name)));
+        if !recognised.class.is_kubelet() {
+            are_virtual.insert(node.name);
+        }
+    }
+    (Ok(classes), problems, are_virtual)
+}
+
+async fn seen(client: &Client, rules: Rules, scope: &Scope, listed: Vec<Pod>) -> Pods {
+    let mut seen = Pods::default();
+    for pod in &listed {
+        seen.note_exit_image(pod, &rules.exit_images);
+    }
+    let snapshot = Snapshot::of_pods(client, rules, scope, listed).await;
+    let stuck = snapshot
+        .pods()
+        .filter(|pod| roles::waits_for_sidecars(pod))
+        .map(|pod| Stuck {
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            since: roles::mains_ended_at(pod),
+            reason: snapshot.explain(pod).decision.reason.as_str(),
+        });
+    seen.stuck = stuck.collect();
+    seen.stuck
+        .sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));
+    seen.remarks = snapshot.remarks().to_vec();
+    seen
+}
+
+impl Pods {
+    fn note_exit_image(&mut self, pod: &Pod, exit_images: &ExitImages) {
+        for sidecar in roles::sidecars(pod).filter(|each| exit_images.contains(&each.image)) {
+            let state = sidecar.status.as_ref().map(|status| &status.state);
+            match state {
+                Some(ContainerState::Waiting { reason, message }) if cannot_pull(reason) => {
+                    let words = format!("{reason}: {message}");
+                    self.not_pulled.insert(pod.node.to_string(), words);
+                }
+                Some(ContainerState::Terminated(_)) => {
+                    self.pulled.insert(pod.node.to_string());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn cannot_pull(reason: &str) -> bool {
+    matches!(
+        reason,
+        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull"
+    )
+}
+
+/// What costs until somebody deletes it.
+async fn kept_jobs(
+    client: &Client,
+    scope: &Scope,
+    pods: &[Pod],
+    is_virtual: &BTreeSet<Box<str>>,
+) -> Result<BTreeSet<String>, String> {
+    let on_virtual = pods.iter().filter(|pod| is_virtual.contains(&pod.node));
+    let jobs: BTreeSet<_> = on_virtual
+        .filter_map(|pod| Some(format!("{}/{}", pod.namespace, pod.job.as_ref()?.name)))
+        .collect();
+    if jobs.is_empty() {
+        return Ok(jobs);
+    }
+    let api: Api<Job> = match &scope.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let kept = |job: Job| {
+        let ttl = job.spec.and_then(|spec| spec.ttl_seconds_after_finished);
+        let name = format!("{}/{}", job.metadata.namespace?, job.metadata.name?);
+        (ttl.is_none() && jobs.contains(&name)).then_some(name)
+    };
+    let found = list(&api, "", kept).await.map_err(|error| words(&error))?;
+    Ok(found.into_iter().collect())
+}
+
+async fn warnings(client: &Client, scope: &Scope) -> Result<Vec<Warning>, String> {
+    let api: Api<Event> = match &scope.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let ours = format!("reportingController={REPORTING_CONTROLLER}");
+    let mut found = list(&api, &ours, warning)
+        .await
+        .map_err(|error| words(&error))?;
+    found.sort_by_key(|warning| std::cmp::Reverse(warning.at));
+    found.truncate(MOST_WARNINGS);
+    Ok(found)
+}
+
+fn warning(event: Event) -> Option<Warning> {
+    let at = event.event_time.map(|time| time.0);
+    let at = at.or_else(|| event.metadata.creation_timestamp.map(|time| time.0))?;
+    let about = event.regarding?;
+    (event.type_.as_deref() == Some("Warning")).then(|| Warning {
+        at,
+        about: format!(
+            "{}/{}",
+            about.namespace.unwrap_or_default(),
+            about.name.unwrap_or_default()
+        ),
+        reason: event.reason.unwrap_or_default(),
+        note: event.note.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,197 @@
+//! The flags of `swaplet run` in an installation, read by the same rules as there.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
+use swaplet_core::cluster::exit_images::ExitImages;
+
+use crate::cli::Cli;
+use crate::cli::run::config::{Called, Setting};
+use crate::image::pattern::ImagePattern;
+use crate::image::reference::ImageReference;
+
+/// What an installation runs with.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cli) struct Flags {
+    /// The values of those that somebody has said, by their long names.
+    said: BTreeMap<String, Vec<String>>,
+    /// The values of all that have one.
+    all: BTreeMap<String, Vec<String>>,
+    /// All of them, as `--print-config` says them.
+    pub(in crate::cli) settings: Vec<Setting>,
+    /// The text of the file of `--node-classes`.
+    pub(in crate::cli) node_classes: Option<String>,
+}
+
+impl Flags {
+    /// Reads the arguments of a container (`run` first), its variables and its file of `--config`.
+    ///
+    /// # Errors
+    /// What is wrong with them, or unknown here, in one line.
+    pub(super) fn read(
+        args: &[String],
+        variables: &BTreeMap<String, String>,
+        config: Option<(PathBuf, String)>,
+    ) -> Result<Self, String> {
+        let Some(("run", args)) = args.split_first().map(|(first, rest)| (&**first, rest)) else {
+            return Err("it does not run `swaplet run`".to_owned());
+        };
+        let given = |flag: &str| {
+            let with_value = format!("--{flag}=");
+            let alone = format!("--{flag}");
+            args.iter()
+                .any(|arg| *arg == alone || arg.starts_with(&with_value))
+        };
+        let defined = Cli::command();
+        let run = defined.find_subcommand("run").into_iter();
+        let by_variable = run
+            .flat_map(Command::get_arguments)
+            .filter(|flag| !flag.get_long().is_some_and(given))
+            .filter_map(|flag| as_argument(flag, variables));
+        let mut line: Vec<OsString> = vec!["swaplet".into(), "run".into()];
+        line.extend(by_variable);
+        line.extend(args.iter().map(OsString::from));
+        let command = Cli::command().mut_subcommand("run", |run| {
+            run.mut_args(|flag| flag.env(Resettable::Reset))
+        });
+        let run = command.find_subcommand("run").cloned();
+        let read = Called::new(command, line)
+            .read_elsewhere(config)
+            .map_err(|error| in_one_line(&error))?;
+        let mut flags = Self {
+            settings: read.settings,
+            ..Self::default()
+        };
+        let matches = read.matches.subcommand_matches("run");
+        for flag in run.iter().flat_map(Command::get_arguments) {
+            let (Some(matches), Some(long)) = (matches, flag.get_long()) else {
+                continue;
+            };
+            let id = flag.get_id().as_str();
+            let Ok(Some(raw)) = matches.try_get_raw(id) else {
+                continue;
+            };
+            let raw: Vec<_> = raw.map(|raw| raw.to_string_lossy().into_owned()).collect();
+            if matches.value_source(id) == Some(ValueSource::CommandLine) {
+                flags.said.insert(long.to_owned(), raw.clone());
+            }
+            flags.all.insert(long.to_owned(), raw);
+        }
+        Ok(flags)
+    }
+
+    /// The values that somebody has given this flag, by its long name; none where nobody has.
+    pub(in crate::cli) fn said(&self, flag: &str) -> &[String] {
+        self.said.get(flag).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The value of a flag that has one at most; that of its default where nobody has said any.
+    pub(in crate::cli) fn one(&self, flag: &str) -> Option<&str> {
+        self.all.get(flag)?.last().map(String::as_str)
+    }
+
+    /// Whether a flag is on that is on or off.
+    pub(in crate::cli) fn is_on(&self, flag: &str) -> bool {
+        self.one(flag) == Some("true")
+    }
+
+    /// What it takes for exit images.
+    pub(in crate::cli) fn exit_images(&self) -> ExitImages {
+        let default = self.said("exit-image").first();
+        let default = default.and_then(|image| ImageReference::parse(image).ok());
+        let listed = self.said("exit-images").iter();
+        let listed = listed.filter_map(|image| ImagePattern::parse(image).ok());
+        ExitImages::new(default, listed.collect())
+    }
+
+    /// The namespaces that it works in; none where it works in all.
+    pub(in crate::cli) fn namespaces(&self) -> &[String] {
+        self.said("namespace")
+    }
+}
+
+#[cfg(test)]
+impl Flags {
+    /// As if these had been said.
+    pub(in crate::cli) fn of(said: &[(&str, &str)]) -> Self {
+        let said: BTreeMap<_, _> = said
+            .iter()
+            .map(|(flag, value)| ((*flag).to_owned(), vec![(*value).to_owned()]))
+            .collect();
+        Self {
+            all: said.clone(),
+            said,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a variable says, as it would stand on the command line.
+fn as_argument(flag: &Arg, variables: &BTreeMap<String, String>) -> Option<OsString> {
+    let (long, env) = (flag.get_long()?, flag.get_env()?.to_str()?);
+    let value = variables.get(env)?;
+    match flag.get_action() {
+        // As clap reads such a variable.
+        ArgAction::SetTrue => (value == "true").then(|| format!("--{long}").into()),
+        _ if value.is_empty() => None,
+        _ => Some(format!("--{long}={value}").into()),
+    }
+}
+
+/// What clap says of it, without the usage.
+fn in_one_line(error: &clap::Error) -> String {
+    let words = error.render().to_string();
+    let line = words.lines().find(|line| !line.trim().is_empty());
+    line.unwrap_or("they cannot be read")
+        .trim_start_matches("error: ")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str], variables: &[(&str, &str)], config: &str) -> Result<Flags, String> {
+        let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let config = (!config.is_empty()).then(|| ("config.yaml".into(), config.to_owned()));
+        Flags::read(&args, &variables, config)
+    }
+
+    #[test]
+    fn flags_outrank_variables_and_these_the_file() {
+        let flags = read(
+            &["run", "--finish=never", "--leader-elect"],
+            &[
+                ("SWAPLET_STATE_NAMESPACE", "system"),
+                ("SWAPLET_FINISH", "allowed"),
+                ("SWAPLET_EXIT_IMAGE", "registry.example/exit:v2"),
+                ("RUST_LOG", "info"),
+            ],
+            "exit-image: registry.example/exit:v1\nnamespace: [a, b]\n",
+        )
+        .unwrap();
+        assert_eq!(flags.one("finish"), Some("never"));
+        assert_eq!(flags.said("exit-image"), ["registry.example/exit:v2"]);
+        assert_eq!(flags.namespaces(), ["a", "b"]);
+        assert_eq!(flags.one("state-namespace"), Some("system"));
+        assert!(flags.is_on("leader-elect") && flags.is_on("terminate") && !flags.is_on("warm"));
+        assert!(flags.said("terminate").is_empty(), "a default");
+    }
+
+    #[test]
+    fn what_is_unknown_here_is_named() {
+        let words = read(&["run", "--of-tomorrow"], &[], "").unwrap_err();
+        assert!(words.contains("--of-tomorrow"), "{words}");
+        let words = read(&["run"], &[], "of-tomorrow: 1\n").unwrap_err();
+        assert!(words.contains("there is no key of-tomorrow"), "{words}");
+        assert!(read(&["warm", "x"], &[], "").is_err());
+    }
+}

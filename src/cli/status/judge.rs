@@ -1,0 +1,329 @@
+//! What is well and what needs attention, from what was asked: plain functions.
+
+mod in_cluster;
+
+use jiff::Timestamp;
+
+pub(super) use self::in_cluster::cluster;
+use super::CANNOT;
+use super::ask::{Asked, Held, Leash};
+use super::installation::flags::Flags;
+use crate::cli::table::age;
+
+/// A Lease that was not renewed for so long is held by nobody: longer than one lasts, for clocks
+/// differ.
+const HELD_SECONDS: i64 = 60;
+/// The most objects that are named.
+const MOST_NAMES: usize = 10;
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Ok,
+    /// As somebody wants it, or worth knowing.
+    Note,
+    /// Somebody has to do something.
+    Attention,
+    /// Nobody may ask.
+    Unknown,
+}
+
+impl State {
+    /// For programs.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Attention => "attention",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// For people.
+    pub(super) const fn mark(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Attention => "TODO",
+            Self::Unknown => "?",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    /// The Deployment that it is about; empty where it is about the cluster.
+    pub(super) installation: String,
+    pub(super) subject: &'static str,
+    pub(super) state: State,
+    pub(super) words: String,
+}
+
+/// As the help says it.
+pub(super) fn exit_code(checks: &[Check]) -> u8 {
+    let has = |state| checks.iter().any(|check| check.state == state);
+    match (has(State::Attention), has(State::Unknown)) {
+        (true, _) => 1,
+        (false, true) => CANNOT,
+        (false, false) => 0,
+    }
+}
+
+type Said = (State, String);
+
+/// What was asked about the installations of a namespace, or of all.
+pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timestamp) -> Vec<Check> {
+    if all.is_empty() {
+        let place = namespace.map_or("this cluster".to_owned(), |name| {
+            format!("namespace {name}")
+        });
+        let words = format!(
+            "swaplet is not installed in {place}: there is no Deployment with the label app.kubernetes.io/name=swaplet. Install it \
+             (docs/install/README.md), or end what is stuck once with `swaplet rescue -A --dry-run`"
+        );
+        return vec![Check {
+            installation: String::new(),
+            subject: "installation",
+            state: State::Attention,
+            words,
+        }];
+    }
+    let one_is_real = all.iter().any(Asked::has_some_right);
+    let mut checks = Vec::new();
+    for asked in all {
+        let mut add = |subject, (state, words): Said| {
+            checks.push(Check {
+                installation: asked.installation.place(),
+                subject,
+                state,
+                words,
+            });
+        };
+        if one_is_real && !asked.has_some_right() {
+            let words = "its account has none of the rights of swaplet: it is taken for none, whatever its label says";
+            add("installation", (State::Note, words.to_owned()));
+            continue;
+        }
+        add("version", version(&asked.installation.version));
+        add("flags", flags(asked));
+        add("replicas", replicas(asked.installation.replicas));
+        let flags = asked.installation.flags.as_ref().ok();
+        if let Some(flags) = flags {
+            add("leader", leader(asked, now));
+            add("rights", rights(asked));
+            add("admission policies", policies(&asked.policies, flags));
+            add("CRDs", crds(asked));
+        }
+        if let Some(answer) = &asked.registry {
+            add("registry", registry(answer));
+        }
+    }
+    checks
+}
+
+fn version(theirs: &str) -> Said {
+    let ours = env!("CARGO_PKG_VERSION");
+    match theirs {
+        "" => (State::Note, "its label does not say".to_owned()),
+        theirs if theirs == ours => (State::Ok, format!("{theirs}, as this program")),
+        theirs => (
+            State::Note,
+            format!("{theirs}, and this program is {ours}: what it says of decisions may differ"),
+        ),
+    }
+}
+
+fn flags(asked: &Asked) -> Said {
+    match &asked.installation.flags {
+        Ok(flags) => {
+            let said = flags.settings.iter().filter(|setting| setting.is_said());
+            (
+                State::Ok,
+                format!("{} are set (-o wide lists them)", said.count()),
+            )
+        }
+        Err(problem) => (State::Unknown, format!("they cannot be read: {problem}")),
+    }
+}
+
+fn replicas((wanted, ready): (i32, i32)) -> Said {
+    let words = format!("{ready} of {wanted} ready");
+    match (wanted, ready) {
+        (0, _) => (
+            State::Attention,
+            "none is wanted, so nothing is done: kubectl scale it to 1 or 2".to_owned(),
+        ),
+        (wanted, ready) if ready >= wanted => (State::Ok, words),
+        _ => (
+            State::Attention,
+            format!(
+                "{words}: kubectl describe its pods, and ask /readyz, which says what it waits for"
+            ),
+        ),
+    }
+}
+
+fn leader(asked: &Asked, now: Timestamp) -> Said {
+    match &asked.lease {
+        None if asked.installation.replicas.0 > 1 => (
+            State::Attention,
+            "several processes run without --leader-elect: run one, or set it".to_owned(),
+        ),
+        None => (State::Note, "one process, without a Lease".to_owned()),
+        Some(Err(words)) => (State::Unknown, format!("cannot ask for the Lease: {words}")),
+        Some(Ok(held)) => held_by(held, now),
+    }
+}
+
+fn held_by(held: &Held, now: Timestamp) -> Said {
+    let Held { holder, renewed } = held;
+    let Some(renewed) = renewed.filter(|_| !holder.is_empty()) else {
+        return (
+            State::Attention,
+            "nobody holds the Lease, so nothing is done: see the logs of its pods".to_owned(),
+        );
+    };
+    let words = format!("{holder}, renewed {} ago", age(renewed, now));
+    if renewed.duration_until(now).as_secs() > HELD_SECONDS {
+        let words = format!("{words}: it has stopped, or the clock of this machine is wrong");
+        return (State::Attention, words);
+    }
+    (State::Ok, words)
+}
+
+fn rights(asked: &Asked) -> Said {
+    let with = |answer| {
+        let rights = asked.rights.iter().filter(move |(_, may)| *may == answer);
+        rights.map(|(right, _)| right)
+    };
+    let denied: Vec<_> = with(Some(false)).collect();
+    let needed: Vec<_> = denied
+        .iter()
+        .filter(|right| !right.is_optional())
+        .map(|right| right.words())
+        .collect();
+    let optional: Vec<_> = denied
+        .iter()
+        .filter(|right| right.is_optional())
+        .map(|right| right.words())
+        .collect();
+    let unknown = with(None).count();
+    if !needed.is_empty() {
+        let words = format!(
+            "{} are missing: {} (docs/rights.md says what each is for, and its role)",
+            needed.len(),
+            some(&needed)
+        );
+        return (State::Attention, words);
+    }
+    if unknown > 0 {
+        let words = format!(
+            "cannot ask for {unknown} of {}: it takes the right to create subjectaccessreviews",
+            asked.rights.len()
+        );
+        return (State::Unknown, words);
+    }
+    if !optional.is_empty() {
+        return (
+            State::Note,
+            format!(
+                "without {}: docs/rights.md says what that costs",
+                some(&optional)
+            ),
+        );
+    }
+    (State::Ok, format!("all {}", asked.rights.len()))
+}
+
+fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
+    let needed = flags.is_on("restart") && !flags.is_on("restart-without-leash");
+    let leash = match leash {
+        Ok(leash) => leash,
+        Err(words) => return (State::Unknown, format!("cannot ask: {words}")),
+    };
+    if leash.policies.is_empty() {
+        let words = "there are none for its account: apply deploy/leash.yaml, or set leash.enabled in the chart (Kubernetes 1.30 or later)";
+        return match needed {
+            true => (
+                State::Attention,
+                format!("{words}; without them nothing is restarted"),
+            ),
+            false => (State::Note, words.to_owned()),
+        };
+    }
+    let unbound = leash.policies.iter().filter(|(_, bound)| !**bound);
+    let unbound: Vec<_> = unbound
+        .map(|(name, _)| format!("{}-{name}", leash.name))
+        .collect();
+    if !unbound.is_empty() {
+        let words = format!(
+            "no binding denies by {}: apply deploy/leash.yaml again",
+            some(&unbound)
+        );
+        return (State::Attention, words);
+    }
+    if needed && !leash.policies.contains_key("parked") {
+        let words = format!(
+            "{}-parked is missing, so nothing is restarted: apply deploy/leash-parked.yaml",
+            leash.name
+        );
+        return (State::Attention, words);
+    }
+    let missing: Vec<_> = ["pods-status", "events", "state"]
+        .into_iter()
+        .filter(|part| !leash.policies.contains_key(*part))
+        .map(|part| format!("{}-{part}", leash.name))
+        .collect();
+    if !missing.is_empty() {
+        let words = format!(
+            "{} are missing: apply deploy/leash.yaml again",
+            some(&missing)
+        );
+        return (State::Attention, words);
+    }
+    (
+        State::Ok,
+        format!("{} of {}, all bound", leash.policies.len(), leash.name),
+    )
+}
+
+fn crds(asked: &Asked) -> Said {
+    let crds = match &asked.crds {
+        Ok(crds) => crds,
+        Err(words) => return (State::Unknown, format!("cannot ask: {words}")),
+    };
+    let missing = crds.iter().filter(|(_, is_there)| !is_there);
+    let missing: Vec<_> = missing.map(|(name, _)| (*name).to_owned()).collect();
+    match (crds.len(), missing.len()) {
+        (0, _) => (State::Ok, "its flags need none".to_owned()),
+        (all, 0) => (State::Ok, format!("all {all} that its flags need")),
+        _ => (
+            State::Attention,
+            format!("{} are not served: apply deploy/crds", some(&missing)),
+        ),
+    }
+}
+
+fn registry(answer: &Result<bool, String>) -> Said {
+    match answer {
+        Ok(true) => (State::Ok, "it has the exit image".to_owned()),
+        Ok(false) => (
+            State::Attention,
+            "it does not have the exit image: swaplet exit-image push".to_owned(),
+        ),
+        Err(words) => (State::Unknown, format!("it does not say: {words}")),
+    }
+}
+
+/// The first of a list, and how many more there are.
+fn some(names: &[String]) -> String {
+    let shown = names.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>();
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What of the cluster is well, and what needs attention.
+
+use jiff::Timestamp;
+
+use super::super::cluster::{Facts, Pods};
+use super::{Check, Said, State, some};
+use crate::cli::table::age;
+
+/// A pod that waits for less is about to be ended: a grace period and a pull take their time.
+const STUCK_SECONDS: i64 = 120;
+
+/// What was seen in the cluster.
+pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut add = |subject, (state, words): Said| {
+        checks.push(Check {
+            installation: String::new(),
+            subject,
+            state,
+            words,
+        });
+    };
+    add("nodes", nodes(facts));
+    match &facts.pods {
+        Ok(pods) => {
+            add("exit image", exit_image(pods));
+            add("stuck pods", stuck(pods, facts.now));
+        }
+        Err(words) => add(
+            "stuck pods",
+            (State::Unknown, format!("cannot ask: {words}")),
+        ),
+    }
+    add("Jobs on virtual nodes", kept_jobs(facts));
+    add("Warnings", warnings(facts));
+    checks
+}
+
+fn nodes(facts: &Facts) -> Said {
+    match &facts.nodes {
+        Err(words) => (State::Unknown, format!("cannot ask: {words}")),
+        Ok(_) if !facts.node_problems.is_empty() => (State::Attention, some(&facts.node_problems)),
+        Ok(classes) => {
+            let classes: Vec<_> = classes
+                .iter()
+                .map(|(class, count)| format!("{count} {class}"))
+                .collect();
+            (
+                State::Ok,
+                format!("{} (swaplet nodes says why)", some(&classes)),
+            )
+        }
+    }
+}
+
+fn exit_image(pods: &Pods) -> Said {
+    if let Some((node, words)) = pods.not_pulled.first_key_value() {
+        let words = format!(
+            "{} nodes cannot pull it, {node} for one: {words}. Give the nodes access to its registry, or name another --exit-image",
+            pods.not_pulled.len()
+        );
+        return (State::Attention, words);
+    }
+    match pods.pulled.len() {
+        0 => (
+            State::Note,
+            "no pod shows yet whether nodes can pull it".to_owned(),
+        ),
+        count => (State::Ok, format!("pods on {count} nodes have run it")),
+    }
+}
+
+fn stuck(pods: &Pods, now: Timestamp) -> Said {
+    let age_of = |since: Timestamp| since.duration_until(now).as_secs();
+    let long = |since: Option<Timestamp>| since.is_none_or(|since| age_of(since) > STUCK_SECONDS);
+    let stuck = pods.stuck.iter().filter(|stuck| long(stuck.since)).count();
+    match (pods.stuck.len(), stuck) {
+        (0, _) => (State::Ok, "none".to_owned()),
+        (all, 0) => (State::Ok, format!("{all} are being ended")),
+        (all, stuck) => {
+            let since = pods.stuck.iter().filter_map(|stuck| stuck.since).min();
+            let longest = since.map_or("unknown".to_owned(), |since| age(since, now));
+            let words = format!(
+                "{stuck} of {all} that wait for their sidecars have waited for more than {STUCK_SECONDS} s, the longest for {longest}: \
+                 swaplet explain says why, swaplet rescue ends them"
+            );
+            (State::Attention, words)
+        }
+    }
+}
+
+fn kept_jobs(facts: &Facts) -> Said {
+    match &facts.kept_jobs {
+        Err(words) => (State::Unknown, format!("cannot ask: {words}")),
+        Ok(jobs) if jobs.is_empty() => (State::Ok, "none is kept for ever".to_owned()),
+        Ok(jobs) => {
+            let names: Vec<_> = jobs.iter().cloned().collect();
+            let words = format!(
+                "{} have no ttlSecondsAfterFinished, and what runs there may be billed until the pod is deleted: {}",
+                jobs.len(),
+                some(&names)
+            );
+            (State::Attention, words)
+        }
+    }
+}
+
+fn warnings(facts: &Facts) -> Said {
+    match &facts.warnings {
+        Err(words) => (State::Unknown, format!("cannot ask: {words}")),
+        Ok(warnings) if warnings.is_empty() => (State::Ok, "none in the last hour".to_owned()),
+        Ok(warnings) => (
+            State::Note,
+            format!(
+                "the last {}, below: docs/troubleshooting.md explains each reason",
+                warnings.len()
+            ),
+        ),
+    }
+}

@@ -1,0 +1,242 @@
+//! The rights that an installation needs for its flags: those of the manifests in `deploy/`, which
+//! docs/rights.md explains.
+
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use serde_json::Value;
+
+use super::installation::flags::Flags;
+
+const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
+const RESTART: &str = include_str!("../../../deploy/restart.yaml");
+const WARM: &str = include_str!("../../../deploy/warm.yaml");
+const PULL_JOBS: &str = include_str!("../../../deploy/pull-jobs.yaml");
+const PREDOWNLOAD: &str = include_str!("../../../deploy/predownload.yaml");
+
+/// The most namespaces whose rights are asked one by one.
+const MOST_NAMESPACES: usize = 5;
+/// What a leash is called in the manifests.
+const LEASH: &str = "swaplet-leash";
+
+/// Where a role is bound.
+#[derive(Clone, Copy)]
+enum Where<'a> {
+    Pods,
+    Cluster,
+    Namespace(&'a str),
+}
+
+/// One right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Right {
+    pub(super) role: &'static str,
+    pub(super) group: String,
+    pub(super) resource: String,
+    pub(super) verb: String,
+    /// Of this object only; empty for all.
+    pub(super) name: String,
+    /// In this namespace; empty for all.
+    pub(super) namespace: String,
+}
+
+impl Right {
+    /// Whether the work goes on without it, as docs/rights.md says.
+    pub(super) fn is_optional(&self) -> bool {
+        self.resource == "nodes" && self.role == "swaplet-nodes" || self.resource == "events"
+    }
+
+    /// As Kubernetes is asked for it.
+    pub(super) fn attributes(&self) -> ResourceAttributes {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let (resource, subresource) = self
+            .resource
+            .split_once('/')
+            .unwrap_or((&self.resource, ""));
+        ResourceAttributes {
+            group: some(&self.group),
+            resource: some(resource),
+            subresource: some(subresource),
+            verb: some(&self.verb),
+            name: some(&self.name),
+            namespace: some(&self.namespace),
+            ..ResourceAttributes::default()
+        }
+    }
+
+    /// In words, as `kubectl auth can-i` takes them.
+    pub(super) fn words(&self) -> String {
+        let mut words = format!("{} {}", self.verb, self.resource);
+        if !self.group.is_empty() {
+            words = format!("{words}.{}", self.group);
+        }
+        for (what, word) in [(" ", &self.name), (" in ", &self.namespace)] {
+            if !word.is_empty() {
+                words = format!("{words}{what}{word}");
+            }
+        }
+        words
+    }
+}
+
+/// All that these flags need.
+pub(super) fn needed(flags: &Flags) -> Vec<Right> {
+    let on = |flag| flags.is_on(flag);
+    let mut all = Vec::new();
+    let mut role = |text: &str, name, place| all.extend(rights(text, name, place, flags));
+    role(RBAC, "swaplet", Where::Pods);
+    role(RBAC, "swaplet-nodes", Where::Cluster);
+    if let Some(namespace) = flags.one("state-namespace") {
+        role(RBAC, "swaplet-state", Where::Namespace(namespace));
+    }
+    if on("restart") {
+        role(RESTART, "swaplet-restart", Where::Pods);
+        if !on("restart-without-leash") {
+            role(RESTART, "swaplet-restart-leash", Where::Cluster);
+        }
+        if on("restart-on-config") {
+            role(RESTART, "swaplet-restart-on", Where::Pods);
+        }
+    }
+    if on("warm") {
+        role(PULL_JOBS, "swaplet-pull-jobs", Where::Pods);
+        role(WARM, "swaplet-warm-nodes", Where::Cluster);
+        let namespace = flags.one("warm-namespace").unwrap_or("swaplet-warm");
+        role(WARM, "swaplet-warm", Where::Namespace(namespace));
+        for (flag, name) in [
+            ("warm-startup-taint", "swaplet-warm-startup-taint"),
+            ("warm-image-caches", "swaplet-warm-image-caches"),
+        ] {
+            if on(flag) {
+                role(WARM, name, Where::Cluster);
+            }
+        }
+    }
+    if on("predownload") {
+        role(PREDOWNLOAD, "swaplet-predownload", Where::Pods);
+    }
+    let mut kept: Vec<Right> = Vec::new();
+    for right in all.into_iter().filter(|right| is_used(right, flags)) {
+        if !kept
+            .iter()
+            .any(|other| other.attributes() == right.attributes())
+        {
+            kept.push(right);
+        }
+    }
+    kept
+}
+
+/// What the flags leave out of the roles that they need, as the chart leaves it out.
+fn is_used(right: &Right, flags: &Flags) -> bool {
+    let (terminates, restarts) = (flags.is_on("terminate"), flags.is_on("restart"));
+    match (right.role, &*right.resource, &*right.name, &*right.verb) {
+        ("swaplet", "pods/status", ..) => terminates && flags.one("finish") != Some("never"),
+        ("swaplet", "pods", _, "patch") => terminates || restarts,
+        (_, "configmaps", "swaplet-restart-on", _) => flags.is_on("restart-on-config"),
+        ("swaplet-state", "leases", ..) => flags.is_on("leader-elect"),
+        _ => true,
+    }
+}
+
+fn rights(text: &str, name: &'static str, place: Where, flags: &Flags) -> Vec<Right> {
+    // A manifest of this program: a test reads them all.
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
+    let roles = documents.iter().filter(|object| {
+        let kind = object["kind"].as_str().unwrap_or_default();
+        kind.ends_with("Role") && object["metadata"]["name"] == name
+    });
+    let rules = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten());
+    let mut all = Vec::new();
+    for rule in rules {
+        let mut names = strings(&rule["resourceNames"]);
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        for group in strings(&rule["apiGroups"]) {
+            for resource in strings(&rule["resources"]) {
+                for verb in strings(&rule["verbs"]) {
+                    for object in &names {
+                        for namespace in namespaces(place, flags) {
+                            all.push(Right {
+                                role: name,
+                                group: group.clone(),
+                                resource: resource.clone(),
+                                verb: verb.clone(),
+                                name: of_leash(object, flags),
+                                namespace,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+fn of_leash(name: &str, flags: &Flags) -> String {
+    match (name.strip_prefix(LEASH), flags.one("leash")) {
+        (Some(rest), Some(leash)) => format!("{leash}{rest}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn namespaces(place: Where, flags: &Flags) -> Vec<String> {
+    match place {
+        Where::Pods if !flags.namespaces().is_empty() => {
+            let some = flags.namespaces().iter().take(MOST_NAMESPACES);
+            some.cloned().collect()
+        }
+        Where::Pods | Where::Cluster => vec![String::new()],
+        Where::Namespace(namespace) => vec![namespace.to_owned()],
+    }
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    let words = list.as_array().into_iter().flatten();
+    words
+        .filter_map(|word| word.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(flags: &[(&str, &str)]) -> Vec<String> {
+        let needed = needed(&Flags::of(flags));
+        needed.iter().map(Right::words).collect()
+    }
+
+    #[test]
+    fn rights_follow_the_flags() {
+        let least = words(&[("terminate", "true"), ("finish", "never")]);
+        assert!(least.contains(&"patch pods".to_owned()), "{least:?}");
+        assert!(!least.iter().any(|right| right.contains("pods/status")));
+        let flags = [
+            ("terminate", "true"),
+            ("namespace", "batch"),
+            ("state-namespace", "system"),
+            ("leader-elect", "true"),
+            ("restart", "true"),
+            ("leash", "my-leash"),
+            ("warm", "true"),
+            ("predownload", "true"),
+        ];
+        let all = words(&flags);
+        for right in [
+            "patch pods/status in batch",
+            "patch leases.coordination.k8s.io swaplet in system",
+            "get validatingadmissionpolicybindings.admissionregistration.k8s.io my-leash-pods",
+            "patch containerrecreaterequests.apps.kruise.io in batch",
+            "create pods in swaplet-warm",
+            "list nodes",
+        ] {
+            assert!(all.contains(&right.to_owned()), "{right}: {all:#?}");
+        }
+        assert!(all.iter().any(|right| right.contains("imagepulljobs")));
+        assert!(
+            !all.iter().any(|right| right.contains("secrets")),
+            "{all:#?}"
+        );
+    }
+}

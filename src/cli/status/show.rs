@@ -1,0 +1,176 @@
+//! What is printed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::Asked;
+use super::Check;
+use super::cluster::{Facts, Stuck, Warning};
+use crate::cli::run::config::Setting;
+use crate::cli::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
+
+/// The most stuck pods that are listed.
+const MOST_STUCK: usize = 10;
+
+pub(super) fn show(
+    checks: &[Check],
+    all: &[Asked],
+    cluster: Option<&Facts>,
+    output: Output,
+) -> anyhow::Result<String> {
+    Ok(match output {
+        Output::Table | Output::Wide => text(checks, all, cluster, output == Output::Wide),
+        Output::Json => as_json(&value(checks, all, cluster)),
+        Output::Yaml => yaml(&value(checks, all, cluster))?,
+        Output::Name => names(checks),
+    })
+}
+
+/// The Deployments, each once, one a line.
+fn names(checks: &[Check]) -> String {
+    let places: BTreeSet<_> = checks
+        .iter()
+        .filter_map(|check| check.installation.rsplit_once('/'))
+        .collect();
+    places
+        .into_iter()
+        .map(|(_, name)| format!("deployment/{name}\n"))
+        .collect()
+}
+
+fn text(checks: &[Check], all: &[Asked], cluster: Option<&Facts>, wide: bool) -> String {
+    let mut text = String::new();
+    let mut heading = None;
+    for check in checks {
+        if heading != Some(&check.installation) {
+            heading = Some(&check.installation);
+            let title = match &*check.installation {
+                "" => "Cluster".to_owned(),
+                place => format!("Deployment {place}"),
+            };
+            let begin = if text.is_empty() { "" } else { "\n" };
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{begin}{}:", printable(&title));
+        }
+        let (mark, subject) = (check.state.mark(), check.subject);
+        let _ = writeln!(text, "  {mark:5} {subject:22} {}", printable(&check.words));
+    }
+    if let Some(facts) = cluster {
+        stuck(&mut text, facts);
+        warnings(&mut text, facts);
+    }
+    if wide {
+        flags(&mut text, all);
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, lines: &[Vec<String>]) {
+    let _ = writeln!(text, "\n{title}:");
+    for line in aligned(lines).lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(dash).to_vec()
+}
+
+fn stuck(text: &mut String, facts: &Facts) {
+    let Ok(pods) = &facts.pods else { return };
+    if pods.stuck.is_empty() {
+        return;
+    }
+    let mut lines = vec![row(["NAMESPACE", "POD", "STUCK", "DECISION"])];
+    for stuck in pods.stuck.iter().take(MOST_STUCK) {
+        let since = stuck.since.map(|since| age(since, facts.now));
+        let since = since.unwrap_or_default();
+        lines.push(row([&stuck.namespace, &stuck.name, &since, stuck.reason]));
+    }
+    let title = match pods.stuck.len().saturating_sub(MOST_STUCK) {
+        0 => "Stuck pods".to_owned(),
+        more => format!("Stuck pods ({more} more: swaplet rescue -A --dry-run)"),
+    };
+    section(text, &title, &lines);
+}
+
+fn warnings(text: &mut String, facts: &Facts) {
+    let Ok(warnings) = &facts.warnings else {
+        return;
+    };
+    if warnings.is_empty() {
+        return;
+    }
+    let mut lines = vec![row(["AGE", "ABOUT", "REASON", "MESSAGE"])];
+    for warning in warnings {
+        let age = age(warning.at, facts.now);
+        lines.push(row([&age, &warning.about, &warning.reason, &warning.note]));
+    }
+    section(text, "Warnings of swaplet", &lines);
+}
+
+fn flags(text: &mut String, all: &[Asked]) {
+    for asked in all {
+        let Ok(flags) = &asked.installation.flags else {
+            continue;
+        };
+        let title = format!("Flags of Deployment {}", asked.installation.place());
+        let said = flags.settings.iter().filter(|setting| setting.is_said());
+        let lines: Vec<_> = said.map(|setting| vec![setting.in_one_line()]).collect();
+        section(text, &title, &lines);
+    }
+}
+
+fn value(checks: &[Check], all: &[Asked], cluster: Option<&Facts>) -> Value {
+    let check = |check: &Check| {
+        json!({
+            "installation": check.installation,
+            "subject": check.subject,
+            "state": check.state.as_str(),
+            "words": check.words,
+        })
+    };
+    let pods = cluster.and_then(|facts| facts.pods.as_ref().ok());
+    let warnings = cluster.and_then(|facts| facts.warnings.as_ref().ok());
+    json!({
+        "checks": checks.iter().map(check).collect::<Vec<_>>(),
+        "installations": all.iter().map(installation).collect::<Vec<_>>(),
+        "nodeClasses": cluster.and_then(|facts| facts.nodes.as_ref().ok()),
+        "stuckPods": pods.map(|pods| pods.stuck.iter().map(stuck_pod).collect::<Vec<_>>()),
+        "remarks": pods.map(|pods| &pods.remarks),
+        "jobsWithoutTtl": cluster.and_then(|facts| facts.kept_jobs.as_ref().ok()),
+        "warnings": warnings.map(|warnings| warnings.iter().map(warning).collect::<Vec<_>>()),
+    })
+}
+
+fn installation(asked: &Asked) -> Value {
+    let installation = &asked.installation;
+    let held = asked.lease.as_ref().and_then(|lease| lease.as_ref().ok());
+    let flags = installation.flags.as_ref().ok();
+    let said = flags.map(|flags| {
+        let said = flags.settings.iter().filter(|setting| setting.is_said());
+        said.map(Setting::in_one_line).collect::<Vec<_>>()
+    });
+    json!({
+        "namespace": installation.namespace,
+        "name": installation.name,
+        "version": installation.version,
+        "image": installation.image,
+        "replicas": {"wanted": installation.replicas.0, "ready": installation.replicas.1},
+        "leader": held.map(|held| json!({"holder": held.holder, "renewed": held.renewed})),
+        "missingRights": asked.rights.iter()
+            .filter(|(_, may)| *may == Some(false))
+            .map(|(right, _)| right.words()).collect::<Vec<_>>(),
+        "flags": said,
+    })
+}
+
+fn stuck_pod(stuck: &Stuck) -> Value {
+    json!({"namespace": stuck.namespace, "name": stuck.name, "since": stuck.since, "reason": stuck.reason})
+}
+
+fn warning(warning: &Warning) -> Value {
+    json!({"time": warning.at, "about": warning.about, "reason": warning.reason, "note": warning.note})
+}

@@ -1,0 +1,319 @@
+//! `swaplet status`, through the real binary, against the embedded API server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a broken helper is a failed test"
+)]
+
+use kube::Client;
+use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Rule};
+use swaplet_testbed::{ApiServer, Clock};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+const EXIT: &str = "registry.example/swaplet/exit:v1";
+const COMMAND: [&str; 3] = [
+    "run",
+    "--leader-elect",
+    "--config=/etc/swaplet/config/config.yaml",
+];
+const ACCOUNT: &str = "system:serviceaccount:default:swaplet";
+
+struct Cluster {
+    server: ApiServer,
+    client: Client,
+    folder: tempfile::TempDir,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let server = ApiServer::new(Clock::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = ApiServer::kubeconfig(listener.local_addr().unwrap());
+        std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
+        let served = server.clone();
+        tokio::spawn(async move { served.serve(listener).await });
+        let client = server.client_as("user");
+        Self {
+            server,
+            client,
+            folder,
+        }
+    }
+
+    /// Creates objects at their paths.
+    async fn create(&self, path: &str, object: Value) {
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(object.to_string().into_bytes())
+            .unwrap();
+        self.client.request::<Value>(request).await.unwrap();
+    }
+
+    async fn status_of(&self, path: &str, status: Value) {
+        let request = http::Request::patch(format!("{path}/status"))
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({"status": status}).to_string().into_bytes())
+            .unwrap();
+        self.client.request::<Value>(request).await.unwrap();
+    }
+
+    /// As the chart installs it, with everything well.
+    async fn install(&self, namespace: &str, args: &[&str]) {
+        let field = json!({"fieldRef": {"fieldPath": "metadata.namespace"}});
+        let args = [&COMMAND[..], args].concat();
+        let container = json!({
+            "name": "swaplet", "image": "swaplet:1",
+            "args": args,
+            "env": [{"name": "SWAPLET_STATE_NAMESPACE", "valueFrom": field}],
+            "volumeMounts": [{"name": "config", "mountPath": "/etc/swaplet/config"}],
+        });
+        let volume = json!({"name": "config", "configMap": {"name": "swaplet-config"}});
+        let labels = json!({"app.kubernetes.io/name": "swaplet", "app.kubernetes.io/version": env!("CARGO_PKG_VERSION")});
+        let pod = json!({"serviceAccountName": "swaplet", "containers": [container], "volumes": [volume]});
+        let place = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+        self.create(&place, json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "swaplet", "labels": labels},
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}}))
+            .await;
+        let ready = json!({"replicas": 2, "readyReplicas": 2});
+        self.status_of(&format!("{place}/swaplet"), ready).await;
+        let config = json!({"config.yaml": "concurrency: 7\n"});
+        self.create(
+            &format!("/api/v1/namespaces/{namespace}/configmaps"),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "swaplet-config"}, "data": config}),
+        )
+        .await;
+        #[expect(clippy::disallowed_methods, reason = "the Lease is held now")]
+        let now = jiff::Timestamp::now();
+        self.create(
+            &format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "swaplet"},
+                "spec": {"holderIdentity": "swaplet-7d_1", "renewTime": format!("{now:.6}")}}),
+        )
+        .await;
+    }
+
+    /// The admission policies for the account, each with its binding.
+    async fn leash(&self) {
+        let group = "/apis/admissionregistration.k8s.io/v1";
+        for part in ["pods", "pods-status", "events", "state"] {
+            let name = format!("swaplet-leash-{part}");
+            let meta = json!({"name": name});
+            let condition = json!({"name": "controller", "expression": format!("request.userInfo.username == \"{ACCOUNT}\"")});
+            self.create(&format!("{group}/validatingadmissionpolicies"), json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": meta,
+                "spec": {"matchConditions": [condition], "validations": [{"expression": "true"}]}}))
+                .await;
+            self.create(&format!("{group}/validatingadmissionpolicybindings"), json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": meta,
+                "spec": {"policyName": name, "validationActions": ["Deny"]}}))
+                .await;
+        }
+    }
+
+    async fn status(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let ran = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+            .arg("status")
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.folder.path().join("kubeconfig"))
+            .output()
+            .await
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (ran.status.code(), text(ran.stdout), text(ran.stderr))
+    }
+
+    async fn checks(&self, code: i32) -> Value {
+        let (ended, out, err) = self.status(&["-o", "json"]).await;
+        assert_eq!(ended, Some(code), "{out}{err}");
+        serde_json::from_str(&out).unwrap()
+    }
+
+    /// A pod whose main container ended long ago, of a Job on a virtual node.
+    async fn stuck(&self) {
+        let meta = json!({"name": "eci", "labels": {"type": "virtual-kubelet"}});
+        self.create(
+            "/api/v1/nodes",
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": meta}),
+        )
+        .await;
+        let containers = json!([
+            {"name": "main", "image": "main:1"},
+            {"name": "log", "image": "log:1", "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]},
+        ]);
+        let pod = json!({"restartPolicy": "Never", "nodeName": "eci", "containers": containers});
+        self.create("/apis/batch/v1/namespaces/default/jobs", json!({"apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "report"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}}}))
+            .await;
+        let job = self.server.peek("jobs.batch", "default", "report").unwrap();
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "report", "uid": job["metadata"]["uid"], "controller": true});
+        self.create(
+            "/api/v1/namespaces/default/pods",
+            json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "report-1", "ownerReferences": [owner]}, "spec": pod}),
+        )
+        .await;
+        let ended = json!({"exitCode": 0, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"});
+        let statuses = json!([
+            {"name": "main", "image": "main:1", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": ended}},
+            {"name": "log", "image": "log:1", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}},
+        ]);
+        let status = json!({"phase": "Running", "containerStatuses": statuses});
+        self.status_of("/api/v1/namespaces/default/pods/report-1", status)
+            .await;
+    }
+}
+
+fn of<'a>(status: &'a Value, subject: &str) -> &'a Value {
+    let mut checks = status["checks"].as_array().unwrap().iter();
+    let check = checks.find(|check| check["subject"] == subject);
+    check.unwrap_or_else(|| panic!("{subject}: {status:#}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_is_well_and_the_flags_in_force_are_told() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let status = cluster.checks(0).await;
+    for subject in [
+        "version",
+        "replicas",
+        "leader",
+        "rights",
+        "admission policies",
+        "stuck pods",
+    ] {
+        assert_eq!(of(&status, subject)["state"], "ok", "{status:#}");
+    }
+    let flags = status["installations"][0]["flags"].to_string();
+    assert!(flags.contains(&format!("--exit-image={EXIT}")), "{flags}");
+    assert!(
+        flags.contains("--concurrency=7"),
+        "of the ConfigMap: {flags}"
+    );
+    let (code, out, _) = cluster.status(&["-o", "wide"]).await;
+    assert!(
+        code == Some(0) && out.contains("swaplet-7d_1, renewed"),
+        "{out}"
+    );
+    assert!(out.contains("--concurrency=7"), "{out}");
+    let writes = cluster.server.recorded();
+    let writes = writes
+        .iter()
+        .filter(|request| request.user_agent.starts_with("swaplet/"));
+    let resources: std::collections::BTreeSet<_> = writes
+        .filter(|request| format!("{:?}", request.verb) == "Create")
+        .map(|request| request.resource.clone())
+        .collect();
+    assert_eq!(resources.len(), 1, "it only asks: {resources:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_installed_is_said_with_what_to_do() {
+    let cluster = Cluster::start().await;
+    let (code, out, _) = cluster.status(&[]).await;
+    assert_eq!(code, Some(1), "{out}");
+    assert!(
+        out.contains("swaplet is not installed in this cluster"),
+        "{out}"
+    );
+    assert!(out.contains("docs/install/README.md"), "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_attention_is_named_and_makes_exit_code_1() {
+    let cluster = Cluster::start().await;
+    cluster
+        .install("default", &["--exit-image", EXIT, "--restart"])
+        .await;
+    cluster.stuck().await;
+    cluster.server.set_webhook(|resource, object| {
+        let asked = &object["spec"]["resourceAttributes"];
+        if resource == "subjectaccessreviews" && asked["subresource"] == "status" {
+            object["status"] = json!({"allowed": false});
+        }
+    });
+    let status = cluster.checks(1).await;
+    let words = |subject: &str| of(&status, subject)["words"].as_str().unwrap().to_owned();
+    for (subject, part) in [
+        ("rights", "patch pods/status"),
+        ("admission policies", "nothing is restarted"),
+        ("stuck pods", "swaplet rescue"),
+        ("Jobs on virtual nodes", "default/report"),
+    ] {
+        assert_eq!(of(&status, subject)["state"], "attention", "{status:#}");
+        assert!(
+            words(subject).contains(part),
+            "{subject}: {}",
+            words(subject)
+        );
+    }
+    assert_eq!(status["stuckPods"][0]["name"], "report-1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_asked_is_said_and_makes_exit_code_2() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    for resource in [
+        "subjectaccessreviews",
+        "validatingadmissionpolicies",
+        "nodes",
+    ] {
+        let rule = Rule::new(Effect::reply(403).message("not for jane"));
+        cluster
+            .server
+            .faults()
+            .add(rule.user_agent("swaplet/").resource(resource));
+    }
+    let status = cluster.checks(2).await;
+    for subject in ["rights", "admission policies", "nodes"] {
+        assert_eq!(of(&status, subject)["state"], "unknown", "{status:#}");
+    }
+    let rule = Rule::new(Effect::reply(403).message("not for jane"));
+    cluster
+        .server
+        .faults()
+        .add(rule.user_agent("swaplet/").resource("deployments"));
+    let (code, _, err) = cluster.status(&[]).await;
+    assert!(code == Some(2) && err.contains("with -n"), "{err}");
+}
+
+/// Whoever may make Deployments can give one the label: that must not make the status of the
+/// installation a bad one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_without_any_right_is_taken_for_none() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let meta = json!({"name": "tenant"});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta});
+    cluster.create("/api/v1/namespaces", namespace).await;
+    cluster
+        .install("tenant", &["--exit-image", "evil.example/exit:v1"])
+        .await;
+    cluster.server.set_webhook(|resource, object| {
+        let user = object["spec"]["user"].as_str().unwrap_or_default();
+        if resource == "subjectaccessreviews" && user.contains(":tenant:") {
+            object["status"] = json!({"allowed": false});
+        }
+    });
+    let status = cluster.checks(0).await;
+    let checks = status["checks"].as_array().unwrap();
+    let of_tenant: Vec<_> = checks
+        .iter()
+        .filter(|check| check["installation"] == "tenant/swaplet")
+        .collect();
+    assert!(
+        of_tenant.len() == 1 && of_tenant[0]["state"] == "note",
+        "{status:#}"
+    );
+}
