@@ -194,6 +194,22 @@ impl Drop for Serving {
     }
 }
 
+/// As docs/install/billing.md shows it: the sidecar runs on, and kubectl looks at containers.
+#[test]
+fn kubectl_calls_a_succeeded_pod_of_a_virtual_node_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = manifest(folder.path(), JOB);
+    let serving = Serving::start(&["--profile", "inert", "-f", file.to_str().unwrap()]);
+    let phase = "jsonpath={.items[*].status.phase}";
+    serving.eventually(
+        &["get", "pods", "-l", "job-name=mine", "-o", phase],
+        "Succeeded",
+    );
+    let pods = serving.kubectl(&["get", "pods", "-l", "job-name=mine", "--no-headers"]);
+    let columns: Vec<_> = pods.split_whitespace().take(3).collect();
+    assert_eq!(columns[1..], ["1/2", "NotReady"], "{pods}");
+}
+
 /// Plain kubectl works against it, and shows an operator why the sidecar was stopped.
 #[test]
 fn kubectl_works_against_the_served_demo() {

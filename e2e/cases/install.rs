@@ -8,6 +8,8 @@ mod installation;
 pub mod installed;
 mod parts;
 
+pub use self::chart::helm;
+
 use std::time::Duration;
 
 use kube::ResourceExt as _;

@@ -40,6 +40,7 @@ mod leader;
 mod leash;
 mod leashes;
 mod mock_node;
+mod newcomer;
 mod pods;
 mod predownload;
 mod probe;

@@ -1,4 +1,4 @@
-//! The README is short, and the commands of the documents are there.
+//! The README is short, its commands are there, and what it shows is what was recorded.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,9 @@ use clap::{Command, CommandFactory};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
 use crate::markdown::{documents, root};
+
+/// The output of the way that the README describes: `e2e/cases/newcomer.rs` writes it.
+const RECORDED: &str = include_str!("../../e2e/cases/newcomer/output.txt");
 
 fn read(file: &Path) -> String {
     fs::read_to_string(root().join(file)).unwrap()
@@ -54,6 +57,18 @@ fn the_readme_is_short_and_opens_with_two_commands_that_are_there() {
     }
     assert!(read(Path::new(".cargo/config.toml")).contains("\ndemo = "));
     assert!(root().join("test").is_file());
+}
+
+#[test]
+fn what_the_readme_shows_is_what_was_recorded() {
+    let shown = fenced(&read(Path::new("README.md")))
+        .into_iter()
+        .filter(|(language, _)| language == "console");
+    let shown: Vec<_> = shown.map(|(_, code)| code).collect();
+    assert!(!shown.is_empty());
+    for code in shown {
+        assert!(RECORDED.contains(&code), "not recorded:\n{code}");
+    }
 }
 
 /// Commands and flags that the documents name are those of the programs.
