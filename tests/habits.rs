@@ -135,8 +135,9 @@ fn a15_what_cannot_be_is_exit_code_2() {
     let image = ["--exit-image", "r.example/x:v1"];
     for (words, expected) in [
         (vec!["run"], "no exit image"),
-        (vec!["rescue"], "no exit image"),
-        (vec!["probe", "n"], "--exit-image"),
+        // What is not given is looked for in the installation.
+        (vec!["rescue"], "cannot connect to the API server"),
+        (vec!["probe", "n"], "cannot connect to the API server"),
         (
             vec!["run", "--prefer=finish", "--finish=never"],
             "exclude each other",

@@ -111,6 +111,9 @@ impl ProbeArgs {
     }
 
     async fn probe(self) -> anyhow::Result<ExitCode> {
+        if let (Some(exit), Some(park)) = (&self.exit_image, &self.park_image) {
+            are_two(exit, park)?;
+        }
         let client = self.cluster.client().await?;
         let (images, found) = self.images(&client).await?;
         let table = self.table.table_of(found.flags())?;
@@ -183,12 +186,17 @@ impl ProbeArgs {
             "park-image",
             "swaplet park-image push IMAGE",
         )?;
-        ensure!(
-            !exit.is_alias_of(&park),
-            "--exit-image and --park-image name the same image: the one ends at once, the other stays"
-        );
+        are_two(&exit, &park)?;
         Ok((Images { exit, park }, found))
     }
+}
+
+fn are_two(exit: &ImageReference, park: &ImageReference) -> anyhow::Result<()> {
+    ensure!(
+        !exit.is_alias_of(park),
+        "--exit-image and --park-image name the same image: the one ends at once, the other stays"
+    );
+    Ok(())
 }
 
 /// Says why it ended early, if it did.
