@@ -12,6 +12,7 @@ pub enum Kind {
     Node,
     Request,
     PullJob,
+    Policy,
     Manifest,
     Config,
     Image,
@@ -49,6 +50,8 @@ fn all() -> Vec<Sample> {
         sample(Kind::Node, node()),
         sample(Kind::Request, request()),
         sample(Kind::PullJob, pull_job()),
+        sample(Kind::Policy, policy()),
+        sample(Kind::Pod, annotated()),
         sample(
             Kind::Manifest,
             json!({"kind": "List", "items": [pod(), {"kind": "Job", "spec": {"template": {"spec": pod()["spec"]}}}]}),
@@ -197,4 +200,27 @@ fn pull_job() -> Value {
             "imagePullPolicy": "Always", "pullPolicy": {"timeoutSeconds": 1, "backoffLimit": 1}, "sandboxConfig": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
             "completionPolicy": {"type": "Always", "activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 1}},
         "status": {"observedGeneration": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z", "pinned": [{"image": "a:1", "digest": "sha256:1"}]}})
+}
+
+fn policy() -> Value {
+    let sidecars = json!([
+        {"preset": "istio", "method": "Auto", "order": 1},
+        {"name": "log-*", "image": "*/fluent-bit:*", "exitImage": "registry.example/exit:v1", "delaySeconds": 5, "waitForExit": {"deadlineSeconds": 30}, "mainMustSucceed": true},
+    ]);
+    let spec = json!({
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x", "y"]}]},
+        "ownerKinds": ["Job", "None"], "sidecars": sidecars,
+    });
+    json!({"metadata": metadata(), "spec": spec, "status": {"ended": 3, "observedGeneration": 1}})
+}
+
+/// A pod with what its annotations may say.
+fn annotated() -> Value {
+    let mut pod = pod();
+    pod["metadata"]["annotations"] = json!({
+        "swaplet.io/sidecars": "side, log", "swaplet.io/delay": "5s,side=2m",
+        "swaplet.io/order": "side=-1", "swaplet.io/wait-for-exit": "log=1h",
+    });
+    pod
 }
