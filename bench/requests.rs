@@ -27,7 +27,7 @@ use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::reconcile::RestartSettings;
-use swaplet_controller::run::{Settings, run};
+use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_controller::warm::resolve::Resolve;
 use swaplet_core::cluster::exit_images::ExitImages;
@@ -139,6 +139,8 @@ async fn controller(server: ApiServer) {
         selection: None,
         push: None,
         predownload: false,
+        sidecar_policies: false,
+        time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     };
     let metrics = Metrics::register(&mut Registry::default());

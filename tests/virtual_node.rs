@@ -21,7 +21,7 @@ use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
-use swaplet_controller::run::Settings;
+use swaplet_controller::run::{Settings, TimeOfDay};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::methods::AllowedMethods;
@@ -452,6 +452,8 @@ impl Cluster {
             warm: None,
             state_namespace: None,
             predownload: false,
+            sidecar_policies: false,
+            time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             selection: None,
         };

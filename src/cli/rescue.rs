@@ -17,7 +17,7 @@ use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
-use swaplet_controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
+use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
 use swaplet_controller::terminate::selection::Selection;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use tokio::sync::{mpsc, oneshot};
@@ -243,6 +243,8 @@ fn settings(namespace: Option<String>, rules: Rules, selection: Selection) -> Se
         warm: None,
         state_namespace: None,
         predownload: false,
+        sidecar_policies: false,
+        time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: Some(selection),
     }

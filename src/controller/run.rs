@@ -5,6 +5,7 @@ pub mod lead;
 mod log;
 mod nodes;
 mod observe;
+mod policies;
 mod restarts;
 mod rights;
 mod settings;
@@ -15,6 +16,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::Action;
@@ -24,8 +26,9 @@ use tokio::time::{sleep_until, timeout};
 
 use self::log::log_outcome;
 use self::observe::Watches;
+use self::policies::Sidecars;
 use self::rights::{note_right, right_of};
-pub use self::settings::Settings;
+pub use self::settings::{Settings, TimeOfDay};
 use crate::cluster::verdict_store::VerdictStore;
 use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::connection::discovery::Discovery;
@@ -66,7 +69,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
     let discovery = Discovery::new(client.clone());
-    let mut watches = Watches::begin(&discovery, &settings, &metrics.watch_ages);
+    let watch_ages = metrics.watch_ages.clone();
     health.watches(&metrics.watch_ages);
     let gate = Gate::of(
         discovery.client(),
@@ -83,7 +86,16 @@ pub async fn run(
     }
     controller.select(settings.selection.clone());
     tokio::pin!(shutdown);
+    let mut sidecars = Sidecars::begin(&discovery, &settings, &watch_ages);
+    tokio::select! {
+        () = &mut shutdown => return controller.drain(settings.write_deadline).await,
+        known = controller.first_policies(&mut sidecars) => known?,
+    }
+    let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
     loop {
+        if controller.go_on_with_policies(&mut sidecars, &discovery, &settings) {
+            watches.list_pods_again(&discovery, &settings, &watch_ages);
+        }
         controller.go_on_with_restarts();
         controller.start_writes();
         controller.tell_progress();
@@ -94,6 +106,8 @@ pub async fn run(
             event = watches.nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
             news = watches.openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
             event = watches.jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
+            news = sidecars.news.recv() => controller.see_policies(news.ok_or_else(|| TaskDied::of("the watch of SidecarPolicies"))?, &sidecars)?,
+            Some(told) = sidecars.reports.join_next() => controller.policies_reported(told),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
@@ -118,6 +132,8 @@ struct Controller {
     /// The exit images that it has derived.
     derived: channel::Sender<BTreeSet<Box<str>>>,
     brake: Duration,
+    /// The time of day, as it was last told.
+    today: Timestamp,
     verdicts: Option<VerdictStore>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
     /// The troubles of watches that were told: a missing right is met again with every try.
@@ -135,10 +151,7 @@ impl Controller {
         let client = discovery.client();
         Self {
             clock: Clock::start(),
-            index: match settings.restart {
-                Some(_) => Index::new(settings.rules.clone()).with_restarts(),
-                None => Index::new(settings.rules.clone()),
-            },
+            index: index(settings),
             restarts: Driver::start(
                 discovery,
                 &settings.common(),
@@ -162,6 +175,7 @@ impl Controller {
             deriver: Deriver::new(settings.push.clone()),
             derived: channel::Sender::default(),
             brake: Duration::ZERO,
+            today: Timestamp::UNIX_EPOCH,
             verdicts: None,
             progress: None,
             told: HashSet::new(),
@@ -208,6 +222,7 @@ impl Controller {
             .next_due()
             .into_iter()
             .chain(self.restarts.next_due(now))
+            .chain(self.index.policies.next_due(now))
             .min()
             .unwrap_or(now + IDLE);
         let due = self
@@ -326,4 +341,15 @@ impl Controller {
         }
         drained
     }
+}
+
+fn index(settings: &Settings) -> Index {
+    let mut index = Index::new(settings.rules.clone());
+    if settings.restart.is_some() {
+        index = index.with_restarts();
+    }
+    if settings.sidecar_policies {
+        index = index.with_policies();
+    }
+    index
 }

@@ -11,6 +11,7 @@ pub mod terminate;
 pub mod objects;
 
 pub mod cluster;
+pub mod policies;
 pub mod report;
 pub mod restart;
 pub mod warm;

@@ -11,6 +11,8 @@ pub mod command;
 pub mod values;
 
 pub mod job;
+pub mod namespace;
 pub mod node;
 pub mod pod;
 pub mod recreate_request;
+pub mod sidecar_policy;

@@ -16,14 +16,16 @@ pub(crate) mod preflight;
 pub mod recreate;
 mod scope;
 pub mod swap;
+pub(crate) mod turn;
 
-use self::scope::{left_to_platform, mains_not_done, refused};
+use self::scope::{annotation_problem, left_to_platform, main_failed, mains_not_done, refused};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use self::circumstances::Circumstances;
 use self::memory::Memory;
-use self::methods::{AllowedMethods, Step};
+use self::methods::Step;
+use self::turn::{Turn, turns};
 use crate::cluster::node_class::OVERRIDE;
 use crate::objects::pod::roles::{self};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
@@ -122,49 +124,129 @@ pub(crate) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
 
 /// The main containers are done and the pod is not finished.
 fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let mut decision = climb(pod, memory, around);
+    let mut decision = main_failed(pod).unwrap_or_else(|| climb(pod, memory, around));
     decision.reports.extend(left_to_platform(pod));
+    decision
+        .reports
+        .extend(annotation_problem(pod).filter(|_| decision.reason != Reason::MainFailed));
     decision
 }
 
-/// The first method that leads on says what to do about the sidecars.
+/// The first method that leads on says what to do about the sidecars, step by step.
 fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let (unended, methods) = turn(pod, memory, around);
-    if let Some(decision) = finish::go_on(pod, &unended, memory, around) {
+    let all = unended(pod);
+    if let Some(decision) = finish::go_on(pod, &all, memory, around) {
         return decision;
     }
-    if unended.is_empty() {
+    if all.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
     // Of the whole pod, not only of the sidecars whose turn it is.
-    if let Some(left) = openkruise::left(pod, &self::unended(pod), memory, around) {
+    if let Some(left) = openkruise::left(pod, &all, memory, around) {
         return left;
     }
+    let mut last = Decision::quiet(Reason::SidecarsEnded);
+    for turn in turns(pod, memory, around) {
+        match climb_turn(pod, &turn, memory, around) {
+            Step::Here(decision) => return with_rest(pod, &turn, decision, memory, around),
+            Step::Next { reports, again } => {
+                last = nothing_led_on(pod, &turn, reports, again, memory, around);
+                if turn.waits.is_some() {
+                    break;
+                }
+            }
+        }
+    }
+    last
+}
+
+/// The first method of a step that leads on, or what all have said.
+fn climb_turn(pod: &Pod, turn: &Turn<'_>, memory: &Memory, around: &Circumstances<'_>) -> Step {
+    let Turn {
+        unended, methods, ..
+    } = turn;
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
+    if unended.is_empty() {
+        return Step::Next {
+            reports: refused,
+            again: earliest,
+        };
+    }
     for (nth, method) in methods.iter().enumerate() {
-        match ask(*method, pod, &unended, &methods[nth + 1..], memory, around) {
-            Step::Here(decision) => return after(refused, decision),
+        match ask(*method, pod, unended, turn.after(nth), memory, around) {
+            Step::Here(decision) => return Step::Here(after(refused, decision)),
             Step::Next { reports, again } => {
                 refused.extend(reports);
                 earliest = earliest.into_iter().chain(again).min();
             }
         }
     }
+    Step::Next {
+        reports: refused,
+        again: earliest,
+    }
+}
+
+/// What is decided of a step, with what is to come: the next sidecar that is due, and the restarts
+/// of all those whose turn has not come, once the first was made.
+fn with_rest(
+    pod: &Pod,
+    turn: &Turn<'_>,
+    decision: Decision,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Decision {
+    let again = decision.again.into_iter().chain(turn.waits).min();
+    let swaps_later = if memory.swaps.is_empty() {
+        0
+    } else {
+        swap::wanted_later(pod, &turn.unended, memory, around)
+    };
+    Decision {
+        again,
+        swaps_later,
+        ..decision
+    }
+}
+
+/// No method of a step leads on. While a sidecar has time left nothing is told: how it will be
+/// ended may end the others too.
+fn nothing_led_on(
+    pod: &Pod,
+    turn: &Turn<'_>,
+    refused: Vec<Report>,
+    again: Option<Duration>,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Decision {
+    if let Some(until) = turn.waits {
+        let waits = Decision::later(Reason::SidecarDelayed, until);
+        return with_rest(
+            pod,
+            turn,
+            Decision {
+                again: waits.again.into_iter().chain(again).min(),
+                ..waits
+            },
+            memory,
+            around,
+        );
+    }
     let lacks_room = refused
         .iter()
         .any(|report| report.reason == Reason::NoHeadroom);
     let swaps_wanted = if lacks_room {
-        swap::wanted(pod, &unended, memory, around)
+        swap::wanted(pod, &turn.unended, memory, around)
     } else {
         0
     };
     Decision {
         swaps_wanted,
-        ..exhausted(pod, refused, earliest, around)
+        ..exhausted(pod, refused, again, around)
     }
 }
 
@@ -188,53 +270,6 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
         .reports
         .extend(refused.into_iter().filter(is_failed));
     decision
-}
-
-/// The sidecars whose turn it is, and their methods. On kubelets those whose exit code is to be
-/// ignored come last, by `finish` (OpenKruise: the normal ones first, then the override, on
-/// ordinary nodes only).
-pub(crate) fn turn<'a>(
-    pod: &'a Pod,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> (Vec<Unended<'a>>, Vec<Method>) {
-    let all = unended(pod);
-    let ignored = |(_, sidecar): &Unended<'_>| sidecar.mark.ignores_exit_code();
-    let allowed = around.allowed.of_pod(pod);
-    if !around.node.is_kubelet() || !allowed.finish || !all.iter().any(ignored) {
-        let methods = methods(pod, &all, memory, around, &allowed);
-        return (all, methods);
-    }
-    let normal: Vec<_> = all
-        .iter()
-        .copied()
-        .filter(|sidecar| !ignored(sidecar))
-        .collect();
-    if !normal.is_empty() {
-        let methods = methods(pod, &normal, memory, around, &allowed);
-        return (normal, methods);
-    }
-    let finish_first = AllowedMethods {
-        prefer: Some(Method::Finish),
-        ..allowed
-    };
-    let methods = methods(pod, &all, memory, around, &finish_first);
-    (all, methods)
-}
-
-/// A swap that was made is waited for also where its node gets no other (any more).
-fn methods(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-    allowed: &AllowedMethods,
-) -> Vec<Method> {
-    let mut methods = allowed.methods(around.node, &pod.restart_policy, around.bears_swap(pod));
-    if !methods.contains(&Method::Swap) && swap::is_under_way(unended, memory) {
-        methods.insert(0, Method::Swap);
-    }
-    methods
 }
 
 /// What one method says; `later` are those after it.

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet_core::policies::set::Policies;
+
+use crate::expect::EXIT;
 
 /// A pod of namespace `batch` with uid `uid-1`, Running.
 #[derive(Clone, Debug)]
@@ -77,6 +80,12 @@ impl PodBuilder {
         self.set("/status/phase", phase)
     }
 
+    /// Puts an annotation to it.
+    pub fn annotation(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.json["metadata"]["annotations"][key] = value.into();
+        self
+    }
+
     pub fn deleting(self) -> Self {
         self.set("/metadata/deletionTimestamp", "2025-01-01T00:00:00Z")
     }
@@ -142,6 +151,14 @@ impl PodBuilder {
 
     pub fn read(&self) -> Pod {
         read(self.json()).expect("it has a name and a uid")
+    }
+
+    /// Reads it where there are these policies.
+    pub fn read_under(&self, policies: &mut Policies) -> Pod {
+        serde_json::from_value::<PodWire>(self.json())
+            .expect("every object decodes")
+            .read_with(|pod, labels| policies.mark(pod, labels, |image| image == EXIT))
+            .expect("it has a name and a uid")
     }
 }
 

@@ -64,6 +64,7 @@ pub struct Life {
     pub openkruise: Neighbour,
     pub facts: NodeFacts,
     pub now: Duration,
+    pub started_at: Option<jiff::Timestamp>,
 }
 
 /// OpenKruise as it is known; nothing of it by default.
@@ -94,6 +95,7 @@ impl Life {
             openkruise: Neighbour::default(),
             facts: NodeFacts::default(),
             now: Duration::ZERO,
+            started_at: None,
         }
     }
 
@@ -130,6 +132,7 @@ impl Life {
             facts: self.facts,
             openkruise,
             now: self.now,
+            started_at: self.started_at,
         }
     }
 

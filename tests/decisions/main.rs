@@ -31,6 +31,7 @@ mod node_verdicts;
 mod openkruise;
 mod parity;
 mod pins;
+mod policies;
 mod predownload;
 mod promises;
 mod proofs;

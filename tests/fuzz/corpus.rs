@@ -13,6 +13,7 @@ pub enum Kind {
     Node,
     Request,
     PullJob,
+    Policy,
     Manifest,
     Config,
     Image,
@@ -55,6 +56,8 @@ fn all() -> Vec<Sample> {
         sample(Kind::Node, node()),
         sample(Kind::Request, request()),
         sample(Kind::PullJob, pull_job()),
+        sample(Kind::Policy, policy()),
+        sample(Kind::Pod, annotated()),
         sample(
             Kind::Manifest,
             json!({"kind": "List", "items": [pod(), {"kind": "Job", "spec": {"template": {"spec": pod()["spec"]}}}]}),
@@ -253,4 +256,27 @@ fn verdict() -> Value {
 fn docker_config() -> Value {
     json!({"auths": {"r.example": {"auth": "dTpw"}, "https://index.docker.io/v1/": {"username": "u", "password": "p"}, "r.example/team": {}},
         "credHelpers": {"other.example": "pass"}, "credsStore": "store"})
+}
+
+fn policy() -> Value {
+    let sidecars = json!([
+        {"preset": "istio", "method": "Auto", "order": 1},
+        {"name": "log-*", "image": "*/fluent-bit:*", "exitImage": "registry.example/exit:v1", "delaySeconds": 5, "waitForExit": {"deadlineSeconds": 30}, "mainMustSucceed": true},
+    ]);
+    let spec = json!({
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+        "podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x", "y"]}]},
+        "ownerKinds": ["Job", "None"], "sidecars": sidecars,
+    });
+    json!({"metadata": metadata(), "spec": spec, "status": {"ended": 3, "observedGeneration": 1}})
+}
+
+/// A pod with what its annotations may say.
+fn annotated() -> Value {
+    let mut pod = pod();
+    pod["metadata"]["annotations"] = json!({
+        "swaplet.io/sidecars": "side, log", "swaplet.io/delay": "5s,side=2m",
+        "swaplet.io/order": "side=-1", "swaplet.io/wait-for-exit": "log=1h",
+    });
+    pod
 }

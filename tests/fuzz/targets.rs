@@ -27,8 +27,10 @@ use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::{go_duration, label_selector};
+use swaplet_core::policies::set::{Labels, Policies};
 use swaplet_core::restart::on_config::annotation;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
 use swaplet_core::restart::on_config::record;
@@ -122,6 +124,7 @@ pub fn of(kind: Kind) -> Vec<Target> {
             target("restarts", |text| restarts(Some(text), None)),
         ],
         Kind::PullJob => vec![target("PullJob", pull_jobs)],
+        Kind::Policy => vec![target("SidecarPolicy", policies)],
         Kind::Manifest => vec![Target {
             name: "check",
             run: check,
@@ -213,6 +216,7 @@ fn decide(pod: &Pod) {
             facts: NodeFacts::default(),
             openkruise,
             now,
+            started_at: Some(jiff::Timestamp::UNIX_EPOCH),
         };
         drop(terminate::decide(pod, &memory, &around));
         drop(explain::explain(pod, &memory, &around, ""));
@@ -254,6 +258,26 @@ fn restarts(request: Option<&str>, pod: Option<&str>) {
             .as_ref()
             .map_or(reconcile::Sight::Absent, reconcile::Sight::There);
         drop(reconcile::decide(&request, sight, &memory, &around));
+    }
+}
+
+/// A policy, and what it makes of a pod with the containers that policies are about.
+fn policies(text: &str) {
+    let sample = corpus::ALL.iter().find(|sample| sample.kind == Kind::Pod);
+    for kind in PolicyKind::ALL {
+        let Some(policy) =
+            decode::<BoundedObject>(text).and_then(|object| SidecarPolicy::read(kind, object))
+        else {
+            continue;
+        };
+        let mut policies = Policies::default();
+        policies.apply(&policy);
+        policies.namespace("ns", Some(Labels::new()));
+        let pod = sample.and_then(|sample| {
+            decode::<PodWire>(&sample.text)?
+                .read_with(|pod, labels| policies.mark(pod, labels, |_| false))
+        });
+        pod.iter().for_each(decide);
     }
 }
 

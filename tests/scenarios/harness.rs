@@ -17,7 +17,7 @@ use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::restart::on_config::RestartOnSettings;
 use swaplet_controller::restart::reconcile::RestartSettings;
-use swaplet_controller::run::{Settings, run};
+use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_controller::terminate::derive::Push;
 use swaplet_controller::terminate::selection::{Progress, Selection};
 use swaplet_controller::warm::jobs::WarmSettings;
@@ -219,6 +219,18 @@ impl World {
             let derived = DerivedImages::new(DERIVED.parse().unwrap());
             settings.rules.exit_images = settings.rules.exit_images.clone().with_derived(derived);
             settings.push = Some(push);
+        })
+    }
+
+    /// Starts a controller that goes by SidecarPolicies, with a clock that is so many seconds ahead
+    /// of the API server's.
+    pub fn start_controller_with_policies(&self, ahead: i64) -> Life {
+        let clock = self.server.clock();
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.sidecar_policies = true;
+            settings.time_of_day = TimeOfDay(Arc::new(move || {
+                clock.now() + jiff::SignedDuration::from_secs(ahead)
+            }));
         })
     }
 
@@ -701,6 +713,8 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         selection: None,
         push: None,
         predownload: false,
+        sidecar_policies: false,
+        time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     }
 }
@@ -721,11 +735,18 @@ pub fn path(name: &str) -> String {
 }
 
 /// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are
-/// created, and what is known of nodes is kept in one ConfigMap; nothing else is ever asked for.
+/// created, and what is known of nodes is kept in one ConfigMap; of policies the status is patched.
+/// Nothing else is ever asked for.
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
         (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "")
         | (Verb::Create, "events", "") => {}
+        (
+            Verb::List | Verb::Watch,
+            "namespaces" | "sidecarpolicies" | "namespacedsidecarpolicies",
+            "",
+        )
+        | (Verb::Patch, "sidecarpolicies" | "namespacedsidecarpolicies", "status") => {}
         (Verb::Patch, "pods", "") => assert_guarded(request),
         (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => {
             assert_eq!(request.namespace, "state")

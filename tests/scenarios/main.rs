@@ -36,6 +36,7 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod openkruise;
+mod policies;
 mod predownload;
 mod probe;
 mod prometheus;

@@ -7,6 +7,9 @@ use tokio::time::sleep;
 
 use super::harness::World;
 
+/// When containers end here, whenever that is, in seconds since 1970.
+const ENDED: i64 = 1_767_225_660;
+
 /// A kubelet of few words: it sees a changed image within a second, stops the old container and
 /// runs the exit image.
 #[derive(Clone, Debug)]
@@ -59,6 +62,12 @@ impl World {
     /// A container ends by itself.
     pub async fn ends(&self, name: &str, container: &str, code: i64) {
         self.becomes(name, container, terminated(code, 0)).await;
+    }
+
+    /// The same, reported with the time of day.
+    pub async fn ends_now(&self, name: &str, container: &str, code: i64) {
+        let ahead = self.server.clock().now().as_second() - ENDED;
+        self.becomes(name, container, terminated(code, ahead)).await;
     }
 
     /// A container waits for its next start.
@@ -190,7 +199,7 @@ pub fn running() -> Value {
 
 /// An end, by a clock that is so many seconds ahead.
 pub fn terminated(code: i64, clock_ahead: i64) -> Value {
-    let time = jiff::Timestamp::from_second(1_767_225_660 + clock_ahead)
+    let time = jiff::Timestamp::from_second(ENDED + clock_ahead)
         .unwrap()
         .to_string();
     let reason = if code == 0 { "Completed" } else { "Error" };

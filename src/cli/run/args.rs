@@ -13,7 +13,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::lease::Leadership;
-use swaplet_controller::run::{CONCURRENCY, Settings, WRITE_SECONDS};
+use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS};
 use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::restart::reconcile::ParkImage;
 
@@ -66,6 +66,10 @@ pub(super) struct ControllerArgs {
     /// deploy/predownload.yaml, and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
     predownload: bool,
+    /// End also the sidecars that SidecarPolicies and NamespacedSidecarPolicies name; needs
+    /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
+    #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
+    sidecar_policies: bool,
     /// Writes of pods under way at once
     #[arg(long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
@@ -116,6 +120,8 @@ impl ControllerArgs {
             warm,
             state_namespace,
             predownload: self.predownload,
+            sidecar_policies: self.sidecar_policies && self.terminate,
+            time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             selection: (!self.terminate).then(Selection::nothing),
         })

@@ -37,13 +37,7 @@ impl Watches {
             settings.restart.is_some(),
         );
         Self {
-            pods: watch_all_kept(
-                namespaces.apis(client),
-                &ListParams::default().fields(JOB_PODS),
-                ages,
-                Unlisted::AreHidden,
-                PodWire::without_containers,
-            ),
+            pods: pods(discovery, settings, ages),
             jobs: watch_all_kept(
                 namespaces.apis(client),
                 &ListParams::default(),
@@ -55,6 +49,30 @@ impl Watches {
             openkruise: observe(discovery.clone(), scope),
         }
     }
+
+    /// All pods are listed again, and watched from then on.
+    pub(super) fn list_pods_again(
+        &mut self,
+        discovery: &Discovery,
+        settings: &Settings,
+        ages: &WatchAges,
+    ) {
+        self.pods = pods(discovery, settings, ages);
+    }
+}
+
+fn pods(
+    discovery: &Discovery,
+    settings: &Settings,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<PodWire>> {
+    watch_all_kept(
+        settings.namespaces.apis(discovery.client()),
+        &ListParams::default().fields(JOB_PODS),
+        ages,
+        Unlisted::AreHidden,
+        PodWire::without_containers,
+    )
 }
 
 impl Controller {
@@ -119,8 +137,9 @@ impl Controller {
     }
 
     fn apply(&mut self, pod: PodWire, now: Duration) {
+        let index = &mut self.index;
         let Some(pod) = read("pod", || {
-            pod.read().or_else(|| {
+            index.read_pod(pod).or_else(|| {
                 tracing::warn!(
                     "an object of the watch has no name, namespace or uid; it is left alone"
                 );

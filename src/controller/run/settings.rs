@@ -1,14 +1,36 @@
 //! What a controller is told when it starts.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::cluster::rules::{Common, Rules};
+use crate::frame::clock::time_of_day;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::lease::Leadership;
 use crate::restart::reconcile::RestartSettings;
 use crate::terminate::derive::Push;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::WarmSettings;
+
+/// Says the time of day.
+#[derive(Clone)]
+pub struct TimeOfDay(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl fmt::Debug for TimeOfDay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("TimeOfDay")
+    }
+}
+
+/// By the clock of this machine.
+impl Default for TimeOfDay {
+    fn default() -> Self {
+        Self(Arc::new(time_of_day))
+    }
+}
 
 /// What the controller is to do.
 #[derive(Clone, Debug)]
@@ -32,6 +54,10 @@ pub struct Settings {
     pub warm: Option<WarmSettings>,
     /// Whether images of workloads that ask for it are pre-downloaded.
     pub predownload: bool,
+    /// Whether SidecarPolicies say which containers are sidecars.
+    pub sidecar_policies: bool,
+    /// The time of day where the API server has not said it.
+    pub time_of_day: TimeOfDay,
     /// Whether this process may write.
     pub leadership: Leadership,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.

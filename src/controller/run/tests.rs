@@ -18,7 +18,7 @@ use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::time::sleep;
 
-use super::{Settings, run};
+use super::{Settings, TimeOfDay, run};
 use crate::cluster::rules::Rules;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::break_for;
@@ -71,6 +71,8 @@ impl World {
             restart: None,
             warm: None,
             predownload: false,
+            sidecar_policies: false,
+            time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             state_namespace: None,
             selection: None,

@@ -19,6 +19,7 @@ mod denied;
 mod entry;
 mod isolation;
 mod jobs;
+mod policies;
 mod requests;
 mod restarts;
 mod since;
@@ -27,6 +28,7 @@ mod writes;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::report::decision::{Action, Decision, Paths, Report};
@@ -41,6 +43,7 @@ use self::entry::Entry;
 use self::jobs::Lines;
 use self::restarts::Begun;
 use super::derive::Pushed;
+use super::policies::PolicyStore;
 use super::selection::Selected;
 use crate::cluster::budgets::Budgets;
 use crate::cluster::nodes::{Learned, Nodes};
@@ -101,6 +104,10 @@ pub struct Index {
     list: u64,
     census: Census,
     pub(crate) selected: Selected,
+    /// The time of day at the start of the process, as it is known now.
+    started_at: Option<Timestamp>,
+    /// The policies about sidecars.
+    pub(crate) policies: PolicyStore,
     /// A value, so that a test can put a defect in its place.
     decide_pod: DecidePod,
 }
@@ -138,8 +145,15 @@ impl Index {
             list: 0,
             census,
             selected,
+            started_at: None,
+            policies: PolicyStore::default(),
             decide_pod,
         }
+    }
+
+    /// The time of day is known: `now` and `today` are the same moment.
+    pub fn tell_time(&mut self, now: Duration, today: Timestamp) {
+        self.started_at = today.checked_sub(now).ok();
     }
 
     /// A list of all pods begins.

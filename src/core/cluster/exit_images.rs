@@ -14,7 +14,6 @@ use self::derived::{Derived, DerivedImages, Trouble};
 use crate::image::path_set::PathSet;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
-use crate::objects::values::env::Mark;
 
 /// The exit images of an installation.
 #[derive(Clone, Debug, Default)]
@@ -194,12 +193,12 @@ impl ExitImages {
         })
     }
 
-    /// The exit image for a container with this mark.
+    /// The exit image for a container that asks for this one, or for none.
     ///
     /// # Errors
     /// [`NoChoice`], where nothing may be written.
-    pub fn choose<'a>(&'a self, mark: &'a Mark) -> Result<Choice<'a>, NoChoice> {
-        let Some(asked) = mark.with_image.as_deref() else {
+    pub fn choose<'a>(&'a self, asked: Option<&'a str>) -> Result<Choice<'a>, NoChoice> {
+        let Some(asked) = asked else {
             return self.fall_back(None);
         };
         let reference =
@@ -229,9 +228,10 @@ impl ExitImages {
             .is_some_and(|default| default.normalized() == reference.normalized())
     }
 
-    /// Exact, unlike [`contains`](Self::contains): a digest that a tenant adds to a listed tag
+    /// Whether this image is given to whoever asks for it. Exact, unlike [`contains`](Self::contains): a digest that a tenant adds to a listed tag
     /// could name any image of that repository.
-    fn grants(&self, reference: &ImageReference) -> bool {
+    #[must_use]
+    pub fn grants(&self, reference: &ImageReference) -> bool {
         self.is_default(reference) || self.listed.iter().any(|pattern| pattern.matches(reference))
     }
 }

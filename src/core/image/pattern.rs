@@ -141,6 +141,15 @@ fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
 /// Classic two-pointer matching: linear in practice and never recursive, so no input can make it
 /// slow or deep.
 pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
+    matches_runs(pattern, text, |byte| !matches!(byte, b'/' | b'@'))
+}
+
+/// The same, where `*` stands for any run of bytes.
+pub(crate) fn matches_any_run(pattern: &[u8], text: &[u8]) -> bool {
+    matches_runs(pattern, text, |_| true)
+}
+
+fn matches_runs(pattern: &[u8], text: &[u8], in_run: impl Fn(u8) -> bool) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -154,7 +163,7 @@ pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
                 t += 1;
             }
             _ => match retry {
-                Some((star, from)) if !matches!(text[from], b'/' | b'@') => {
+                Some((star, from)) if in_run(text[from]) => {
                     retry = Some((star, from + 1));
                     (p, t) = (star + 1, from + 1);
                 }

@@ -1,14 +1,19 @@
 //! The pod as it is kept: what decisions need, each container joined with its status by name.
 
+pub mod annotations;
 pub mod container_spec;
 pub(crate) mod container_wire;
 pub mod evidence;
 pub mod readiness;
 pub mod roles;
+pub mod rule;
 pub mod template;
 pub(crate) mod weight;
 pub mod wire;
 
+use std::sync::Arc;
+
+use self::rule::SidecarRule;
 use super::job::JobRef;
 use super::values::env::Mark;
 use crate::objects::command::ContainerFacts;
@@ -60,6 +65,14 @@ pub struct Pod {
     /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of
     /// `containers`.
     pub other_restarts: i64,
+    /// So many seconds the clock of the node is behind that of the API server, as far as the pod
+    /// shows it: at least.
+    pub clock_behind: u32,
+    /// What is wrong with one of the [`annotations`], and the fix.
+    pub annotation_problem: Option<Box<str>>,
+    /// The policy by which no main container would be left, so that none counts for this pod. No
+    /// field of the pod, as the rules of its containers.
+    pub refused_policy: Option<Arc<SidecarRule>>,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
 }
@@ -87,6 +100,9 @@ pub struct Container {
     pub restart_rules: Vec<RestartRule>,
     /// What its environment says about its role.
     pub mark: Mark,
+    /// What annotations of the pod or a policy say about its end. That of a policy is no field of
+    /// the pod: it is set from what is known of policies.
+    pub rule: Option<Arc<SidecarRule>>,
     /// What decides which program an exit image would be started with; for sidecars only.
     pub facts: Option<Box<ContainerFacts>>,
     /// The entry of `status.containerStatuses` with this name, if the node reported one.
@@ -252,6 +268,13 @@ impl Container {
     #[must_use]
     pub fn effective_policy<'a>(&'a self, pod: &'a Pod) -> &'a RestartPolicy {
         self.restart_policy.as_ref().unwrap_or(&pod.restart_policy)
+    }
+
+    /// The exit image that its environment, or else its rule, asks for.
+    #[must_use]
+    pub fn exit_image_asked(&self) -> Option<&str> {
+        let by_rule = || self.rule.as_ref()?.exit_image.as_deref();
+        self.mark.with_image.as_deref().or_else(by_rule)
     }
 
     /// Whether the node may start the container again after some exit code, whatever its policy.

@@ -117,6 +117,8 @@ pub struct Decision {
     pub done: Option<Report>,
     /// So many swaps are to be made, now or as soon as they fit into what the Job allows.
     pub swaps_wanted: u32,
+    /// So many more are to be made once what was begun has ended.
+    pub swaps_later: u32,
     /// When to look again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
     /// The derived exit images that are wanted and not there.
@@ -133,6 +135,7 @@ impl Decision {
             reports: Vec::new(),
             done: None,
             swaps_wanted: 0,
+            swaps_later: 0,
             again: None,
             wants: Vec::new(),
         }

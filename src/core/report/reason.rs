@@ -88,6 +88,8 @@ reasons! {
     SidecarsEnded: Silent, Itself, Pod;
     /// The sidecars are left to the platform under the node.
     LeftToPlatform: Normal, Hand, Pod;
+    /// The pod is left alone: the policy that is about it would leave no main container.
+    PolicyRefused: Silent, Itself, Pod;
     /// The pod is left alone: it is none of those that are to be ended.
     NotSelected: Silent, Itself, Pod;
 
@@ -101,6 +103,9 @@ reasons! {
     /// swaplet waits: other pods of the Job have to end first, so that no restart of a sidecar
     /// fails the Job.
     HeadroomWait: Silent, Itself, Pod;
+    /// swaplet waits: a sidecar has time left, by a policy or an annotation, after the main
+    /// containers have ended.
+    SidecarDelayed: Silent, Itself, Pod;
     /// swaplet waits: the image is changed, and the node has not shown the end of the sidecar yet.
     SwapPending: Silent, Itself, Pod;
     /// swaplet waits: the phase is written once the pod has not changed for a while.
@@ -134,6 +139,11 @@ reasons! {
     OnlySidecars: Warning, Hand, Pod;
     /// The pod is left alone: what should mark a sidecar has no effect as it is written.
     MarkInvalid: Warning, Hand, Pod;
+    /// An annotation about sidecars cannot be used as it is written.
+    AnnotationInvalid: Warning, Hand, Pod;
+    /// The pod is left alone: a main container has failed, and a sidecar is ended only where all
+    /// have succeeded.
+    MainFailed: Warning, Hand, Pod;
     /// No sidecar is ended: the exit image that one asks for is no image reference.
     ExitImageInvalid: Warning, Hand, Pod;
     /// No sidecar is ended: there is no exit image for one of them.
@@ -222,6 +232,8 @@ reasons! {
     PullImageFailed: Warning, Itself, Pull;
     /// Nothing is left to do: the sidecars were ended, and the pod is finished.
     SidecarEnded: Normal, Itself, Pod;
+    /// A sidecar was ended by SIGKILL, because it had not stopped in its grace period.
+    SidecarKilled: Warning, Itself, Pod;
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap: Warning, Itself, Pod;
     /// The pod is Failed although every main container exited with 0.

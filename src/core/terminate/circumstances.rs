@@ -35,6 +35,8 @@ pub struct Circumstances<'a> {
     pub openkruise: OpenKruise<'a>,
     /// The time since the start of the process.
     pub now: Duration,
+    /// The time of day at that start, by the clock of the API server; `None` where it is not known.
+    pub started_at: Option<jiff::Timestamp>,
 }
 
 impl Circumstances<'_> {

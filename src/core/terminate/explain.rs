@@ -10,7 +10,8 @@ use super::circumstances::Circumstances;
 use super::memory::Memory;
 use super::methods::Step;
 use super::preflight::{Preflight, preflight};
-use super::{Unended, ask, decide, openkruise, out_of_scope, refused, swap, turn};
+use super::turn::{self, Turn, turns};
+use super::{Unended, ask, decide, openkruise, out_of_scope, refused, swap};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::roles::{self, Mains};
@@ -22,6 +23,7 @@ pub use words::{describe, sentence};
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
 const ROLES: &str =
     "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
+const RULES: &str = "SidecarPolicy, NamespacedSidecarPolicy and the annotations swaplet.io/sidecars, delay, order and wait-for-exit of the pod";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str =
     "labels, annotations and taints of the node, and what was proved there (swaplet nodes)";
@@ -124,7 +126,10 @@ fn container(pod: &Pod, container: &Container) -> Finding {
     if let Some(own) = &container.restart_policy {
         seen.push_str(&format!(", its own restartPolicy {}", policy(own)));
     }
-    if let Some(image) = &container.mark.with_image {
+    if let Some(rule) = &container.rule {
+        seen.push_str(&format!(", by {}", words::rule(rule)));
+    }
+    if let Some(image) = container.exit_image_asked() {
         seen.push_str(&format!(", asks for exit image {image}"));
     }
     if container.mark.ignores_exit_code() {
@@ -140,8 +145,10 @@ fn container(pod: &Pod, container: &Container) -> Finding {
 fn role(pod: &Pod, container: &Container) -> &'static str {
     if roles::is_left_to_platform(pod, container) {
         "left to the platform under the node"
-    } else if container.mark.is_sidecar() {
+    } else if roles::is_sidecar(pod, container) {
         "sidecar"
+    } else if roles::is_called_sidecar(container) {
+        "left alone, and not waited for"
     } else if container.mark.problem.is_some() {
         "main, because its mark is not valid"
     } else {
@@ -202,8 +209,12 @@ fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
 /// What can be said of the sidecars while a main is not done.
 fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Vec<Finding> {
     let mut findings = vec![node(pod, around, node_why)];
-    let (unended, methods) = turn(pod, memory, around);
-    if methods.contains(&Method::Swap) {
+    let turns = turns(pod, memory, around);
+    if turns
+        .iter()
+        .any(|turn| turn.methods.contains(&Method::Swap))
+    {
+        let unended = terminate::unended(pod);
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
     }
     findings
@@ -220,34 +231,75 @@ fn methods(
     if around.facts.unseen_until.is_some() {
         return findings;
     }
-    let (unended, methods) = turn(pod, memory, around);
     if let Some(left) = openkruise::left(pod, &terminate::unended(pod), memory, around) {
         findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
         return findings;
     }
+    for turn in turns(pod, memory, around) {
+        findings.extend(waiting(pod, &turn, memory, around));
+        if tried(pod, &turn, memory, around, decision, &mut findings) || turn.waits.is_some() {
+            break;
+        }
+    }
+    findings
+}
+
+/// Tells what the methods of a step say; whether one leads on.
+fn tried(
+    pod: &Pod,
+    turn: &Turn<'_>,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+    decision: &Decision,
+    findings: &mut Vec<Finding>,
+) -> bool {
+    let Turn {
+        unended, methods, ..
+    } = turn;
     if methods.contains(&Method::Swap) {
         let unswapped = unended
             .iter()
             .filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
         findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
-        findings.extend(restarts(pod, &unended, memory, around));
+        findings.extend(restarts(pod, unended, memory, around));
     }
     for (nth, method) in methods
         .iter()
         .enumerate()
         .take_while(|_| !unended.is_empty())
     {
-        let step = ask(*method, pod, &unended, &methods[nth + 1..], memory, around);
+        let step = ask(*method, pod, unended, turn.after(nth), memory, around);
         findings.push(finding(
             words::way(*method),
             answer(pod, &step, decision),
             METHODS,
         ));
         if matches!(step, Step::Here(_)) {
-            break;
+            return true;
         }
     }
-    findings
+    false
+}
+
+/// How long it is until the next sidecar of a step is due.
+fn waiting(
+    pod: &Pod,
+    turn: &Turn<'_>,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Finding> {
+    let until = turn.waits?;
+    let names: Vec<_> = terminate::unended(pod)
+        .into_iter()
+        .filter(|(_, sidecar)| turn::due(pod, sidecar, memory, around) == Some(until))
+        .map(|(_, sidecar)| &*sidecar.name)
+        .collect();
+    let left = until.saturating_sub(around.now).as_secs();
+    Some(finding(
+        "time that is left",
+        format!("{}: {left} s", names.join(", ")),
+        RULES,
+    ))
 }
 
 fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {

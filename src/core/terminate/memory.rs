@@ -31,6 +31,8 @@ pub struct Memory {
     pub denied: DeniedWays,
     /// When all main containers were first seen done.
     pub mains_done_at: Option<Duration>,
+    /// When one of them was last seen not to be.
+    pub mains_ran_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
     /// The provider of a virtual node has failed on a swap.
@@ -70,6 +72,7 @@ impl Memory {
             self.mains_done_at.get_or_insert(now);
         } else {
             self.mains_done_at = None;
+            self.mains_ran_at = Some(now);
         }
         if let Some(record) = &mut self.finish {
             record.observe(pod, now);
@@ -219,10 +222,10 @@ impl SwapRecord {
 /// Whether the container shows the listed image that it asks for, with a digest that a webhook has
 /// put to it: a new life has no record of what was stored.
 fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> bool {
-    container.mark.with_image.as_deref().is_some_and(|asked| {
+    container.exit_image_asked().is_some_and(|asked| {
         exit_image_shown(&container.image, asked) == Some(true)
             && exit_images
-                .choose(&container.mark)
+                .choose(Some(asked))
                 .is_ok_and(|choice| choice.refused.is_none())
     })
 }

@@ -290,6 +290,13 @@ fn acts_on(
         // It makes a request, and nobody ever carries it out.
         return None;
     }
+    if unended
+        .iter()
+        .any(|(_, sidecar)| !sidecar.mark.is_sidecar())
+    {
+        // To OpenKruise that is a main container, which runs: it waits for it.
+        return None;
+    }
     if pod.phase == Phase::Pending {
         return while_pending(memory, around);
     }

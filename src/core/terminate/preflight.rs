@@ -54,7 +54,7 @@ pub(crate) fn preflight<'a>(
             &refusal(Obstacle::RestartsAlways, None),
         );
     }
-    let choice = match exit_images.choose(&container.mark) {
+    let choice = match exit_images.choose(container.exit_image_asked()) {
         Ok(choice) => choice,
         Err(why) => return no_choice(container, &why),
     };
@@ -176,7 +176,7 @@ fn refusal(obstacle: Obstacle, path: Option<&str>) -> String {
 }
 
 fn no_choice<'a>(container: &Container, why: &NoChoice) -> Preflight<'a> {
-    let asked = container.mark.with_image.as_deref().unwrap_or_default();
+    let asked = container.exit_image_asked().unwrap_or_default();
     match why {
         NoChoice::Invalid(error) => blocked(
             Reason::ExitImageInvalid,

@@ -1,6 +1,7 @@
 //! Pods that are not touched, or not yet, and why.
 
 use crate::objects::pod::roles::Mains;
+use crate::objects::pod::rule::SidecarRule;
 use crate::objects::pod::{Pod, RestartPolicy, roles};
 use crate::objects::values::env::{
     ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE,
@@ -24,18 +25,63 @@ pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
         });
     }
     if !marked {
-        return Some(mark_problem(pod).unwrap_or(Decision::quiet(Reason::NoSidecar)));
+        return Some(no_sidecar(pod));
     }
     if let Some(note) = unknown_policy(pod) {
         return Some(Decision::tell(Reason::RestartPolicyUnknown, note));
     }
     if roles::mains(pod).next().is_none() {
+        // One that is neither stays beside the others: nobody waits for it.
         let note = format!(
             "every container is marked as a sidecar, so none says when the work is done: remove {WHEN_JOB_EXIT} and {WITH_IMAGE} from the main container"
         );
         return Some(Decision::tell(Reason::OnlySidecars, note));
     }
     None
+}
+
+/// A pod that no policy may be about stays in sight, so that the status of the policy can say so.
+fn no_sidecar(pod: &Pod) -> Decision {
+    let quiet = if pod.refused_policy.is_some() {
+        Decision::quiet(Reason::PolicyRefused)
+    } else {
+        Decision::quiet(Reason::NoSidecar)
+    };
+    mark_problem(pod)
+        .or_else(|| {
+            let report = annotation_problem(pod)?;
+            Some(Decision::tell(report.reason, report.note))
+        })
+        .unwrap_or(quiet)
+}
+
+/// An annotation that cannot be used as it is written.
+pub(super) fn annotation_problem(pod: &Pod) -> Option<Report> {
+    pod.annotation_problem.as_ref().map(|note| Report {
+        reason: Reason::AnnotationInvalid,
+        note: note.to_string(),
+    })
+}
+
+/// A main container has failed, and a rule is none then: its container is one that works on.
+pub(super) fn main_failed(pod: &Pod) -> Option<Decision> {
+    if roles::mains_succeeded(pod) {
+        return None;
+    }
+    let kept = pod.containers.iter().find(|container| {
+        let asks = |rule: &SidecarRule| rule.main_must_succeed;
+        roles::is_sidecar(pod, container)
+            && !container.mark.is_sidecar()
+            && container.end().is_none()
+            && container.rule.as_deref().is_some_and(asks)
+    })?;
+    let source = kept.rule.as_ref().map(|rule| rule.source.to_string());
+    let note = format!(
+        "a main container has failed, and {} ends {} only where all have succeeded (mainMustSucceed): delete the pod when you have seen enough of it, or set spec.activeDeadlineSeconds of its Job",
+        source.unwrap_or_default(),
+        kept.name
+    );
+    Some(Decision::tell(Reason::MainFailed, note))
 }
 
 /// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the
@@ -112,7 +158,10 @@ pub(super) fn mains_not_done(pod: &Pod) -> Option<Decision> {
         Mains::Running(_) | Mains::NotReported(_) => {
             let reports = mark_problem(pod)
                 .map(|problem| problem.reports)
-                .unwrap_or_default();
+                .unwrap_or_default()
+                .into_iter()
+                .chain(annotation_problem(pod))
+                .collect();
             Some(Decision {
                 reports,
                 ..Decision::quiet(Reason::MainsRunning)

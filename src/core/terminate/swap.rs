@@ -16,7 +16,8 @@ use super::circumstances::Circumstances;
 use super::memory::{Memory, SwapRecord};
 use super::methods::Step;
 use super::preflight::{Preflight, preflight};
-use super::{Unended, one_per_reason};
+use super::turn::is_finished;
+use super::{Unended, one_per_reason, unended};
 use crate::objects::pod::evidence::{self, Progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
 use crate::report::decision::{Decision, Method, Paths, Report};
@@ -59,7 +60,12 @@ pub(crate) fn step(
     // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {
         return if around.may_swap(pod) {
-            plan.decide(pod, memory, around)
+            plan.decide(
+                pod,
+                wanted_later(pod, unended, memory, around),
+                memory,
+                around,
+            )
         } else {
             Step::Next {
                 reports: Vec::new(),
@@ -87,6 +93,31 @@ pub(crate) fn wanted(
     around: &Circumstances<'_>,
 ) -> u32 {
     Plan::make(pod, unended, memory, around).size()
+}
+
+/// How many swaps are to be made of those sidecars whose turn has not come.
+pub(crate) fn wanted_later(
+    pod: &Pod,
+    turn: &[Unended<'_>],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> u32 {
+    let later: Vec<_> = unended(pod)
+        .into_iter()
+        .filter(|(index, sidecar)| {
+            let has_turn = turn.iter().any(|(other, _)| other == index);
+            !has_turn && !is_finished(sidecar, around)
+        })
+        .collect();
+    if later.is_empty() || !around.may_swap(pod) {
+        return 0;
+    }
+    wanted(pod, &later, memory, around)
+}
+
+/// Whether a sidecar was swapped: nothing is waited for then but its end.
+pub(crate) fn shows_swap(sidecar: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
+    memory.shows_exit_image(sidecar, around.exit_images)
 }
 
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its

@@ -18,7 +18,7 @@ use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::frame::watch::{Event, watch};
-use swaplet_controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
+use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::image::reference::ImageReference;
@@ -159,6 +159,8 @@ async fn controller(client: Client) {
         warm: None,
         state_namespace: None,
         predownload: false,
+        sidecar_policies: false,
+        time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: None,
     };

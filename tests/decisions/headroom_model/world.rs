@@ -137,6 +137,7 @@ impl State {
             restart_policy: None,
             restart_rules: Vec::new(),
             mark: Mark::default(),
+            rule: None,
             facts: None,
             status: Some(status),
         };
@@ -159,6 +160,9 @@ impl State {
             },
             containers: vec![main],
             other_restarts: self.restarts().into(),
+            clock_behind: 0,
+            annotation_problem: None,
+            refused_policy: None,
             malformed: None,
             node: "node".into(),
             reason: Box::default(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::pod::{Pod, roles};
@@ -23,6 +24,7 @@ pub(crate) struct Around<'a> {
     pub(crate) openkruise: &'a Known,
     pub(crate) image_troubles: &'a ImageTroubles,
     pub(crate) lines: &'a Lines,
+    pub(crate) started_at: Option<Timestamp>,
 }
 
 impl<'a> Around<'a> {
@@ -39,6 +41,7 @@ impl<'a> Around<'a> {
             facts,
             openkruise: self.openkruise.around(pod),
             now,
+            started_at: self.started_at,
         }
     }
 }
@@ -91,6 +94,7 @@ impl Index {
             openkruise,
             image_troubles,
             lines,
+            started_at,
             ..
         } = self;
         let around = Around {
@@ -100,6 +104,7 @@ impl Index {
             openkruise,
             image_troubles,
             lines,
+            started_at: *started_at,
         };
         explain(
             &pod,

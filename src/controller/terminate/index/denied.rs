@@ -1,7 +1,10 @@
 //! What becomes of a write that the API server forbids.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use swaplet_core::objects::pod::annotations::SIDECARS;
+use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::report::decision::{Action, Report, Swap};
 use swaplet_core::report::reason::Reason;
 
@@ -17,8 +20,9 @@ impl Entry {
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
         let method = write.action.method();
         let note = format!(
-            "the API server forbids to {}: {words}",
-            attempt(&write.action)
+            "the API server forbids to {}: {words}{}",
+            attempt(&write.action),
+            self.opt_in(&write.action)
         );
         let until =
             self.memory
@@ -42,6 +46,34 @@ impl Entry {
         )
         .into_iter()
         .collect()
+    }
+}
+
+impl Entry {
+    /// How a container that only a policy calls a sidecar is opened to swaplet.
+    fn opt_in(&self, action: &Action) -> String {
+        let Action::Swap(swaps) = action else {
+            return String::new();
+        };
+        let by_policy = |swap: &&Swap| {
+            let container = self.pod.containers.get(swap.index);
+            container.is_some_and(|container| {
+                let has_policy = |rule: &Arc<SidecarRule>| rule.policy().is_some();
+                !container.mark.is_sidecar() && container.rule.as_ref().is_some_and(has_policy)
+            })
+        };
+        let names: Vec<_> = swaps
+            .iter()
+            .filter(by_policy)
+            .map(|swap| &*swap.container)
+            .collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let names = names.join(",");
+        format!(
+            " (where the admission policy swaplet-leash denies it: name {names} in the value sidecarPolicies.containers of the chart, or in the annotation {SIDECARS} of the namespace)"
+        )
     }
 }
 

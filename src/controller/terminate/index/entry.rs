@@ -199,7 +199,7 @@ impl Entry {
 }
 
 /// Whether a pod has ended that something was written for.
-const fn is_end(reason: Reason) -> bool {
+pub(crate) const fn is_end(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::SidecarEnded

@@ -8,6 +8,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
+use super::entry::is_end;
 use super::writes::probe_until;
 use super::{Effect, Index, is_over};
 use crate::frame::isolated::defects::note;
@@ -72,6 +73,7 @@ impl Index {
             openkruise: &self.openkruise,
             image_troubles: &self.image_troubles,
             lines: &self.lines,
+            started_at: self.started_at,
         };
         let circumstances = around.of(&entry.pod, &entry.memory, now);
         entry.class = circumstances.node;
@@ -90,6 +92,10 @@ impl Index {
             self.headroom.pod_gone(&entry.pod);
         }
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        if is_end(decision.reason) {
+            let ended = entry.policies();
+            ended.iter().for_each(|key| self.policies.ended(key));
+        }
         self.census.count(entry);
         entry.wants = !decision.wants.is_empty();
         let images = &mut self.rules.exit_images;

@@ -142,6 +142,8 @@ impl Entry {
             Need::Held
         } else {
             match (decision.swaps_wanted, decision.reason) {
+                // What was granted to all steps of the pod stays granted between them.
+                (0, _) if decision.swaps_later > 0 => Need::Swaps(decision.swaps_later),
                 (0, _) => Need::Nothing,
                 (restarts, Reason::RecreatePending) => Need::Asked(restarts),
                 (swaps, _) => Need::Swaps(swaps),

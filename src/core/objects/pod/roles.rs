@@ -1,11 +1,12 @@
 //! Which containers are sidecars, which are main containers, and whether the main containers are
 //! done.
 //!
-//! The rules are those of OpenKruise's SidecarTerminator, with these differences: statuses are
-//! matched by name; a missing status matters only for a main container; a container's own
+//! The rules are those of OpenKruise's SidecarTerminator, with these differences: annotations and
+//! policies name sidecars as well; statuses are matched by name; a missing status matters only for a main container; a container's own
 //! `restartPolicy` outranks the pod's; and what the platform under a node ends by itself is
 //! neither.
 
+use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::Mark;
 
@@ -36,17 +37,30 @@ impl Mark {
     }
 }
 
-/// The containers that are marked as sidecars, in the order of the spec.
+/// The containers that are sidecars, in the order of the spec.
 pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.containers
         .iter()
         .filter(|container| is_sidecar(pod, container))
 }
 
-/// Whether the container is a sidecar that is ours to end.
+/// Whether the container is a sidecar that is ours to end: by its environment, by an annotation or
+/// by a policy.
 #[must_use]
-pub const fn is_sidecar(pod: &Pod, container: &Container) -> bool {
-    container.mark.is_sidecar() && !is_left_to_platform(pod, container)
+pub fn is_sidecar(pod: &Pod, container: &Container) -> bool {
+    is_called_sidecar(container) && !is_left(pod, container)
+}
+
+/// Whether anybody calls the container a sidecar, whoever is to end it.
+#[must_use]
+pub const fn is_called_sidecar(container: &Container) -> bool {
+    container.mark.is_sidecar() || container.rule.is_some()
+}
+
+/// Whether nobody waits for the container, and swaplet does not end it.
+fn is_left(pod: &Pod, container: &Container) -> bool {
+    let by_rule = container.rule.as_ref().map(|rule| rule.method);
+    is_left_to_platform(pod, container) || by_rule == Some(RuleMethod::Leave)
 }
 
 /// Whether the platform ends the container when the others are done: neither a sidecar of ours, nor
@@ -60,7 +74,7 @@ pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
 pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.containers
         .iter()
-        .filter(|container| !container.mark.is_sidecar() && !is_left_to_platform(pod, container))
+        .filter(|container| !is_called_sidecar(container) && !is_left_to_platform(pod, container))
 }
 
 /// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure`

@@ -1,6 +1,8 @@
 //! What a pod costs that is kept.
 
-use super::{Container, ContainerState, ContainerStatus, Pod, RestartRule};
+use super::rule::SidecarRule;
+use super::{Container, ContainerState, ContainerStatus, Pod, RestartRule, roles};
+use crate::objects::values::bounds;
 
 impl Pod {
     /// The bytes of its containers, which is nearly all of it.
@@ -29,6 +31,7 @@ impl Container {
             + texts
             + policy
             + facts
+            + self.rule.as_ref().map_or(0, |_| size_of::<SidecarRule>())
             + self.status.as_ref().map_or(0, ContainerStatus::weight)
     }
 }
@@ -44,5 +47,35 @@ impl ContainerStatus {
             + self.container_id.len()
             + state
             + self.last_end.as_ref().map_or(0, |end| end.reason.len())
+    }
+}
+
+/// They are kept of sidecars only.
+pub(crate) fn drop_unused_facts(pod: &mut Pod) {
+    pod.containers
+        .iter_mut()
+        .filter(|container| !roles::is_called_sidecar(container))
+        .for_each(|container| container.facts = None);
+}
+
+/// What may be needed of containers that are no sidecars goes first.
+pub(crate) fn within_bounds(mut pod: Pod) -> Pod {
+    if pod.weight() > bounds::POD {
+        drop_unused_facts(&mut pod);
+    }
+    if pod.weight() > bounds::POD {
+        without_containers(pod)
+    } else {
+        pod
+    }
+}
+
+/// What is too large to be kept is left alone, and told; its restarts count.
+fn without_containers(pod: Pod) -> Pod {
+    Pod {
+        other_restarts: pod.restarts(),
+        containers: Vec::new(),
+        malformed: Some("spec.containers"),
+        ..pod
     }
 }

@@ -5,29 +5,35 @@ mod statuses;
 
 pub(crate) use self::statuses::StateWire;
 use self::statuses::{ContainerStatusWire, StatusList};
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
+use super::annotations::Written;
 use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surroundings, Text, policy};
+use super::weight::{drop_unused_facts, within_bounds};
 use super::{Container, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule};
 use crate::isolated::isolated;
 use crate::objects::command::ContainerFacts;
 use crate::objects::job::OwnerWire;
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
-use crate::objects::values::lenient::{Lenient, Object, Present};
+use crate::objects::values::lenient::{Lenient, Object, Present, Texts};
 
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 
-/// A pod of a list or watch, read at once, so that a page of a list holds what is kept and no more.
+/// A pod of a list or watch, read at once, so that a page of a list holds what is kept and little
+/// more: of pods with several containers the labels, by which policies select them, and what decides
+/// about exit images.
 /// Decoding fails only on JSON that is no object of Kubernetes at all: not an object, or with a key
 /// of ours twice.
 #[derive(Clone, Debug)]
 pub struct PodWire {
     metadata: ObjectMeta,
+    labels: BTreeMap<String, String>,
     /// Or the words of the defect that has kept it from being read.
     pod: Result<Option<Pod>, String>,
 }
@@ -42,8 +48,8 @@ struct TopWire {
     status: Lenient<Object<StatusWire>>,
 }
 
-/// `managedFields`, labels and annotations are the expensive part of metadata; none of them is
-/// needed.
+/// `managedFields` and annotations are the expensive part of metadata; of these only what is asked
+/// for is read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MetaWire {
@@ -51,14 +57,16 @@ struct MetaWire {
     namespace: Text,
     uid: Text,
     resource_version: Text,
+    creation_timestamp: Time,
     deletion_timestamp: Lenient<Present>,
     owner_references: Objects<OwnerWire>,
+    labels: Lenient<Texts>,
+    annotations: Lenient<Object<Written>>,
 }
 
 type SpecWire = PodSpecWire<ContainerWire>;
 
-/// A container of a listed pod: of a sidecar everything, of any other no more than what says
-/// whether it is done.
+/// A container of a listed pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "ContainerSpecWire")]
 struct ContainerWire {
@@ -68,7 +76,7 @@ struct ContainerWire {
     restart_rules: Vec<RestartRule>,
     is_malformed: bool,
     mark: Mark,
-    sidecar: Option<Box<ContainerSpecWire>>,
+    all: Box<ContainerSpecWire>,
 }
 
 impl From<ContainerSpecWire> for ContainerWire {
@@ -81,7 +89,7 @@ impl From<ContainerSpecWire> for ContainerWire {
             restart_policy: all.restart_policy.clone(),
             restart_rules: all.restart_rules(),
             is_malformed,
-            sidecar: mark.is_sidecar().then(|| Box::new(all)),
+            all: Box::new(all),
             mark,
         }
     }
@@ -92,6 +100,7 @@ impl From<ContainerSpecWire> for ContainerWire {
 struct StatusWire {
     phase: Text,
     reason: Text,
+    start_time: Time,
     conditions: Objects<ConditionWire>,
     init_container_statuses: Objects<RestartsWire>,
     container_statuses: Objects<ContainerStatusWire>,
@@ -99,10 +108,11 @@ struct StatusWire {
 
 /// All that counts of a condition.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ConditionWire {
     #[serde(rename = "type")]
     kind: Text,
+    last_transition_time: Time,
 }
 
 /// All that counts of the status of an init container.
@@ -126,13 +136,23 @@ impl<'de> Deserialize<'de> for PodWire {
         };
         let read = Read {
             metadata: &metadata,
+            created_at: meta.creation_timestamp.value,
             deleting: meta.deletion_timestamp.value.0,
             owners: meta.owner_references,
+            annotations: meta.annotations.value.0,
             spec: top.spec,
             status: top.status,
         };
         let pod = isolated(|| read.read());
-        Ok(Self { metadata, pod })
+        let has_labels = matches!(&pod, Ok(Some(pod)) if may_have_rules(pod));
+        let labels = meta.labels.value.0.into_iter().filter(|_| has_labels);
+        Ok(Self {
+            labels: labels
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+            metadata,
+            pod,
+        })
     }
 }
 
@@ -142,8 +162,21 @@ impl PodWire {
     /// it was read is met again here, where one object pays for it.
     #[must_use]
     pub fn read(self) -> Option<Pod> {
-        self.pod
-            .unwrap_or_else(|defect| resume_unwind(Box::new(defect)))
+        self.read_with(|_, _| ())
+    }
+
+    /// The same, with what `rules` make of it: they get the pod and its labels, where it has more
+    /// than one container.
+    #[must_use]
+    pub fn read_with(self, rules: impl FnOnce(&mut Pod, &BTreeMap<String, String>)) -> Option<Pod> {
+        let mut pod = self
+            .pod
+            .unwrap_or_else(|defect| resume_unwind(Box::new(defect)))?;
+        if may_have_rules(&pod) {
+            rules(&mut pod, &self.labels);
+        }
+        drop_unused_facts(&mut pod);
+        Some(pod)
     }
 
     /// What its end is told with: who it is, and whose.
@@ -157,16 +190,24 @@ impl PodWire {
         });
         Self {
             metadata: self.metadata.clone(),
+            labels: BTreeMap::new(),
             pod,
         }
     }
 }
 
+/// One container is no sidecar, and pods that restart always are not ended.
+fn may_have_rules(pod: &Pod) -> bool {
+    pod.containers.len() > 1 && pod.restart_policy != RestartPolicy::Always
+}
+
 /// A pod that is being read.
 struct Read<'a> {
     metadata: &'a ObjectMeta,
+    created_at: Option<jiff::Timestamp>,
     deleting: bool,
     owners: Objects<OwnerWire>,
+    annotations: Written,
     spec: Lenient<Object<SpecWire>>,
     status: Lenient<Object<StatusWire>>,
 }
@@ -179,6 +220,7 @@ impl Read<'_> {
                 .map(Box::from)
         };
         let malformed = self.malformed();
+        let clock_behind = self.clock_behind();
         let mut spec = self.spec.value.0;
         let status = self.status.value.0;
         let init = status
@@ -190,11 +232,13 @@ impl Read<'_> {
         let containers = std::mem::take(&mut spec.containers.value);
         let node = spec.node_name.value.take().unwrap_or_default();
         let around = spec.read();
+        let policy = RestartPolicy::read(spec.restart_policy.value.as_deref());
+        let several = containers.len() > 1 && policy != RestartPolicy::Always;
         let containers = containers
             .into_iter()
-            .map(|c| c.value.0.read(&around, &mut statuses))
+            .map(|c| c.value.0.read(&around, several, &mut statuses))
             .collect();
-        let pod =
+        let mut pod =
             Pod {
                 namespace: boxed(&self.metadata.namespace)?,
                 name: boxed(&self.metadata.name)?,
@@ -203,7 +247,7 @@ impl Read<'_> {
                 deleting: self.deleting,
                 job: OwnerWire::job(&self.owners.value),
                 owner: OwnerWire::other(&self.owners.value),
-                restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
+                restart_policy: policy,
                 grace_seconds: spec
                     .termination_grace_period_seconds
                     .value
@@ -218,13 +262,39 @@ impl Read<'_> {
                 platform_ends_eci_sidecars: false,
                 containers,
                 other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
+                clock_behind,
+                annotation_problem: None,
+                refused_policy: None,
                 malformed,
             };
-        Some(if pod.weight() > bounds::POD {
-            without_containers(pod)
+        self.annotations.apply(&mut pod);
+        Some(within_bounds(pod))
+    }
+
+    /// A kubelet takes notice of a pod after the API server has stored it and a scheduler has given
+    /// it a node. One that says it was before has a clock that is behind; what it takes to notice,
+    /// and what is lost in whole seconds, is added.
+    fn clock_behind(&self) -> u32 {
+        const NOTICED: i64 = 2;
+        let status = &self.status.value.0;
+        let scheduled = status
+            .conditions
+            .value
+            .iter()
+            .map(|condition| &condition.value.0)
+            .filter(|condition| condition.kind.value.as_deref() == Some("PodScheduled"))
+            .filter_map(|condition| condition.last_transition_time.value);
+        let given = scheduled.chain(self.created_at).max();
+        let behind = given
+            .zip(status.start_time.value)
+            .map_or(0, |(given, noticed)| {
+                given.as_second() - noticed.as_second()
+            });
+        if behind > 0 {
+            bounds::seconds(behind + NOTICED)
         } else {
-            pod
-        })
+            0
+        }
     }
 
     fn malformed(&self) -> Option<&'static str> {
@@ -273,22 +343,17 @@ impl Read<'_> {
     }
 }
 
-/// What is too large to be kept is left alone, and told; its restarts count.
-fn without_containers(pod: Pod) -> Pod {
-    Pod {
-        other_restarts: pod.restarts(),
-        containers: Vec::new(),
-        malformed: Some("spec.containers"),
-        ..pod
-    }
-}
-
 impl ContainerWire {
     fn malformed(container: &Lenient<Object<Self>>) -> bool {
         container.malformed || container.value.0.is_malformed
     }
 
-    fn read(self, around: &Surroundings<'_>, statuses: &mut StatusList) -> Container {
+    fn read(
+        self,
+        around: &Surroundings<'_>,
+        with_facts: bool,
+        statuses: &mut StatusList,
+    ) -> Container {
         let name = self.name.value.unwrap_or_default();
         let facts = |all: Box<ContainerSpecWire>| {
             let all = around.container(Lenient {
@@ -302,8 +367,9 @@ impl ContainerWire {
             image: self.image.value.unwrap_or_default(),
             restart_policy: policy(&self.restart_policy),
             restart_rules: self.restart_rules,
+            facts: (with_facts || self.mark.is_sidecar()).then(|| facts(self.all)),
             mark: self.mark,
-            facts: self.sidecar.map(facts),
+            rule: None,
             name,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::super::circumstances::Circumstances;
 use crate::objects::pod::roles::{self, Mains};
+use crate::objects::pod::rule::{RuleMethod, SidecarRule};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::WHEN_JOB_EXIT;
 use crate::report::decision::{Action, Decision, Method};
@@ -143,4 +144,28 @@ fn names(pod: &Pod) -> String {
         .into_iter()
         .map(|(_, Container { name, .. })| &**name);
     names.collect::<Vec<_>>().join(", ")
+}
+
+/// What a rule says, and who has made it.
+pub(super) fn rule(rule: &SidecarRule) -> String {
+    let mut words = rule.source.to_string();
+    if rule.method != RuleMethod::Auto {
+        words.push_str(&format!(", method {}", rule.method.as_str()));
+    }
+    if rule.order != 0 {
+        words.push_str(&format!(", order {}", rule.order));
+    }
+    if !rule.delay.is_zero() {
+        words.push_str(&format!(", delay {} s", rule.delay.as_secs()));
+    }
+    if !rule.wait_for_exit.is_zero() {
+        words.push_str(&format!(
+            ", may end by itself for {} s",
+            rule.wait_for_exit.as_secs()
+        ));
+    }
+    if rule.main_must_succeed {
+        words.push_str(", if every main container succeeds");
+    }
+    words
 }

@@ -96,11 +96,18 @@ impl Plan {
         u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn decide(self, pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Step {
+    /// `later` more swaps are to come when these have ended: all together have to fit.
+    pub(crate) fn decide(
+        self,
+        pod: &Pod,
+        later: u32,
+        memory: &Memory,
+        around: &Circumstances<'_>,
+    ) -> Step {
         if let Some(until) = around.facts.probed_until {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
-        let swaps_wanted = self.size();
+        let swaps_wanted = self.size().saturating_add(later);
         let step = no_room(pod, swaps_wanted, memory, around);
         match step {
             None => {

@@ -1,0 +1,101 @@
+//! What policies cost an event of a pod: `cargo bench --bench policies`.
+//!
+//! Prints the time to find the rules of a pod among 500 policies, also in the worst case in which
+//! each of them is about its containers by name and none by its labels, beside the time to decode
+//! the pod. The budget (50 microseconds) is printed beside it, not asserted: machines are shared and
+//! noisy. What is kept of a pod is in `pod_event`.
+
+#![expect(
+    clippy::expect_used,
+    reason = "a benchmark stops where its fixture is broken"
+)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::policies::set::Policies;
+
+const POLICIES: usize = 500;
+const PODS: u32 = 10_000;
+const ROUNDS: u32 = 5;
+
+fn main() {
+    let pods: Vec<_> = (0..PODS).map(|nth| pod(nth).to_string()).collect();
+    let floor = per_event(&pods, &mut policies(0, |_| json!({})));
+    println!("decode alone:                          {}", micros(floor));
+    let rows: [(&str, fn(usize) -> Value); 3] = [
+        (
+            "500 policies, the last is about it:   ",
+            |nth| json!({"sidecars": [{"name": if nth + 1 == POLICIES { "log" } else { "other" }}]}),
+        ),
+        (
+            "500 policies, none by its labels:     ",
+            |nth| json!({"podSelector": {"matchLabels": {"team": format!("t{nth}")}}, "sidecars": [{"name": "l*"}, {"preset": "istio"}]}),
+        ),
+        ("500 policies with 32 patterns each:   ", |nth| {
+            let rule = |rule: usize| json!({"name": format!("*x{nth}-{rule}*"), "image": "*/fluent-bit:*"});
+            json!({"sidecars": (0..32).map(rule).collect::<Vec<_>>()})
+        }),
+    ];
+    for (words, spec) in rows {
+        let with = per_event(&pods, &mut policies(POLICIES, spec));
+        println!(
+            "{words} {} more, {:.1} times the decoding  (budget 50 us)",
+            micros(with.saturating_sub(floor)),
+            with.as_secs_f64() / floor.as_secs_f64()
+        );
+    }
+}
+
+fn policies(count: usize, spec: fn(usize) -> Value) -> Policies {
+    let mut policies = Policies::default();
+    for nth in 0..count {
+        let metadata = json!({"name": format!("p{nth:03}"), "uid": nth.to_string()});
+        let object = BoundedObject::from(json!({"metadata": metadata, "spec": spec(nth)}));
+        policies.apply(&SidecarPolicy::read(PolicyKind::Cluster, object).expect("it has a name"));
+    }
+    policies
+}
+
+/// Three containers and ten labels, in one of 50 namespaces.
+fn pod(nth: u32) -> Value {
+    let labels: serde_json::Map<_, _> = (0..10)
+        .map(|label| {
+            (
+                format!("example.com/label-{label}"),
+                json!(format!("v{nth}")),
+            )
+        })
+        .collect();
+    let metadata = json!({"name": format!("p{nth}"), "namespace": format!("ns{}", nth % 50), "uid": nth.to_string(), "labels": labels,
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true}]});
+    let containers = ["main", "log", "proxy"]
+        .map(|name| json!({"name": name, "image": format!("registry.example/team/{name}:v1")}));
+    json!({"metadata": metadata, "spec": {"restartPolicy": "Never", "containers": containers}})
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn per_event(pods: &[String], policies: &mut Policies) -> Duration {
+    let round = |policies: &mut Policies| {
+        let start = Instant::now();
+        for pod in pods {
+            let wire: PodWire = serde_json::from_str(pod).expect("it decodes");
+            drop(black_box(wire.read_with(|pod, labels| {
+                policies.mark(pod, labels, |_| false);
+            })));
+        }
+        start.elapsed() / PODS
+    };
+    (0..ROUNDS)
+        .map(|_| round(policies))
+        .min()
+        .unwrap_or_default()
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:6.1} us", time.as_secs_f64() * 1e6)
+}

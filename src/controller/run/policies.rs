@@ -1,0 +1,204 @@
+//! What the loop does about SidecarPolicies.
+
+use std::time::Duration;
+
+use swaplet_core::objects::namespace::NamespaceWire;
+use swaplet_core::objects::sidecar_policy::PolicyKind;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use tokio::sync::{mpsc, watch as channel};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Controller, Settings};
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::writer::Outcome;
+use crate::terminate::policies::StatusWrite;
+use crate::terminate::policies::observe::{News, Scope, observe};
+
+/// How long the first list of pods waits for policies: who comes later is listed again.
+const FIRST_LISTS: Duration = Duration::from_secs(5);
+/// What the right to watch policies is for.
+const SEE_POLICIES: &str = "SidecarPolicies cannot be seen";
+/// What the right to watch namespaces is for.
+const SEE_NAMESPACES: &str = "labels of namespaces cannot be seen, for which SidecarPolicies ask";
+/// What the right to write their status is for.
+const REPORT: &str = "SidecarPolicies cannot be told what they have come to";
+
+/// The watches of policies, and the writes of their statuses.
+pub(super) struct Sidecars {
+    pub news: mpsc::Receiver<News>,
+    pub reports: JoinSet<Vec<(StatusWrite, Outcome)>>,
+    wants_namespaces: channel::Sender<bool>,
+    /// Where policies are not watched: nothing ever comes.
+    _silent: Option<mpsc::Sender<News>>,
+}
+
+impl Sidecars {
+    pub(super) fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
+        let (wants_namespaces, wanted) = channel::channel(false);
+        let (silent, nothing) = mpsc::channel(1);
+        let scope = Scope {
+            client: discovery.client().clone(),
+            namespaces: settings.namespaces.clone(),
+            ages: ages.clone(),
+        };
+        let (news, silent) = if settings.sidecar_policies {
+            (observe(&scope, wanted), None)
+        } else {
+            (nothing, Some(silent))
+        };
+        Self {
+            news,
+            reports: JoinSet::new(),
+            wants_namespaces,
+            _silent: silent,
+        }
+    }
+}
+
+impl Controller {
+    /// Waits until policies are known, or for a while: so that pods are not listed twice.
+    pub(super) async fn first_policies(&mut self, sidecars: &mut Sidecars) -> Result<(), TaskDied> {
+        let until = Instant::now() + FIRST_LISTS;
+        while self.index.policies.is_on() && !self.index.policies.are_listed() {
+            match timeout_at(until, sidecars.news.recv()).await {
+                Ok(Some(news)) => self.see_policies(news, sidecars)?,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.index.policies.listed_anew();
+        Ok(())
+    }
+
+    pub(super) fn see_policies(&mut self, news: News, sidecars: &Sidecars) -> Result<(), TaskDied> {
+        match news {
+            News::Policy(kind, event) => self.see_policy(kind, event),
+            News::Namespace(event) => self.see_namespace(event),
+            News::Died => return Err(TaskDied::of("the watch of SidecarPolicies")),
+        }
+        let wants = self.index.policies.set.ask_for_namespaces();
+        sidecars
+            .wants_namespaces
+            .send_if_modified(|wanted| wants && !std::mem::replace(wanted, true));
+        Ok(())
+    }
+
+    fn see_policy(&mut self, kind: PolicyKind, event: Event<BoundedObject>) {
+        match &event {
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
+                self.metrics.watch_trouble(kind.plural());
+                self.health.lacks(SEE_POLICIES, error);
+                self.tell_trouble(error, "cannot watch SidecarPolicies; trying again");
+            }
+            Event::Current(_) => self.health.has(SEE_POLICIES),
+            Event::ListStart
+            | Event::Listed(_)
+            | Event::ListEnd
+            | Event::Applied(_)
+            | Event::Deleted(_) => {}
+        }
+        let index = &mut self.index;
+        let _ = read("policy", || Some(index.policies_tell(kind, event)));
+    }
+
+    fn see_namespace(&mut self, event: Event<NamespaceWire>) {
+        match event {
+            Event::Listed(namespace) | Event::Applied(namespace) => {
+                if let Some((name, labels)) = namespace.read() {
+                    self.index.policies.namespace(&name, Some(labels));
+                }
+            }
+            Event::Deleted(namespace) => {
+                if let Some((name, _)) = namespace.read() {
+                    self.index.policies.namespace(&name, None);
+                }
+            }
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
+                self.metrics.watch_trouble("namespaces");
+                self.health.lacks(SEE_NAMESPACES, &error);
+                self.tell_trouble(&error, "cannot watch namespaces; trying again");
+            }
+            Event::Current(_) => self.health.has(SEE_NAMESPACES),
+            Event::ListStart | Event::ListEnd => {}
+        }
+    }
+
+    /// Takes notice of the time of day, and begins to write what has changed in statuses. Returns
+    /// whether all pods are to be listed again now.
+    pub(super) fn go_on_with_policies(
+        &mut self,
+        sidecars: &mut Sidecars,
+        discovery: &Discovery,
+        settings: &Settings,
+    ) -> bool {
+        self.tell_time(discovery, settings);
+        self.report_policies(sidecars);
+        self.index.policies.take_relist(self.clock.now())
+    }
+
+    /// Writes the statuses that have changed, one after another and beside all else.
+    fn report_policies(&mut self, sidecars: &mut Sidecars) {
+        let (now, today) = (self.clock.now(), self.today);
+        if !self.index.policies.is_on() {
+            return;
+        }
+        if !sidecars.reports.is_empty() {
+            return self.index.policies.put_off(now);
+        }
+        let index = &mut self.index;
+        let mut policies = std::mem::take(&mut index.policies);
+        let writes = policies.statuses(now, today, || index.policy_counts());
+        index.policies = policies;
+        if writes.is_empty() {
+            return;
+        }
+        let writer = self.writer.clone();
+        sidecars.reports.spawn(async move {
+            let mut answers = Vec::new();
+            for write in writes {
+                if let Err(outcome) = writer.report_policy(&write).await {
+                    answers.push((write, outcome));
+                }
+            }
+            answers
+        });
+    }
+
+    /// What was not written is written again with the next change, or in the next round.
+    pub(super) fn policies_reported(
+        &mut self,
+        told: Result<Vec<(StatusWrite, Outcome)>, JoinError>,
+    ) {
+        let Ok(failed) = told else { return };
+        if failed.is_empty() {
+            self.health.has(REPORT);
+        }
+        for (write, outcome) in failed {
+            self.index.policies.not_written(&write);
+            match outcome {
+                Outcome::Denied(words) => {
+                    self.health.lacks(REPORT, &words);
+                    self.tell_trouble(&words, "cannot write the status of SidecarPolicies");
+                }
+                Outcome::Failed { error, .. } => {
+                    tracing::debug!(
+                        error,
+                        "the status of a policy was not written; trying again"
+                    );
+                }
+                Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => {}
+            }
+        }
+    }
+
+    /// Takes the time of day from the API server, or else from this machine.
+    fn tell_time(&mut self, discovery: &Discovery, settings: &Settings) {
+        let by_server = discovery.clock().now();
+        self.today = by_server.unwrap_or_else(|| (settings.time_of_day.0)());
+        self.index.tell_time(self.clock.now(), self.today);
+    }
+}

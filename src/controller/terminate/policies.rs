@@ -1,0 +1,251 @@
+//! SidecarPolicies as the controller has them: those that count for pods, what their status says,
+//! and what is wrong with them.
+//!
+//! Pods that no rule is about are not kept, so a change of policies is followed by a new list of
+//! pods. Whoever may write policies could have pods listed all the time: so the pauses between these
+//! lists grow.
+
+pub mod observe;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::image::ImageReference;
+use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, PolicyKind, SidecarPolicy};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::policies::set::{Policies, PolicyKey, key};
+
+pub use self::status::{Counts, StatusWrite};
+use crate::frame::watch::Event;
+
+/// The most policies of one namespace, and of the cluster.
+const MOST_IN_NAMESPACE: usize = 64;
+const MOST_OF_CLUSTER: usize = 1024;
+/// The first pause between two lists of all pods for changed policies; it doubles.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(160);
+/// After so long without a change it begins anew.
+const QUIET: Duration = Duration::from_secs(600);
+/// How often statuses are written at most.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+
+/// The policies, and what is to be done about them.
+#[derive(Debug, Default)]
+pub struct PolicyStore {
+    /// Those that count.
+    pub set: Policies,
+    known: BTreeMap<PolicyKey, Known>,
+    /// The lists of each kind, and whether one was complete.
+    lists: BTreeMap<PolicyKind, (u64, bool)>,
+    relist: Relist,
+    status_due: Option<Duration>,
+    /// What stood in the status when the policy was first seen, and what came since.
+    ended: BTreeMap<PolicyKey, u64>,
+    /// Whether policies are watched at all.
+    is_on: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    policy: SidecarPolicy,
+    problems: Vec<String>,
+    /// `status` as the API server has it, or as it was written last.
+    status: Value,
+    list: u64,
+}
+
+/// When pods are listed again.
+#[derive(Debug, Default)]
+struct Relist {
+    wanted: bool,
+    last: Option<Duration>,
+    pause: Duration,
+}
+
+impl PolicyStore {
+    /// Policies are watched.
+    #[must_use]
+    pub fn watched() -> Self {
+        Self {
+            is_on: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether policies are watched.
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Whether both kinds have been listed once.
+    #[must_use]
+    pub fn are_listed(&self) -> bool {
+        PolicyKind::ALL
+            .iter()
+            .all(|kind| self.lists.get(kind).is_some_and(|(_, done)| *done))
+    }
+
+    /// What the watch of a kind tells. Returns whether it changes anything for pods.
+    pub fn hear(
+        &mut self,
+        kind: PolicyKind,
+        event: Event<BoundedObject>,
+        exit_images: &ExitImages,
+    ) -> bool {
+        let has_changed = match event {
+            Event::ListStart => {
+                self.lists.entry(kind).or_default().0 += 1;
+                false
+            }
+            Event::Listed(object) | Event::Applied(object) => self.apply(kind, object, exit_images),
+            Event::ListEnd => self.list_ends(kind),
+            Event::Deleted(object) => {
+                SidecarPolicy::read(kind, object).is_some_and(|policy| self.remove(&key(&policy)))
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => false,
+        };
+        self.relist.wanted |= has_changed;
+        has_changed
+    }
+
+    /// What the watch of namespaces tells.
+    pub fn namespace(&mut self, name: &str, labels: Option<BTreeMap<String, String>>) {
+        self.relist.wanted |= self.set.namespace(name, labels);
+    }
+
+    fn apply(&mut self, kind: PolicyKind, object: BoundedObject, images: &ExitImages) -> bool {
+        let status = object.data["status"].clone();
+        let Some(mut policy) = SidecarPolicy::read(kind, object) else {
+            return false;
+        };
+        let key = key(&policy);
+        let list = self.lists.entry(kind).or_default().0;
+        let before = self.known.get(&key);
+        let is_new = before.is_none_or(|known| known.policy.uid != policy.uid);
+        if is_new && self.is_full(&key) {
+            policy.rules.clear();
+            policy.problems = vec![format!(
+                "there are too many policies: at most {MOST_IN_NAMESPACE} of a namespace and {MOST_OF_CLUSTER} of the cluster count"
+            )];
+        }
+        let has_changed = self.set.apply(&policy);
+        let mut problems = policy.problems.clone();
+        problems.extend(self.set.preset_problems(&key).iter().cloned());
+        problems.extend(unlisted_images(&policy, images));
+        problems.truncate(MOST_PROBLEMS);
+        let ended = policy.status.ended;
+        let known = Known {
+            policy,
+            problems,
+            status,
+            list,
+        };
+        self.known.insert(key.clone(), known);
+        if is_new {
+            self.ended.insert(key, ended);
+        }
+        has_changed
+    }
+
+    fn is_full(&self, key: &PolicyKey) -> bool {
+        let most = match key.0 {
+            PolicyKind::Namespaced => MOST_IN_NAMESPACE,
+            PolicyKind::Cluster => MOST_OF_CLUSTER,
+        };
+        let first = (key.0, key.1.clone(), Box::default());
+        let of_place = self
+            .known
+            .range(first..)
+            .take_while(|(other, _)| other.0 == key.0 && other.1 == key.1);
+        of_place.count() >= most
+    }
+
+    fn list_ends(&mut self, kind: PolicyKind) -> bool {
+        let list = self.lists.entry(kind).or_default();
+        list.1 = true;
+        let number = list.0;
+        let gone: BTreeSet<_> = self
+            .known
+            .iter()
+            .filter(|(key, known)| key.0 == kind && known.list != number)
+            .map(|(key, _)| key.clone())
+            .collect();
+        gone.iter()
+            .fold(false, |changed, key| self.remove(key) || changed)
+    }
+
+    fn remove(&mut self, key: &PolicyKey) -> bool {
+        self.known.remove(key);
+        self.ended.remove(key);
+        self.set.remove(key)
+    }
+
+    /// Whether all pods are to be listed again now; takes it as done.
+    pub fn take_relist(&mut self, now: Duration) -> bool {
+        let is_due = self.relist_due().is_some_and(|at| at <= now);
+        if is_due {
+            let quiet = self.relist.last.is_none_or(|last| now >= last + QUIET);
+            self.relist = Relist {
+                wanted: false,
+                last: Some(now),
+                pause: if quiet {
+                    FIRST_PAUSE
+                } else {
+                    (self.relist.pause * 2).min(LONGEST_PAUSE)
+                },
+            };
+        }
+        is_due
+    }
+
+    /// The pods are being listed, with all that is known.
+    pub const fn listed_anew(&mut self) {
+        self.relist.wanted = false;
+    }
+
+    fn relist_due(&self) -> Option<Duration> {
+        self.relist.wanted.then(|| {
+            self.relist
+                .last
+                .map_or(Duration::ZERO, |last| last + self.relist.pause)
+        })
+    }
+
+    /// Statuses are still being written.
+    pub fn put_off(&mut self, now: Duration) {
+        self.status_due = Some(now + STATUS_EVERY);
+    }
+
+    /// When something is to be done although nothing happens.
+    #[must_use]
+    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+        let status = (!self.known.is_empty()).then(|| self.status_due.unwrap_or(now));
+        self.relist_due().into_iter().chain(status).min()
+    }
+
+    /// A pod has ended whose sidecars were ended by this policy.
+    pub fn ended(&mut self, key: &PolicyKey) {
+        if let Some(ended) = self.ended.get_mut(key) {
+            *ended = ended.saturating_add(1);
+        }
+    }
+}
+
+/// Exit images that the administrator has not listed: the default is written instead.
+fn unlisted_images(policy: &SidecarPolicy, images: &ExitImages) -> Vec<String> {
+    let unlisted = policy.rules.iter().filter_map(|rule| {
+        let asked = rule.exit_image.as_deref()?;
+        let listed = ImageReference::parse(asked).is_ok_and(|image| images.grants(&image));
+        (!listed).then(|| {
+            format!(
+                "spec.sidecars[{}].exitImage: {asked} is not on the list of --exit-images, so the default exit image is used",
+                rule.nth
+            )
+        })
+    });
+    unlisted.collect()
+}

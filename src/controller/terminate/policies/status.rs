@@ -1,0 +1,158 @@
+//! What the status of policies says, and the write of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Resource as _;
+use kube::api::Patch;
+use kube::core::Request;
+use serde_json::{Value, json};
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::policies::set::PolicyKey;
+
+use super::{Known, PolicyStore, STATUS_EVERY};
+use crate::frame::writer::{Outcome, Writer, params};
+
+/// The most reasons that are counted.
+const MOST_REASONS: usize = 16;
+
+/// What a policy comes to among the pods that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pods that it is about.
+    pub matched: u64,
+    /// Pods whose sidecars are not ended, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+}
+
+/// A status to be written.
+#[derive(Clone, Debug)]
+pub struct StatusWrite {
+    kind: PolicyKind,
+    namespace: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    status: Value,
+}
+
+impl PolicyStore {
+    /// The statuses that are to be written now; `counts` is asked only where it is time.
+    pub fn statuses(
+        &mut self,
+        now: Duration,
+        today: Timestamp,
+        counts: impl FnOnce() -> BTreeMap<PolicyKey, Counts>,
+    ) -> Vec<StatusWrite> {
+        if self.known.is_empty() || self.status_due.is_some_and(|at| at > now) {
+            return Vec::new();
+        }
+        self.status_due = Some(now + STATUS_EVERY);
+        let counts = counts();
+        let nothing = Counts::default();
+        let ended = &self.ended;
+        let changed = self.known.iter_mut().filter_map(|(key, known)| {
+            let ended = ended.get(key).copied().unwrap_or_default();
+            let counts = counts.get(key).unwrap_or(&nothing);
+            known.next_status(counts, ended, today)
+        });
+        changed.collect()
+    }
+}
+
+impl PolicyStore {
+    /// A status was not written: what the API server has is not known.
+    pub fn not_written(&mut self, write: &StatusWrite) {
+        let key = (write.kind, write.namespace.clone(), write.name.clone());
+        if let Some(known) = self.known.get_mut(&key) {
+            known.status = Value::Null;
+        }
+    }
+}
+
+impl Known {
+    fn next_status(
+        &mut self,
+        counts: &Counts,
+        ended: u64,
+        today: Timestamp,
+    ) -> Option<StatusWrite> {
+        let policy = &self.policy;
+        let refused: Vec<_> = counts
+            .refused
+            .iter()
+            .take(MOST_REASONS)
+            .map(|(reason, count)| json!({"reason": reason, "count": count}))
+            .collect();
+        let status = json!({
+            "observedGeneration": policy.generation,
+            "conditions": [self.accepted(today)],
+            "matched": counts.matched,
+            "ended": ended,
+            "refused": refused,
+            "problems": self.problems,
+        });
+        if status == self.status {
+            return None;
+        }
+        self.status = status.clone();
+        Some(StatusWrite {
+            kind: policy.kind,
+            namespace: policy.namespace.clone(),
+            name: policy.name.clone(),
+            uid: policy.uid.clone(),
+            status,
+        })
+    }
+
+    /// The condition, with the time of its last change.
+    fn accepted(&self, today: Timestamp) -> Value {
+        let SidecarPolicy {
+            rules, generation, ..
+        } = &self.policy;
+        let (status, reason) = match (rules.is_empty(), self.problems.is_empty()) {
+            (true, _) => ("False", "Invalid"),
+            (false, true) => ("True", "Accepted"),
+            (false, false) => ("True", "PartlyAccepted"),
+        };
+        let message = self.problems.first().cloned().unwrap_or_default();
+        let before = &self.status["conditions"][0];
+        let since = before["lastTransitionTime"]
+            .as_str()
+            .filter(|_| before["status"] == status)
+            .map_or_else(
+                || today.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+                str::to_owned,
+            );
+        json!({
+            "type": "Accepted", "status": status, "reason": reason, "message": message,
+            "observedGeneration": generation, "lastTransitionTime": since,
+        })
+    }
+}
+
+impl Writer {
+    /// Writes the status of a policy, if it is still the one that was read.
+    ///
+    /// # Errors
+    /// [`Outcome`]
+    pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), Outcome> {
+        let body = json!({"metadata": {"uid": write.uid}, "status": write.status});
+        self.in_time(write.kind.plural(), async {
+            let namespace = (write.kind == PolicyKind::Namespaced).then_some(&*write.namespace);
+            let url = BoundedObject::url_path(&write.kind.resource(), namespace);
+            let built = Request::new(url).patch_subresource(
+                "status",
+                &write.name,
+                &params(),
+                &Patch::Merge(body),
+            );
+            Ok(self
+                .send(built.map_err(kube::Error::BuildRequest)?)
+                .await?
+                .map(drop))
+        })
+        .await
+    }
+}

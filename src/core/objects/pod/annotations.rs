@@ -1,0 +1,256 @@
+//! The annotations by which a pod, or its template, says which of its containers are sidecars, and
+//! when they are ended.
+//!
+//! A value that cannot be used is told, and is as one that is absent; the others count.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::rule::{RuleSource, SidecarRule};
+use super::{Container, Pod};
+use crate::objects::values::bounds::cut;
+use crate::objects::values::lenient::Lenient;
+
+/// Names of containers that are sidecars.
+pub const SIDECARS: &str = "swaplet.io/sidecars";
+/// How long after the end of the main containers they are ended.
+pub const DELAY: &str = "swaplet.io/delay";
+/// Which are ended first.
+pub const ORDER: &str = "swaplet.io/order";
+/// How long they may take to end by themselves.
+pub const WAIT_FOR_EXIT: &str = "swaplet.io/wait-for-exit";
+
+/// The most entries of one annotation.
+const MOST: usize = 32;
+/// The longest of them: [`MOST`] names of containers with their values.
+const LONGEST: usize = 4096;
+/// The longest time.
+const LONGEST_TIME: Duration = Duration::from_secs(24 * 3600);
+/// The numbers of an order go from its negative to this.
+const MOST_ORDER: i32 = 1000;
+/// Enough of a value to recognise it.
+const SHOWN: usize = 80;
+
+/// The value of an annotation; `None` where it is absent.
+type Value = Lenient<Option<Box<str>>, LONGEST>;
+
+/// The annotations as they are written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Written {
+    #[serde(rename = "swaplet.io/sidecars")]
+    sidecars: Value,
+    #[serde(rename = "swaplet.io/delay")]
+    delay: Value,
+    #[serde(rename = "swaplet.io/order")]
+    order: Value,
+    #[serde(rename = "swaplet.io/wait-for-exit")]
+    wait_for_exit: Value,
+}
+
+impl Written {
+    fn is_absent(&self) -> bool {
+        [
+            &self.sidecars,
+            &self.delay,
+            &self.order,
+            &self.wait_for_exit,
+        ]
+        .into_iter()
+        .all(|value| value.value.is_none() && !value.malformed)
+    }
+
+    /// Marks the containers of a pod as its annotations say.
+    pub fn apply(&self, pod: &mut Pod) {
+        if self.is_absent() {
+            return;
+        }
+        let mut told = None;
+        let sidecars = self.sidecars(pod, &mut told);
+        let delay = self.times(DELAY, &self.delay, &mut told);
+        let wait = self.times(WAIT_FOR_EXIT, &self.wait_for_exit, &mut told);
+        let order = read(ORDER, &self.order, order, &mut told);
+        let mut named_elsewhere = Vec::new();
+        for (annotation, name) in names(&delay, DELAY)
+            .chain(names(&wait, WAIT_FOR_EXIT))
+            .chain(names(&order, ORDER))
+        {
+            let is_sidecar = pod.containers.iter().any(|container| {
+                *container.name == *name
+                    && (container.mark.is_sidecar() || sidecars.contains(&container.name))
+            });
+            if !is_sidecar {
+                named_elsewhere.push((annotation, name));
+            }
+        }
+        if let Some((annotation, name)) = named_elsewhere.first() {
+            told.get_or_insert_with(|| format!("annotation {annotation}: {} is no sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(name)));
+        }
+        for container in &mut pod.containers {
+            let is_named = sidecars.contains(&container.name);
+            if !is_named && !container.mark.is_sidecar() {
+                continue;
+            }
+            let mut rule = SidecarRule::of(RuleSource::Annotation);
+            let says = [
+                of(&delay, container).map(|delay| rule.delay = delay),
+                of(&wait, container).map(|wait| rule.wait_for_exit = wait),
+                of(&order, container).map(|order| rule.order = order),
+            ];
+            if is_named || says.iter().any(Option::is_some) {
+                container.rule = Some(Arc::new(rule));
+            }
+        }
+        pod.annotation_problem = told.map(Box::from);
+    }
+
+    /// The containers that are named as sidecars: never all of a pod.
+    fn sidecars(&self, pod: &Pod, told: &mut Option<String>) -> Vec<Box<str>> {
+        let is_name = |text: &str| (!text.is_empty()).then_some(()).ok_or_else(names_form);
+        let named = read(SIDECARS, &self.sidecars, is_name, told);
+        let named: Vec<Box<str>> = named
+            .into_iter()
+            .map(|entry| entry.0.unwrap_or_default())
+            .collect();
+        let is_there = |name: &str| {
+            pod.containers
+                .iter()
+                .any(|container| *container.name == *name)
+        };
+        if let Some(stranger) = named.iter().find(|name| !is_there(name)) {
+            told.get_or_insert_with(|| {
+                format!(
+                    "annotation {SIDECARS}: the pod has no container {}: name containers of spec.containers, separated by commas",
+                    shown(stranger)
+                )
+            });
+        }
+        let is_main = |container: &Container| {
+            !container.mark.is_sidecar() && !named.contains(&container.name)
+        };
+        let has_main = pod.containers.iter().any(is_main);
+        if !has_main && !named.is_empty() {
+            told.get_or_insert_with(|| {
+                format!(
+                    "annotation {SIDECARS}: it leaves no main container, so none says when the work is done, and it counts for nothing: leave out the container that does the work"
+                )
+            });
+            return Vec::new();
+        }
+        named
+    }
+
+    fn times(
+        &self,
+        annotation: &str,
+        value: &Value,
+        told: &mut Option<String>,
+    ) -> Vec<Entry<Duration>> {
+        let is_time = |text: &str| time(text).ok_or_else(times_form);
+        read(annotation, value, is_time, told)
+    }
+}
+
+/// What is said of one container, or, where none is named, of all sidecars.
+type Entry<T> = (Option<Box<str>>, T);
+
+/// The entries of an annotation; one of them that cannot be read counts for nothing.
+fn read<T>(
+    annotation: &str,
+    value: &Value,
+    read_one: impl Fn(&str) -> Result<T, String>,
+    told: &mut Option<String>,
+) -> Vec<Entry<T>> {
+    if value.malformed {
+        told.get_or_insert_with(|| format!("annotation {annotation}: it is no text, or longer than {LONGEST} bytes, and counts for nothing"));
+        return Vec::new();
+    }
+    let Some(text) = value.value.as_deref() else {
+        return Vec::new();
+    };
+    let parts: Vec<_> = text.split(',').map(str::trim).collect();
+    if parts.len() > MOST {
+        told.get_or_insert_with(|| {
+            format!(
+                "annotation {annotation}: it has more than {MOST} entries, and counts for nothing"
+            )
+        });
+        return Vec::new();
+    }
+    let mut entries = Vec::new();
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        let (name, value) = match part.split_once('=') {
+            Some((name, value)) if annotation != SIDECARS => (Some(name.trim()), value.trim()),
+            _ if annotation == SIDECARS => (Some(part), part),
+            _ => (None, part),
+        };
+        match read_one(value) {
+            Ok(value) => entries.push((name.map(Box::from), value)),
+            Err(form) => {
+                told.get_or_insert_with(|| {
+                    format!(
+                        "annotation {annotation}: {} cannot be read, and counts for nothing: {form}",
+                        shown(part)
+                    )
+                });
+            }
+        }
+    }
+    entries
+}
+
+fn names<'a, T>(
+    entries: &'a [Entry<T>],
+    annotation: &'static str,
+) -> impl Iterator<Item = (&'static str, Box<str>)> + use<'a, T> {
+    entries
+        .iter()
+        .filter_map(move |(name, _)| Some((annotation, name.clone()?)))
+}
+
+/// What is said of a container by its name counts more than what is said of all.
+fn of<T: Copy>(entries: &[Entry<T>], container: &Container) -> Option<T> {
+    let by_name = entries
+        .iter()
+        .find(|(name, _)| name.as_ref() == Some(&container.name));
+    let of_all = || entries.iter().find(|(name, _)| name.is_none());
+    by_name.or_else(of_all).map(|(_, value)| *value)
+}
+
+fn order(text: &str) -> Result<i32, String> {
+    text.parse()
+        .ok()
+        .filter(|order| (-MOST_ORDER..=MOST_ORDER).contains(order))
+        .ok_or_else(|| {
+            format!("write a number from -{MOST_ORDER} to {MOST_ORDER} for each container, such as log=0,istio-proxy=1")
+        })
+}
+
+/// `5`, `5s`, `2m` or `1h`.
+fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = match text.as_bytes().last()? {
+        b's' => (&text[..text.len() - 1], 1),
+        b'm' => (&text[..text.len() - 1], 60),
+        b'h' => (&text[..text.len() - 1], 3600),
+        _ => (text, 1),
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = number.parse::<u64>().ok().filter(|_| is_number)?;
+    let time = Duration::from_secs(seconds.checked_mul(unit)?);
+    (time <= LONGEST_TIME).then_some(time)
+}
+
+fn times_form() -> String {
+    "write a time of at most 24h, such as 5s or 2m, or one for each container, such as log=5s,istio-proxy=10s".to_owned()
+}
+
+fn names_form() -> String {
+    "write names of containers, separated by commas".to_owned()
+}
+
+/// What a tenant has written, as a note can have it.
+fn shown(text: &str) -> String {
+    format!("{:?}", cut(text, SHOWN))
+}

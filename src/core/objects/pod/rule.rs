@@ -1,0 +1,143 @@
+//! What is said about the end of a container by a SidecarPolicy, or by an annotation of its pod.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How a container that is no main container is ended, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SidecarRule {
+    /// Who says it.
+    pub source: RuleSource,
+    /// By which method.
+    pub method: RuleMethod,
+    /// The exit image that it asks for; it gets one that the administrator has listed.
+    pub exit_image: Option<Box<str>>,
+    /// How long after the end of the main containers nothing is done about it.
+    pub delay: Duration,
+    /// How long after that it may end by itself.
+    pub wait_for_exit: Duration,
+    /// Lower ones are ended first, those with the same number together.
+    pub order: i32,
+    /// Whether it is a main container as well where a main container has failed.
+    pub main_must_succeed: bool,
+}
+
+/// Who has made a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleSource {
+    /// An annotation of the pod.
+    Annotation,
+    /// A policy.
+    Policy(PolicyRule),
+}
+
+/// One of the rules of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// The namespace of a NamespacedSidecarPolicy; `None` for a SidecarPolicy.
+    pub namespace: Option<Box<str>>,
+    /// The name of the policy.
+    pub name: Box<str>,
+    /// Its place in `spec.sidecars`, from 0 on.
+    pub nth: usize,
+    /// The preset that it names, if any.
+    pub preset: Option<Box<str>>,
+}
+
+/// `method` of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleMethod {
+    /// What the class of the node has, as for a container that is marked by its environment.
+    #[default]
+    Auto,
+    /// The image is swapped; the phase of the pod is not written for it.
+    Swap,
+    /// The phase of the pod is written, after all others have ended.
+    Finish,
+    /// It is neither ended nor waited for.
+    Leave,
+}
+
+impl RuleMethod {
+    /// Reads the word of the API.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        match word {
+            "Auto" => Some(Self::Auto),
+            "Swap" => Some(Self::Swap),
+            "Finish" => Some(Self::Finish),
+            "Leave" => Some(Self::Leave),
+            _ => None,
+        }
+    }
+
+    /// The word of the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Swap => "Swap",
+            Self::Finish => "Finish",
+            Self::Leave => "Leave",
+        }
+    }
+}
+
+impl SidecarRule {
+    /// The one that changes nothing of how a sidecar is ended.
+    #[must_use]
+    pub const fn of(source: RuleSource) -> Self {
+        Self {
+            source,
+            method: RuleMethod::Auto,
+            exit_image: None,
+            delay: Duration::ZERO,
+            wait_for_exit: Duration::ZERO,
+            order: 0,
+            main_must_succeed: false,
+        }
+    }
+
+    /// How long after the end of the main containers its container is ended.
+    #[must_use]
+    pub const fn after(&self) -> Duration {
+        self.delay.saturating_add(self.wait_for_exit)
+    }
+
+    /// The policy that has made it.
+    #[must_use]
+    pub const fn policy(&self) -> Option<&PolicyRule> {
+        match &self.source {
+            RuleSource::Policy(policy) => Some(policy),
+            RuleSource::Annotation => None,
+        }
+    }
+}
+
+impl fmt::Display for RuleSource {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation => out.write_str("annotations of the pod"),
+            Self::Policy(policy) => policy.fmt(out),
+        }
+    }
+}
+
+impl fmt::Display for PolicyRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            name,
+            nth,
+            preset,
+        } = self;
+        match namespace {
+            Some(namespace) => write!(out, "NamespacedSidecarPolicy {namespace}/{name}")?,
+            None => write!(out, "SidecarPolicy {name}")?,
+        }
+        write!(out, ", sidecars[{nth}]")?;
+        preset
+            .iter()
+            .try_for_each(|preset| write!(out, " (preset {preset})"))
+    }
+}

@@ -1,0 +1,145 @@
+//! `SidecarPolicy` and `NamespacedSidecarPolicy`: which containers are sidecars although nobody has
+//! marked them, and how and when they are ended.
+//!
+//! Reading never fails as a whole: a rule that cannot be used is a problem, which the status of its
+//! policy tells, and the others count. Selectors are not guessed: where one cannot be read, the
+//! policy is about no pod.
+
+mod wire;
+
+use std::time::Duration;
+
+use kube_core::{ApiResource, Selector};
+
+use super::pod::rule::RuleMethod;
+
+/// The API group.
+pub const GROUP: &str = "swaplet.io";
+/// Its version.
+pub const VERSION: &str = "v1alpha1";
+
+/// The kind of owner that stands for pods without a controller.
+pub const NO_OWNER: &str = "None";
+/// The kind of owner that stands for every one.
+pub const ANY_OWNER: &str = "*";
+
+/// The most rules of a policy.
+pub const MOST_RULES: usize = 32;
+/// The most kinds of owners.
+pub const MOST_OWNER_KINDS: usize = 16;
+/// The most problems that are told of a policy.
+pub const MOST_PROBLEMS: usize = 8;
+
+/// The two kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PolicyKind {
+    /// `NamespacedSidecarPolicy`, about pods of its own namespace; it counts more.
+    Namespaced,
+    /// `SidecarPolicy`
+    Cluster,
+}
+
+impl PolicyKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Namespaced, Self::Cluster];
+
+    /// The name of the kind.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Namespaced => "NamespacedSidecarPolicy",
+            Self::Cluster => "SidecarPolicy",
+        }
+    }
+
+    /// The name of the resource.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Namespaced => "namespacedsidecarpolicies",
+            Self::Cluster => "sidecarpolicies",
+        }
+    }
+
+    /// The resource as a client needs it.
+    #[must_use]
+    pub fn resource(self) -> ApiResource {
+        ApiResource {
+            group: GROUP.to_owned(),
+            version: VERSION.to_owned(),
+            api_version: format!("{GROUP}/{VERSION}"),
+            kind: self.kind().to_owned(),
+            plural: self.plural().to_owned(),
+        }
+    }
+}
+
+/// A policy as it is kept.
+#[derive(Clone, Debug)]
+pub struct SidecarPolicy {
+    /// Its kind.
+    pub kind: PolicyKind,
+    /// `metadata.namespace`; empty for a `SidecarPolicy`.
+    pub namespace: Box<str>,
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.generation`
+    pub generation: i64,
+    /// `spec.namespaceSelector`; `None`: all namespaces.
+    pub namespaces: Option<Selector>,
+    /// `spec.podSelector`
+    pub pods: Selector,
+    /// `spec.ownerKinds`
+    pub owner_kinds: Vec<Box<str>>,
+    /// `spec.sidecars`, as far as it can be used; empty where the policy is about no pod.
+    pub rules: Vec<PolicyRule>,
+    /// What cannot be used of it, and the fix; at most [`MOST_PROBLEMS`].
+    pub problems: Vec<String>,
+    /// `status`, as far as it goes on from what stands there.
+    pub status: PolicyStatus,
+}
+
+/// One of `spec.sidecars`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyRule {
+    /// Its place in the list, from 0 on.
+    pub nth: usize,
+    /// Which containers it is about.
+    pub subject: Subject,
+    /// `method`
+    pub method: RuleMethod,
+    /// `exitImage`
+    pub exit_image: Option<Box<str>>,
+    /// `delaySeconds`
+    pub delay: Duration,
+    /// `waitForExit.deadlineSeconds`; none is no time.
+    pub wait_for_exit: Duration,
+    /// `order`
+    pub order: i32,
+    /// `mainMustSucceed`
+    pub main_must_succeed: bool,
+}
+
+/// Which containers a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Those of a preset.
+    Preset(Box<str>),
+    /// Those with this name and this image, in both of which `*` stands for any characters; at
+    /// least one is there.
+    Named {
+        /// `name`
+        name: Option<Box<str>>,
+        /// `image`
+        image: Option<Box<str>>,
+    },
+}
+
+/// What stands in `status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyStatus {
+    /// `ended`
+    pub ended: u64,
+}

@@ -1,0 +1,253 @@
+//! A policy as it is written.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::Selector;
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use super::{
+    MOST_OWNER_KINDS, MOST_PROBLEMS, MOST_RULES, PolicyKind, PolicyRule, PolicyStatus,
+    SidecarPolicy, Subject,
+};
+use crate::objects::pod::rule::RuleMethod;
+use crate::objects::values::bounded_object::BoundedObject;
+use crate::objects::values::bounds::cut;
+
+/// The longest pattern of names, and that of images.
+const LONGEST_NAME: usize = 63;
+const LONGEST_IMAGE: usize = 512;
+/// The longest name of a kind.
+const LONGEST_KIND: usize = 63;
+/// The most requirements and values of a selector.
+const MOST_REQUIREMENTS: usize = 64;
+/// The longest time, in seconds.
+const LONGEST: i64 = 86_400;
+const MOST_ORDER: i64 = 1000;
+/// Enough of a value to recognise it.
+const SHOWN: usize = 80;
+/// The longest problem.
+const LONGEST_PROBLEM: usize = 300;
+
+/// What is wrong with a field, and the fix.
+type Problem = String;
+
+impl SidecarPolicy {
+    /// Reads a policy. `None` where it has no name or uid, or no namespace although it needs one.
+    #[must_use]
+    pub fn read(kind: PolicyKind, object: BoundedObject) -> Option<Self> {
+        let metadata = object.metadata;
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Box::from);
+        let namespace = match kind {
+            PolicyKind::Namespaced => text(metadata.namespace)?,
+            PolicyKind::Cluster => Box::default(),
+        };
+        let spec = &object.data["spec"];
+        let mut problems = Problems::default();
+        let namespaces = match (kind, &spec["namespaceSelector"]) {
+            (PolicyKind::Namespaced, _) | (_, Value::Null) => Some(None),
+            (PolicyKind::Cluster, written) => problems
+                .note("namespaceSelector", selector(written))
+                .map(Some),
+        };
+        let pods = problems.note("podSelector", selector(&spec["podSelector"]));
+        let owner_kinds = problems.note("ownerKinds", owner_kinds(&spec["ownerKinds"]));
+        let rules = problems
+            .note("sidecars", list(&spec["sidecars"]))
+            .unwrap_or_default();
+        let read_rule = |(nth, written): (usize, &Value)| {
+            problems.note(&format!("sidecars[{nth}]"), rule(nth, written))
+        };
+        let mut rules: Vec<_> = rules.iter().enumerate().filter_map(read_rule).collect();
+        let (namespaces, pods, owner_kinds) =
+            if let (Some(namespaces), Some(pods), Some(kinds)) = (namespaces, pods, owner_kinds) {
+                (namespaces, pods, kinds)
+            } else {
+                rules.clear();
+                (None, Selector::default(), Vec::new())
+            };
+        Some(Self {
+            kind,
+            namespace,
+            name: text(metadata.name)?,
+            uid: text(metadata.uid)?,
+            generation: metadata.generation.unwrap_or_default(),
+            namespaces,
+            pods,
+            owner_kinds,
+            rules,
+            problems: problems.0,
+            status: status(&object.data["status"]),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    /// What was read of a field; the problem is kept where it could not be.
+    fn note<T>(&mut self, field: &str, read: Result<T, Problem>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(problem) => {
+                if self.0.len() < MOST_PROBLEMS {
+                    self.0
+                        .push(cut(&format!("spec.{field}: {problem}"), LONGEST_PROBLEM));
+                }
+                None
+            }
+        }
+    }
+}
+
+fn status(written: &Value) -> PolicyStatus {
+    PolicyStatus {
+        ended: written["ended"].as_u64().unwrap_or_default(),
+    }
+}
+
+fn selector(written: &Value) -> Result<Selector, Problem> {
+    if written.is_null() {
+        return Ok(Selector::default());
+    }
+    let labels = LabelSelector::deserialize(written)
+        .map_err(|error| format!("it is no label selector: {error}"))?;
+    let values = labels
+        .match_expressions
+        .iter()
+        .flatten()
+        .map(|requirement| 1 + requirement.values.as_ref().map_or(0, Vec::len));
+    let size = values.sum::<usize>() + labels.match_labels.as_ref().map_or(0, |map| map.len());
+    if size > MOST_REQUIREMENTS {
+        return Err(format!(
+            "it has {size} labels and values: write at most {MOST_REQUIREMENTS}"
+        ));
+    }
+    Selector::try_from(labels).map_err(|error| format!("it is no label selector: {error}"))
+}
+
+fn owner_kinds(written: &Value) -> Result<Vec<Box<str>>, Problem> {
+    if written.is_null() {
+        return Ok(vec!["Job".into()]);
+    }
+    let form = || {
+        format!(
+            "write 1 to {MOST_OWNER_KINDS} kinds, such as Job or TaskRun, None for pods without a controller, or *"
+        )
+    };
+    let kinds = written.as_array().ok_or_else(form)?;
+    let kinds: Option<Vec<_>> = kinds
+        .iter()
+        .map(|kind| {
+            kind.as_str()
+                .filter(|kind| !kind.is_empty() && kind.len() <= LONGEST_KIND)
+                .map(Box::from)
+        })
+        .collect();
+    kinds
+        .filter(|kinds| (1..=MOST_OWNER_KINDS).contains(&kinds.len()))
+        .ok_or_else(form)
+}
+
+fn list(written: &Value) -> Result<&[Value], Problem> {
+    written
+        .as_array()
+        .filter(|rules| (1..=MOST_RULES).contains(&rules.len()))
+        .map(Vec::as_slice)
+        .ok_or_else(|| format!("write 1 to {MOST_RULES} rules, each with preset, name or image"))
+}
+
+fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
+    let written = written
+        .as_object()
+        .ok_or_else(|| "it is no object".to_owned())?;
+    let method = match text(written, "method", 16)? {
+        None => RuleMethod::default(),
+        Some(word) => RuleMethod::read(word).ok_or_else(|| {
+            format!(
+                "method {:?} is not known: write Auto, Swap, Finish or Leave",
+                cut(word, SHOWN)
+            )
+        })?,
+    };
+    let seconds = |value: i64| Duration::from_secs(value.try_into().unwrap_or_default());
+    let delay = number(written, "delaySeconds", 0, LONGEST)?.unwrap_or_default();
+    let wait = match written.get("waitForExit") {
+        None | Some(Value::Null) => 0,
+        Some(wait) => {
+            let missing = || {
+                "waitForExit has no deadlineSeconds: write how long the sidecar may take to end by itself".to_owned()
+            };
+            let wait = wait.as_object().ok_or_else(missing)?;
+            number(wait, "deadlineSeconds", 1, LONGEST)?.ok_or_else(missing)?
+        }
+    };
+    let order = number(written, "order", -MOST_ORDER, MOST_ORDER)?.unwrap_or_default();
+    Ok(PolicyRule {
+        nth,
+        subject: subject(written)?,
+        method,
+        exit_image: text(written, "exitImage", LONGEST_IMAGE)?.map(Box::from),
+        delay: seconds(delay),
+        wait_for_exit: seconds(wait),
+        order: i32::try_from(order).unwrap_or_default(),
+        main_must_succeed: flag(written, "mainMustSucceed")?,
+    })
+}
+
+fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
+    let preset = text(written, "preset", LONGEST_NAME)?;
+    let name = text(written, "name", LONGEST_NAME)?;
+    let image = text(written, "image", LONGEST_IMAGE)?;
+    match (preset, name, image) {
+        (Some(preset), None, None) => Ok(Subject::Preset(preset.into())),
+        (None, None, None) => {
+            Err("it is about no container: write preset, name or image".to_owned())
+        }
+        (None, name, image) => Ok(Subject::Named {
+            name: name.map(Box::from),
+            image: image.map(Box::from),
+        }),
+        (Some(_), _, _) => Err("preset stands beside name or image: write one of them".to_owned()),
+    }
+}
+
+/// A text that is not empty; `None` where it is absent.
+fn text<'a>(
+    written: &'a Map<String, Value>,
+    field: &str,
+    most: usize,
+) -> Result<Option<&'a str>, Problem> {
+    match written.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() && text.len() <= most => Ok(Some(text)),
+        Some(_) => Err(format!("{field} is no text of 1 to {most} bytes")),
+    }
+}
+
+fn number(
+    written: &Map<String, Value>,
+    field: &str,
+    least: i64,
+    most: i64,
+) -> Result<Option<i64>, Problem> {
+    match written.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value
+            .as_i64()
+            .filter(|number| (least..=most).contains(number))
+            .map(Some)
+            .ok_or_else(|| format!("{field} is no number from {least} to {most}")),
+    }
+}
+
+fn flag(written: &Map<String, Value>, field: &str) -> Result<bool, Problem> {
+    match written.get(field) {
+        None | Some(Value::Null) => Ok(false),
+        Some(value) => value
+            .as_bool()
+            .ok_or_else(|| format!("{field} is neither true nor false")),
+    }
+}

@@ -1,0 +1,77 @@
+//! The presets that policies can name: data, not code (`presets.yaml`).
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// The rows, as YAML; its own comment says how it is written.
+pub const PRESETS: &str = include_str!("presets.yaml");
+
+/// Containers that somebody injects.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// What policies call it.
+    pub name: String,
+    /// The names of the containers.
+    pub containers: Vec<String>,
+    /// Where they are known from.
+    pub source: String,
+}
+
+// It does not depend on anything outside; that it can be read is tested.
+static ROWS: LazyLock<Vec<Preset>> = LazyLock::new(|| read(PRESETS).unwrap_or_default());
+
+/// Reads rows in the form of `presets.yaml`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(yaml: &str) -> Result<Vec<Preset>, String> {
+    serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
+}
+
+/// All of them.
+#[must_use]
+pub fn all() -> &'static [Preset] {
+    &ROWS
+}
+
+/// The one with this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Preset> {
+    ROWS.iter().find(|row| row.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_table_can_be_read_and_every_row_says_where_it_is_from() {
+        let rows = read(PRESETS).unwrap();
+        assert!(named("istio").is_some_and(|row| row.containers == ["istio-proxy"]));
+        let mut seen = BTreeSet::new();
+        for row in &rows {
+            assert!(
+                !row.containers.is_empty() && !row.source.is_empty(),
+                "{row:?}"
+            );
+            assert!(seen.insert(&row.name), "{} is there twice", row.name);
+            for container in &row.containers {
+                assert!(!container.contains('*'), "{container} is a pattern");
+                assert!(
+                    seen.insert(container) || *container == row.name,
+                    "{container} is of two presets"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_with_a_field_that_means_nothing_is_refused() {
+        let error = read("- name: x\n  container: [y]\n  source: s\n").unwrap_err();
+        assert!(error.contains("container"), "{error}");
+    }
+}

@@ -1,0 +1,357 @@
+//! All policies that count, prepared so that an event of a pod asks few of them.
+//!
+//! What a policy says of a namespace, and which rules are about a container with a name and an
+//! image, is worked out once and kept until a policy or a label of a namespace changes. What is left
+//! for each event are the selectors of those whose rules fit.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use kube_core::{Selector, SelectorExt as _};
+
+use super::presets;
+use crate::image::pattern::matches_any_run;
+use crate::objects::pod::rule::{PolicyRule as Place, RuleSource, SidecarRule};
+use crate::objects::pod::{Container, Pod};
+use crate::objects::sidecar_policy::{
+    ANY_OWNER, MOST_PROBLEMS, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
+};
+
+/// Namespaces in which no policy counts, as the admission policies close them (`deploy/leash.yaml`).
+const CLOSED: [&str; 1] = ["kube-system"];
+/// The most answers that are kept: so many kinds of containers are rarely about at once, and then
+/// they are worked out again.
+const MOST_KEPT: usize = 4096;
+/// The most rules in all the answers that are kept.
+const MOST_KEPT_RULES: usize = 1 << 17;
+
+/// Labels of a namespace, or of a pod.
+pub type Labels = BTreeMap<String, String>;
+
+/// What names a policy: its kind, its namespace (empty for the cluster's) and its name. In this
+/// order they count.
+pub type PolicyKey = (PolicyKind, Box<str>, Box<str>);
+
+/// The policies.
+#[derive(Debug, Default)]
+pub struct Policies {
+    all: BTreeMap<PolicyKey, Prepared>,
+    namespaces: BTreeMap<Box<str>, Labels>,
+    kept: HashMap<Box<str>, HashMap<(Box<str>, Box<str>), Arc<[Fitting]>>>,
+    kept_answers: usize,
+    kept_rules: usize,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    namespaces: Option<Selector>,
+    selects: Arc<Selects>,
+    rules: Vec<(Matcher, Arc<SidecarRule>)>,
+    preset_problems: Vec<String>,
+}
+
+/// Which pods a policy is about.
+#[derive(Debug)]
+struct Selects {
+    pods: Selector,
+    owner_kinds: Vec<Box<str>>,
+}
+
+/// A rule that is about a container with this name and image.
+#[derive(Clone, Debug)]
+struct Fitting {
+    selects: Arc<Selects>,
+    rule: Arc<SidecarRule>,
+}
+
+#[derive(Debug)]
+enum Matcher {
+    Names(&'static [String]),
+    Pattern {
+        name: Option<Box<str>>,
+        image: Option<Box<str>>,
+    },
+}
+
+impl Policies {
+    /// A policy was listed, added or has changed. Returns whether that changes anything for pods.
+    pub fn apply(&mut self, policy: &SidecarPolicy) -> bool {
+        let prepared = Prepared::of(policy);
+        let before = self.all.insert(key(policy), prepared);
+        self.forget_kept();
+        let after = self.all.get(&key(policy));
+        before.as_ref().map(Prepared::words) != after.map(Prepared::words)
+    }
+
+    /// A policy is gone. Returns whether it was there.
+    pub fn remove(&mut self, key: &PolicyKey) -> bool {
+        self.forget_kept();
+        self.all.remove(key).is_some()
+    }
+
+    /// Whether a policy asks for labels of namespaces.
+    #[must_use]
+    pub fn ask_for_namespaces(&self) -> bool {
+        self.all.values().any(|policy| policy.namespaces.is_some())
+    }
+
+    /// The labels of a namespace, or that it is gone. Returns whether that changes anything for
+    /// pods.
+    pub fn namespace(&mut self, name: &str, labels: Option<Labels>) -> bool {
+        let before = match labels.clone() {
+            Some(labels) => self.namespaces.insert(name.into(), labels),
+            None => self.namespaces.remove(name),
+        };
+        let has_changed = before != labels && self.ask_for_namespaces();
+        if has_changed {
+            self.forget_kept();
+        }
+        has_changed
+    }
+
+    /// What of a policy names nothing that is known; besides what its own reading has told.
+    #[must_use]
+    pub fn preset_problems(&self, key: &PolicyKey) -> &[String] {
+        self.all
+            .get(key)
+            .map_or(&[], |policy| &policy.preset_problems)
+    }
+
+    /// Whether a rule is one of those that count now.
+    #[must_use]
+    pub fn counts(&self, rule: &Arc<SidecarRule>) -> bool {
+        let Some(place) = rule.policy() else {
+            return true;
+        };
+        self.all
+            .get(&key_of(place))
+            .is_some_and(|policy| policy.rules.iter().any(|(_, other)| other == rule))
+    }
+
+    /// Sets the rules of the containers of a pod with these labels, in the place of those that
+    /// policies have set before. A container of which an annotation says something has its rule; and
+    /// no policy counts that would leave no main container. `shows_exit_image` is asked with an
+    /// image of a spec: what has been swapped does not show any more which image it had, so its
+    /// name has to do.
+    pub fn mark(
+        &mut self,
+        pod: &mut Pod,
+        labels: &Labels,
+        shows_exit_image: impl Fn(&str) -> bool,
+    ) {
+        unmark(pod);
+        if self.all.is_empty() || CLOSED.contains(&&*pod.namespace) {
+            return;
+        }
+        let owner: Box<str> = match (&pod.job, &pod.owner) {
+            (Some(_), _) => "Job".into(),
+            (None, Some(owner)) => owner.kind.clone(),
+            (None, None) => NO_OWNER.into(),
+        };
+        for container in &mut pod.containers {
+            if container.rule.is_some() {
+                continue;
+            }
+            let image = if shows_exit_image(&container.image) {
+                ""
+            } else {
+                &container.image
+            };
+            let fitting = self.fitting(&pod.namespace, &container.name, image);
+            container.rule = fitting
+                .iter()
+                .find(|fitting| fitting.selects.has(&owner, labels))
+                .map(|fitting| fitting.rule.clone());
+        }
+        if !pod.containers.iter().any(is_main) {
+            pod.refused_policy = unmark(pod);
+        }
+    }
+
+    /// The rules about a container, those that count more first.
+    fn fitting(&mut self, namespace: &str, name: &str, image: &str) -> Arc<[Fitting]> {
+        let asked = (Box::from(name), Box::from(image));
+        let kept = self.kept.get(namespace).and_then(|kept| kept.get(&asked));
+        if let Some(kept) = kept {
+            return kept.clone();
+        }
+        let found: Arc<[Fitting]> = self.find(namespace, name, image).collect();
+        if self.kept_answers >= MOST_KEPT || self.kept_rules >= MOST_KEPT_RULES {
+            self.forget_kept();
+        }
+        self.kept_answers += 1;
+        self.kept_rules += found.len();
+        self.kept
+            .entry(namespace.into())
+            .or_default()
+            .insert(asked, found.clone());
+        found
+    }
+
+    fn find(&self, namespace: &str, name: &str, image: &str) -> impl Iterator<Item = Fitting> {
+        let labels = self.namespaces.get(namespace);
+        let is_about = move |(key, policy): &(&PolicyKey, &Prepared)| match key.0 {
+            PolicyKind::Namespaced => *key.1 == *namespace,
+            PolicyKind::Cluster => policy
+                .namespaces
+                .as_ref()
+                .is_none_or(|selector| labels.is_some_and(|labels| selector.matches(labels))),
+        };
+        self.all
+            .iter()
+            .filter(is_about)
+            .filter_map(move |(_, policy)| {
+                let (_, rule) = policy
+                    .rules
+                    .iter()
+                    .find(|(matcher, _)| matcher.fits(name, image))?;
+                Some(Fitting {
+                    selects: policy.selects.clone(),
+                    rule: rule.clone(),
+                })
+            })
+    }
+
+    fn forget_kept(&mut self) {
+        self.kept.clear();
+        (self.kept_answers, self.kept_rules) = (0, 0);
+    }
+}
+
+/// The name of a policy.
+#[must_use]
+pub fn key(policy: &SidecarPolicy) -> PolicyKey {
+    (policy.kind, policy.namespace.clone(), policy.name.clone())
+}
+
+/// The name of the policy of a rule.
+#[must_use]
+pub fn key_of(place: &Place) -> PolicyKey {
+    let kind = if place.namespace.is_some() {
+        PolicyKind::Namespaced
+    } else {
+        PolicyKind::Cluster
+    };
+    (
+        kind,
+        place.namespace.clone().unwrap_or_default(),
+        place.name.clone(),
+    )
+}
+
+fn is_main(container: &Container) -> bool {
+    !container.mark.is_sidecar() && container.rule.is_none()
+}
+
+/// Takes the rules of policies from a pod; the first of them that had made a sidecar.
+fn unmark(pod: &mut Pod) -> Option<Arc<SidecarRule>> {
+    pod.refused_policy = None;
+    let by_policy = |rule: &mut Arc<SidecarRule>| rule.policy().is_some();
+    let mut first = None;
+    for container in &mut pod.containers {
+        let is_marked = container.mark.is_sidecar();
+        let rule = container.rule.take_if(by_policy);
+        first = first.or(rule.filter(|_| !is_marked));
+    }
+    first
+}
+
+impl Selects {
+    fn has(&self, owner: &str, labels: &Labels) -> bool {
+        let is_owner = |kind: &Box<str>| **kind == *owner || **kind == *ANY_OWNER;
+        self.owner_kinds.iter().any(is_owner) && self.pods.matches(labels)
+    }
+}
+
+impl Matcher {
+    fn fits(&self, name: &str, image: &str) -> bool {
+        match self {
+            Self::Names(names) => names.iter().any(|known| **known == *name),
+            Self::Pattern {
+                name: names,
+                image: images,
+            } => {
+                let fits = |pattern: &Option<Box<str>>, text: &str| {
+                    pattern
+                        .as_ref()
+                        .is_none_or(|pattern| matches_any_run(pattern.as_bytes(), text.as_bytes()))
+                };
+                fits(names, name) && (image.is_empty() || fits(images, image))
+            }
+        }
+    }
+}
+
+impl Prepared {
+    fn of(policy: &SidecarPolicy) -> Self {
+        let mut preset_problems = Vec::new();
+        let namespace = (policy.kind == PolicyKind::Namespaced).then(|| policy.namespace.clone());
+        let mut rules = Vec::new();
+        for written in &policy.rules {
+            match matcher(written) {
+                Ok(matcher) => {
+                    let rule = prepared_rule(written, namespace.clone(), &policy.name);
+                    rules.push((matcher, Arc::new(rule)));
+                }
+                Err(problem) if preset_problems.len() < MOST_PROBLEMS => {
+                    preset_problems.push(problem);
+                }
+                Err(_) => {}
+            }
+        }
+        Self {
+            namespaces: policy.namespaces.clone(),
+            selects: Arc::new(Selects {
+                pods: policy.pods.clone(),
+                owner_kinds: policy.owner_kinds.clone(),
+            }),
+            rules,
+            preset_problems,
+        }
+    }
+
+    /// All that makes a difference, as text: selectors cannot be compared.
+    fn words(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+fn matcher(written: &PolicyRule) -> Result<Matcher, String> {
+    match &written.subject {
+        Subject::Preset(name) => presets::named(name)
+            .map(|preset| Matcher::Names(&preset.containers))
+            .ok_or_else(|| {
+                let known: Vec<_> = presets::all().iter().map(|row| &*row.name).collect();
+                format!(
+                    "spec.sidecars[{}]: preset {name:?} is not known: write one of {}, or a name",
+                    written.nth,
+                    known.join(", ")
+                )
+            }),
+        Subject::Named { name, image } => Ok(Matcher::Pattern {
+            name: name.clone(),
+            image: image.clone(),
+        }),
+    }
+}
+
+fn prepared_rule(written: &PolicyRule, namespace: Option<Box<str>>, policy: &str) -> SidecarRule {
+    let preset = match &written.subject {
+        Subject::Preset(preset) => Some(preset.clone()),
+        Subject::Named { .. } => None,
+    };
+    SidecarRule {
+        source: RuleSource::Policy(Place {
+            namespace,
+            name: policy.into(),
+            nth: written.nth,
+            preset,
+        }),
+        method: written.method,
+        exit_image: written.exit_image.clone(),
+        delay: written.delay,
+        wait_for_exit: written.wait_for_exit,
+        order: written.order,
+        main_must_succeed: written.main_must_succeed,
+    }
+}

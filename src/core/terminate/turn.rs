@@ -1,0 +1,211 @@
+//! Whose turn it is: the steps in which the sidecars of a pod are ended, and when each may be.
+//!
+//! A step has all sidecars up to an order that have not ended: it begins when those before it have
+//! ended, or when no method ends them. A sidecar is due when its delay, and the time in which it may
+//! end by itself, are over since the end of the main containers; this depends on the pod alone, so
+//! another life of the process comes to the same time.
+//!
+//! The end of the main containers is what the node reports, brought in between when they were last
+//! seen to run and when they were first seen ended: another clock can shift it within these bounds
+//! only. A life that has not seen them run has no lower bound; then the clock of the node counts, as
+//! far behind as the pod shows it to be ([`Pod::clock_behind`]), beside that of the API server.
+//! Times of containers are whole seconds, and the end was in that second.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::circumstances::Circumstances;
+use super::memory::Memory;
+use super::methods::AllowedMethods;
+use super::{Unended, swap, unended};
+use crate::cluster::owner;
+use crate::objects::pod::rule::RuleMethod;
+use crate::objects::pod::{Container, Pod, roles};
+use crate::report::decision::Method;
+
+/// One step.
+pub(crate) struct Turn<'a> {
+    /// The sidecars that may be ended now.
+    pub unended: Vec<Unended<'a>>,
+    /// How they may be, in this order.
+    pub methods: Vec<Method>,
+    /// When the next sidecar of the step is due that is not now.
+    pub waits: Option<Duration>,
+    /// Whether all sidecars of the pod are in it.
+    pub is_last: bool,
+}
+
+impl Turn<'_> {
+    /// The methods that come after the `nth` one. In the end there is always the next step.
+    pub(crate) fn after(&self, nth: usize) -> &[Method] {
+        let later = self.methods.get(nth + 1..).unwrap_or_default();
+        if later.is_empty() && !self.is_last {
+            &[Method::Finish]
+        } else {
+            later
+        }
+    }
+}
+
+/// The steps that are still to be made, one after another: the next one counts only when no method
+/// of those before leads on.
+pub(crate) fn turns<'a>(
+    pod: &'a Pod,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Vec<Turn<'a>> {
+    let all = unended(pod);
+    let mut orders: Vec<_> = all.iter().map(|(_, sidecar)| order(sidecar)).collect();
+    orders.sort_unstable();
+    orders.dedup();
+    let last = orders.last().copied();
+    let turns = orders.into_iter().map(|step| {
+        let of_step: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|(_, sidecar)| order(sidecar) <= step)
+            .collect();
+        turn(pod, of_step, Some(step) == last, memory, around)
+    });
+    turns.collect()
+}
+
+fn turn<'a>(
+    pod: &'a Pod,
+    of_step: Vec<Unended<'a>>,
+    is_last: bool,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Turn<'a> {
+    let is_due = |(_, sidecar): &Unended<'_>| {
+        swap::shows_swap(sidecar, memory, around)
+            || due(pod, sidecar, memory, around).is_none_or(|at| at <= around.now)
+    };
+    let (due_now, later): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_due);
+    let waits = later
+        .iter()
+        .filter_map(|(_, sidecar)| due(pod, sidecar, memory, around))
+        .min();
+    let ends_all = is_last && later.is_empty();
+    let (unended, methods) = of_those(pod, due_now, ends_all, memory, around);
+    Turn {
+        unended,
+        methods,
+        waits,
+        is_last,
+    }
+}
+
+/// Those of the sidecars that come first, and their methods. On kubelets those whose exit code is to
+/// be ignored come last, by `finish` (OpenKruise: the normal ones first, then the override, on
+/// ordinary nodes only), and on all nodes those whose rule says so. `ends_all`: no sidecar is left
+/// but these, so that the whole pod may be ended.
+fn of_those<'a>(
+    pod: &'a Pod,
+    all: Vec<Unended<'a>>,
+    ends_all: bool,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> (Vec<Unended<'a>>, Vec<Method>) {
+    let allowed = around.allowed.of_pod(pod);
+    let comes_last = |(_, sidecar): &Unended<'_>| allowed.finish && is_finished(sidecar, around);
+    let normal: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|sidecar| !comes_last(sidecar))
+        .collect();
+    let only_swaps = |(_, sidecar): &Unended<'_>| method(sidecar) == RuleMethod::Swap;
+    let finishes = ends_all && !all.iter().any(only_swaps);
+    if normal.is_empty() && !all.is_empty() {
+        let finish_first = AllowedMethods {
+            prefer: Some(Method::Finish),
+            ..allowed
+        };
+        // What ends the whole pod is no way for some of its sidecars, and they have no other.
+        let methods = if ends_all {
+            methods(pod, &all, finishes, memory, around, &finish_first)
+        } else {
+            Vec::new()
+        };
+        return (all, methods);
+    }
+    let methods = methods(pod, &normal, finishes, memory, around, &allowed);
+    (normal, methods)
+}
+
+/// A swap that was made is waited for also where its node gets no other (any more). Where not all
+/// sidecars are ended at once, nothing is that would end the pod, and no restart is added that its
+/// owner may count.
+fn methods(
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    finishes: bool,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+    allowed: &AllowedMethods,
+) -> Vec<Method> {
+    let mut methods = allowed.methods(around.node, &pod.restart_policy, around.bears_swap(pod));
+    if !finishes {
+        let finish_is_first = methods.first() == Some(&Method::Finish) && owner::may_count(pod);
+        methods.retain(|method| *method != Method::Finish && !finish_is_first);
+    }
+    if !methods.contains(&Method::Swap) && swap::is_under_way(unended, memory) {
+        methods.insert(0, Method::Swap);
+    }
+    methods
+}
+
+/// Whether the phase is written for this sidecar, after all others have ended.
+pub(crate) fn is_finished(sidecar: &Container, around: &Circumstances<'_>) -> bool {
+    method(sidecar) == RuleMethod::Finish
+        || (around.node.is_kubelet() && sidecar.mark.ignores_exit_code())
+}
+
+fn method(sidecar: &Container) -> RuleMethod {
+    sidecar
+        .rule
+        .as_ref()
+        .map_or(RuleMethod::Auto, |rule| rule.method)
+}
+
+fn order(sidecar: &Container) -> i32 {
+    sidecar.rule.as_ref().map_or(0, |rule| rule.order)
+}
+
+/// When a sidecar may be ended; `None`: at once.
+pub(crate) fn due(
+    pod: &Pod,
+    sidecar: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<Duration> {
+    let after = sidecar.rule.as_ref()?.after();
+    if after.is_zero() {
+        return None;
+    }
+    let ended = mains_ended(pod, memory, around)?;
+    let due = ended.saturating_add(SignedDuration::try_from(after).ok()?);
+    Some(Duration::try_from(due).unwrap_or_default())
+}
+
+/// When the main containers ended, since the start of the process, before which it may have been.
+/// Never before they did, and not after they were seen to have.
+pub(crate) fn mains_ended(
+    pod: &Pod,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<SignedDuration> {
+    let signed = |at: Duration| SignedDuration::try_from(at).unwrap_or(SignedDuration::MAX);
+    let seen = signed(memory.mains_done_at?);
+    let ran = memory.mains_ran_at.map(signed);
+    let by_node = around.started_at.and_then(|started_at| {
+        let reported =
+            roles::mains(pod).all(|main| main.end().is_some_and(|end| end.finished_at.is_some()));
+        let ended = roles::mains_ended_at(pod).filter(|_| reported)?;
+        let late = SignedDuration::from_secs(1 + i64::from(pod.clock_behind));
+        Some(ended.duration_since(started_at).saturating_add(late))
+    });
+    let ended = by_node.map_or(seen, |by_node| by_node.min(seen));
+    Some(ran.map_or(ended, |ran| ended.max(ran)))
+}

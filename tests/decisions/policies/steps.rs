@@ -1,0 +1,168 @@
+//! In which order sidecars are ended, and by what.
+
+use serde_json::{Value, json};
+use swaplet_core::cluster::headroom::{Need, Swapped};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::annotations::{DELAY, ORDER, SIDECARS};
+use swaplet_core::report::decision::{Action, Decision};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::methods::AllowedMethods;
+
+use super::{counted, done, new_life, policies, running};
+use crate::builder::{PodBuilder, main_container};
+use crate::expect::{EXIT, Life};
+
+const MAY_FINISH: AllowedMethods = AllowedMethods {
+    prefer: None,
+    finish: true,
+    recreate: false,
+    swap_under_never: false,
+};
+
+/// An uploader, and the proxy through which it uploads.
+fn two(policy: &str) -> PodBuilder {
+    done(policy, &[running("proxy"), running("uploader")])
+        .annotation(SIDECARS, "uploader,proxy")
+        .annotation(ORDER, "uploader=0,proxy=1")
+}
+
+fn swapped(decision: &Decision) -> Vec<&str> {
+    decision
+        .swaps()
+        .iter()
+        .map(|swap| &*swap.container)
+        .collect()
+}
+
+fn ends(pod: &PodBuilder, name: &str) -> PodBuilder {
+    pod.clone()
+        .but(name, |container| container.restarted_as(EXIT, 1).ended(0))
+}
+
+fn on(node: NodeClass) -> Life {
+    Life {
+        node,
+        allowed: MAY_FINISH,
+        ..new_life()
+    }
+}
+
+#[test]
+fn a_step_begins_when_those_before_it_have_ended_in_this_life_and_the_next() {
+    for policy in ["OnFailure", "Never"] {
+        let pod = two(policy);
+        let mut life = on(NodeClass::Kubelet);
+        let decision = life.sees(&pod);
+        assert_eq!(swapped(&decision), ["uploader"]);
+        let first = life.swaps(&pod);
+        life.assert_silent(&first, Reason::SwapPending);
+        on(NodeClass::Kubelet).assert_silent(&first, Reason::SwapPending);
+        let first = ends(&first, "uploader");
+        assert_eq!(swapped(&on(NodeClass::Kubelet).sees(&first)), ["proxy"]);
+        assert_eq!(swapped(&life.sees(&first)), ["proxy"]);
+        let second = ends(&life.swaps(&first), "proxy");
+        life.assert_silent(&second, Reason::SidecarsEnded);
+    }
+}
+
+/// What does not end holds the others up for no longer than its method takes.
+#[test]
+fn a_step_that_does_not_end_is_given_up() {
+    let pod = two("OnFailure").grace(10);
+    let mut life = new_life();
+    let first = life.swaps(&pod);
+    // Two sidecars with 10 s each, and 60 s until a node shows an effect.
+    life.later(79).assert_silent(&first, Reason::SwapPending);
+    assert_eq!(swapped(&life.later(1).sees(&first)), ["proxy"]);
+}
+
+#[test]
+fn what_cannot_be_swapped_does_not_hold_up_the_others() {
+    let pod = two("OnFailure").but("uploader", |uploader| {
+        uploader.spec("command", json!(["/opt/own"]))
+    });
+    let mut life = new_life();
+    assert_eq!(swapped(&life.sees(&pod)), ["proxy"]);
+}
+
+/// A phase ends all sidecars, so it is written when the last of them is due.
+#[test]
+fn a_phase_is_written_in_the_last_step_only() {
+    let pod = two("OnFailure").annotation(DELAY, "proxy=30s");
+    let mut life = on(NodeClass::VirtualInert);
+    life.assert_silent(&pod, Reason::SidecarDelayed);
+    life.later(29).assert_silent(&pod, Reason::SidecarDelayed);
+    let decision = life.later(1).sees(&pod);
+    assert!(
+        matches!(decision.action, Some(Action::Finish(_))),
+        "{decision:?}"
+    );
+}
+
+#[test]
+fn a_rule_says_by_which_method() {
+    let spec = |method: &str| json!({"sidecars": [{"name": "log", "method": method}]});
+    let pod = done("OnFailure", &[running("log")]);
+    let look = |node, spec: &Value| {
+        on(node).sees_pod(&pod.read_under(&mut policies(&[("p", spec.clone())])))
+    };
+    let decision = look(NodeClass::VirtualUpdates, &spec("Swap"));
+    assert_eq!(swapped(&decision), ["log"]);
+    let decision = look(NodeClass::VirtualInert, &spec("Swap"));
+    assert_eq!((decision.reason, decision.action), (Reason::NoRung, None));
+    let decision = look(NodeClass::VirtualUpdates, &spec("Finish"));
+    assert!(
+        matches!(decision.action, Some(Action::Finish(_))),
+        "{decision:?}"
+    );
+}
+
+/// The others are ended by their own method first, as for those whose exit code does not count.
+#[test]
+fn what_is_finished_comes_after_the_others() {
+    let spec = json!({"sidecars": [{"name": "a", "method": "Finish"}, {"name": "b"}]});
+    let pod = done("OnFailure", &[running("a"), running("b")]);
+    let mut policies = policies(&[("p", spec)]);
+    let mut life = on(NodeClass::VirtualUpdates);
+    assert_eq!(
+        swapped(&life.sees_pod(&pod.read_under(&mut policies))),
+        ["b"]
+    );
+    let after = pod.but("b", |_| main_container("b").ended(0));
+    let decision = life.sees_pod(&after.read_under(&mut policies));
+    assert!(
+        matches!(decision.action, Some(Action::Finish(_))),
+        "{decision:?}"
+    );
+}
+
+/// Nothing is begun that could not be brought to its end.
+#[test]
+fn all_steps_have_to_fit_into_what_the_job_allows() {
+    let pod = two("OnFailure");
+    let on_job = |limit| Life {
+        headroom: counted(limit),
+        ..on(NodeClass::Kubelet)
+    };
+    let mut life = on_job(2);
+    let decision = life.sees(&pod);
+    assert_ne!(decision.reason, Reason::SidecarSwapped, "{decision:?}");
+    let mut life = on_job(3);
+    let decision = life.sees(&pod);
+    assert_eq!(
+        (swapped(&decision), decision.swaps_wanted),
+        (vec!["uploader"], 2)
+    );
+    life.headroom.need(&pod.read(), Need::Swaps(2));
+    let first = life.swaps(&pod);
+    let decision = life.sees(&first);
+    assert_eq!(
+        (decision.reason, decision.swaps_later),
+        (Reason::SwapPending, 1)
+    );
+    let read = first.read();
+    life.headroom
+        .observe(&read, Swapped::of(&read, &life.memory, &life.rules), 0);
+    life.headroom.need(&read, Need::Swaps(1));
+    assert_eq!(swapped(&life.sees(&ends(&first, "uploader"))), ["proxy"]);
+}

@@ -1,0 +1,209 @@
+//! Sidecars that policies and annotations name: from the policy to the end, over several lives.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::harness::World;
+use super::node::Kubelet;
+use super::objects::{EXIT, main_container, pod_of};
+
+const JSON: &str = "application/json";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const POLICIES: &str = "/apis/swaplet.io/v1alpha1/sidecarpolicies";
+
+async fn install(world: &World) {
+    for (kind, plural, scope) in [
+        ("SidecarPolicy", "sidecarpolicies", "Cluster"),
+        (
+            "NamespacedSidecarPolicy",
+            "namespacedsidecarpolicies",
+            "Namespaced",
+        ),
+    ] {
+        let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.swaplet.io")},
+            "spec": {"group": "swaplet.io", "scope": scope, "names": {"kind": kind, "plural": plural}, "versions": [version]}});
+        world.request(Method::POST, CRDS, JSON, &crd).await;
+    }
+}
+
+async fn apply(world: &World, name: &str, sidecars: Value) {
+    let policy = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": name},
+        "spec": {"ownerKinds": ["None"], "sidecars": sidecars}});
+    world.request(Method::POST, POLICIES, JSON, &policy).await;
+}
+
+fn plain(name: &str) -> Value {
+    json!({"name": name, "image": format!("{name}:1")})
+}
+
+fn pod(name: &str, beside: &[&str]) -> Value {
+    let mut containers = vec![main_container()];
+    containers.extend(beside.iter().map(|name| plain(name)));
+    pod_of(name, "Never", containers)
+}
+
+fn annotated(mut pod: Value, annotations: Value) -> Value {
+    pod["metadata"]["annotations"] = annotations;
+    pod
+}
+
+fn status(world: &World) -> Value {
+    world
+        .server
+        .peek("sidecarpolicies.swaplet.io", "", "rules")
+        .unwrap()["status"]
+        .clone()
+}
+
+/// The pod is there before the policy: nobody had kept it.
+#[tokio::test(start_paused = true)]
+async fn a_policy_ends_sidecars_that_nobody_marked_and_its_status_says_so() {
+    let world = World::new();
+    install(&world).await;
+    world.start_kubelet(Kubelet::default());
+    let life = world.start_controller_with_policies(0);
+    world.run_pod(&pod("p", &["istio-proxy"])).await;
+    world.wait(60).await;
+    assert_eq!(life.pods_kept(), 0);
+    apply(
+        &world,
+        "rules",
+        json!([{"preset": "istio"}, {"preset": "isto"}]),
+    )
+    .await;
+    world.wait(30).await;
+    assert_eq!(status(&world)["matched"], 1);
+    assert_eq!(status(&world)["conditions"][0]["reason"], "PartlyAccepted");
+    assert!(
+        status(&world)["problems"][0]
+            .as_str()
+            .unwrap()
+            .contains("\"isto\"")
+    );
+    world.ends("p", "main", 0).await;
+    world.wait(30).await;
+    assert_eq!(world.phase("p"), "Succeeded");
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(
+        (&status(&world)["matched"], &status(&world)["ended"]),
+        (&json!(0), &json!(1))
+    );
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_is_gone_ends_nothing() {
+    let world = World::new();
+    install(&world).await;
+    apply(
+        &world,
+        "rules",
+        json!([{"name": "log", "delaySeconds": 60}]),
+    )
+    .await;
+    let _life = world.start_controller_with_policies(0);
+    world.run_pod(&pod("p", &["log"])).await;
+    world.wait(5).await;
+    world.ends("p", "main", 0).await;
+    world.wait(50).await;
+    world
+        .request(
+            Method::DELETE,
+            &format!("{POLICIES}/rules"),
+            JSON,
+            &json!({}),
+        )
+        .await;
+    world.wait(600).await;
+    assert_eq!(world.patches("p"), 0);
+}
+
+/// Each step has one patch, and the next one waits for the end of the one before.
+#[tokio::test(start_paused = true)]
+async fn an_uploader_ends_before_the_proxy_through_which_it_uploads() {
+    let world = World::new();
+    install(&world).await;
+    let rules = json!([{"name": "proxy", "order": 1}, {"name": "uploader"}, {"name": "log"}]);
+    apply(&world, "rules", rules).await;
+    let life = world.start_controller_with_policies(0);
+    world
+        .run_pod(&pod("p", &["proxy", "uploader", "log"]))
+        .await;
+    world.wait(5).await;
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    let images = ["proxy", "uploader", "log"].map(|name| world.image_of("p", name));
+    assert_eq!(images, ["proxy:1", EXIT, EXIT]);
+    life.kill();
+    let _next = world.start_controller_with_policies(0);
+    world.wait(20).await;
+    assert_eq!(world.image_of("p", "proxy"), "proxy:1");
+    world.start_kubelet(Kubelet::default());
+    world.wait(10).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 2)
+    );
+}
+
+/// The next life knows only what the node reports.
+#[tokio::test(start_paused = true)]
+async fn a_delay_is_kept_to_over_the_end_of_a_life() {
+    let world = World::new();
+    world.start_kubelet(Kubelet::default());
+    let life = world.start_controller_with_policies(0);
+    let annotations = json!({"swaplet.io/sidecars": "log", "swaplet.io/delay": "60s"});
+    world
+        .run_pod(&annotated(pod("p", &["log"]), annotations))
+        .await;
+    world.wait(5).await;
+    world.ends_now("p", "main", 0).await;
+    world.wait(40).await;
+    life.kill();
+    let _next = world.start_controller_with_policies(0);
+    world.wait(19).await;
+    assert_eq!(world.patches("p"), 0, "59 s after the end");
+    tokio::time::sleep(Duration::from_millis(3000)).await;
+    assert_eq!(world.patches("p"), 1, "62 s after the end");
+    world.wait(5).await;
+    assert_eq!(world.phase("p"), "Succeeded");
+}
+
+/// A flush that ends in time is not cut short, and one that hangs is ended.
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_may_end_by_itself_until_its_deadline() {
+    let world = World::new();
+    world.start_kubelet(Kubelet::default());
+    let _life = world.start_controller_with_policies(0);
+    let annotations = json!({"swaplet.io/sidecars": "log", "swaplet.io/wait-for-exit": "log=30s"});
+    for name in ["p", "hung"] {
+        world
+            .run_pod(&annotated(pod(name, &["log"]), annotations.clone()))
+            .await;
+    }
+    world.wait(5).await;
+    for name in ["p", "hung"] {
+        world.ends_now(name, "main", 0).await;
+    }
+    world.wait(10).await;
+    world.ends("p", "log", 0).await;
+    world.wait(10).await;
+    assert_eq!(
+        (
+            world.phase("p").as_str(),
+            world.patches("p"),
+            world.patches("hung")
+        ),
+        ("Succeeded", 0, 0)
+    );
+    world.wait(20).await;
+    assert_eq!(
+        (world.phase("hung").as_str(), world.patches("hung")),
+        ("Succeeded", 1)
+    );
+}
