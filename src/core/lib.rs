@@ -9,6 +9,7 @@ pub mod terminate;
 #[macro_use]
 pub mod objects;
 
+pub mod check;
 pub mod cluster;
 pub mod report;
 pub mod restart;
