@@ -6,6 +6,7 @@
     reason = "a step of a test that fails is a panic"
 )]
 
+mod ci;
 mod gate;
 mod hints;
 mod live;
