@@ -80,7 +80,7 @@ fn words(verdict: &Verdict) -> String {
             executes: Executes::Program(path),
         } => format!("Runnable {path}"),
         Verdict::Runnable {
-            executes: Executes::Script(path),
+            executes: Executes::Script(path) | Executes::ReadScript { path, .. },
         } => format!("Script {path}"),
         Verdict::NeedsImage { paths, .. } => format!("NeedsImage {}", paths.join(",")),
         Verdict::NotSwappable { reason, .. } => format!("NotSwappable {reason}"),

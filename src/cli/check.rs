@@ -1,54 +1,71 @@
 //! `swaplet check`: what a swap would do to each sidecar, before it matters.
 
+mod github;
+mod hints;
+mod judge;
 mod live;
+mod read;
+mod report;
 mod rows;
+mod settings;
 mod table;
+mod words;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use swaplet_core::objects::command::{StandardPaths, Verdict};
-use swaplet_core::objects::pod::template::PodTemplate;
+use clap::{ArgGroup, Args, ValueEnum};
+use swaplet_core::check::around::Described;
+use swaplet_core::check::scripts::ConfigMaps;
 
 use super::client::{ClusterArgs, plain};
-use super::manifests::Manifests;
 use super::print;
-use super::table::Output;
-use rows::{Answer, Row};
+use super::rules::{FinishArg, NodeTableArgs};
+use super::table::printable;
+use report::{Report, is_ok};
+use settings::Settings;
+use words::count;
 
-/// A sidecar is not runnable, or something else would keep its pod from ending.
+/// A sidecar would not end, or there is less than was asked for.
 const NOT_RUNNABLE: u8 = 1;
 
 /// Something could not be read.
 const UNREADABLE: u8 = 2;
 
+/// What CI systems set: what is only good to know is not told there.
+const CI: &str = "CI";
+
 const EXAMPLES: &str = "\
 Examples:
   # The sidecars of a manifest, of a folder of manifests, of a chart
-  swaplet check -f job.yaml
-  swaplet check -f manifests/
+  swaplet check job.yaml
+  swaplet check manifests/
   helm template my-release ./chart | swaplet check -f -
 
   # A container that gets its mark only later, or is injected
-  swaplet check -f pod.yaml --sidecar istio-proxy
+  swaplet check pod.yaml --sidecar istio-proxy
 
   # Running pods, Jobs and CronJobs of a namespace, or of the whole cluster
   swaplet check --live -n batch
   swaplet check --live -A
 
   # A gate in CI: exit code 1 if a sidecar would not end, 2 if a manifest cannot be read
-  swaplet check -f manifests/ -o json > sidecars.json
+  swaplet check manifests/ -o json > sidecars.json
+
+  # A stricter one: what is only noted fails too, and so do manifests without 3 sidecars
+  swaplet check manifests/ --strict --require 3
+
+  # In a workflow of GitHub: shown beside the lines of a pull request
+  swaplet check manifests/ -o github
 
   # A step of pre-commit (.pre-commit-config.yaml)
   - repo: local
     hooks:
-      - id: swaplet
+      - id: swaplet-check
         name: sidecars end
         language: system
         files: '\\.ya?ml$'
-        entry: swaplet check -f
+        entry: swaplet check --allow-empty
 
 Verdicts:
   Runnable        the exit image has what would be executed: the sidecar ends
@@ -56,141 +73,214 @@ Verdicts:
                   swaplet exit-image push REF --for FILE
   NotSwappable    no exit image ends it
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
+  NoHeadroom      with --finish=never: its end would fail the Job by its backoffLimit
   OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it
   Native          a native sidecar: the kubelet ends it
-  NotAJob         the pod restarts its containers always, so it has no end";
+  NotAJob         the pod restarts its containers always, so it has no end
+
+Exit codes:
+  0   each sidecar ends
+  1   one does not; with --require or --strict, also if there is less or more than asked for
+  2   something cannot be read, or there is nothing to check (--allow-empty)";
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people: what to do stands below each sidecar
+    Table,
+    /// For people: one line for each sidecar, with all notes
+    Wide,
+    /// For programs
+    Json,
+    /// For programs
+    Yaml,
+    /// Workflow commands of GitHub Actions
+    Github,
+}
 
 /// Say for each sidecar whether the exit image would end it
 ///
 /// A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, or
 /// KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE. Every kind with a pod template is read, and
-/// lists.
+/// lists. ConfigMaps are read for the scripts in them, if they are there too.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("input").required(true).multiple(true))]
 pub(super) struct CheckArgs {
-    /// A manifest, a folder of manifests, or - for standard input (repeatable, and each may take
-    /// several)
-    #[arg(short, long = "file", value_name = "FILE", num_args = 1.., required_unless_present = "live")]
-    file: Vec<PathBuf>,
-    /// Look at a cluster: at pods that have not ended, at Jobs and CronJobs
-    #[arg(long)]
+    /// A manifest, a folder of manifests with those below it, or - for standard input
+    #[arg(value_name = "FILE", group = "input")]
+    files: Vec<PathBuf>,
+    /// The same, as kubectl takes it (repeatable, and each may take several)
+    #[arg(short = 'f', long = "filename", visible_alias = "file", value_name = "FILE", num_args = 1.., group = "input")]
+    filename: Vec<PathBuf>,
+    /// Taken for kubectl's sake: folders are read with those below them in any case
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Look at a cluster: at pods that have not ended, at Jobs and CronJobs, and at nodes
+    #[arg(long, group = "input")]
     live: bool,
-    /// The namespace to look at [default: that of the kubeconfig context]
-    #[arg(short, long, requires = "live")]
+    /// The namespace to look at [default: that of the kubeconfig context], and that of manifests
+    /// which name none
+    #[arg(short, long)]
     namespace: Option<String>,
     /// Look at all namespaces
     #[arg(short = 'A', long, requires = "live", conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Take containers of this name for sidecars, marked or not (repeatable)
+    /// Take containers of this name for sidecars, marked or not (repeatable); one that no container
+    /// has is an error
     #[arg(long, value_name = "NAME")]
     sidecar: Vec<String>,
     /// Do not fail on NeedsImage: the exit image will be pushed with --for, or the controller
     /// derives it (--derived-repository)
     #[arg(long)]
     allow_derived: bool,
-    /// How to print: a table, a table with notes, or for programs
+    /// Do not fail where there is nothing to check: no manifest, or no container of a --sidecar
+    #[arg(long)]
+    allow_empty: bool,
+    /// Fail if fewer sidecars than this end
+    #[arg(long, value_name = "N")]
+    require: Option<usize>,
+    /// Fail on notes too, and if there is no sidecar at all
+    #[arg(long)]
+    strict: bool,
+    /// As the controller will be started: whether it may write the phase of a pod where a swap does
+    /// not fit into the backoffLimit of its Job
+    #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
+    finish: FinishArg,
+    /// Take all pods for ones of virtual nodes, and note Jobs whose finished pods cost there
+    #[arg(long)]
+    virtual_nodes: bool,
+    #[command(flatten)]
+    nodes: NodeTableArgs,
+    /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     #[command(flatten)]
     cluster: ClusterArgs,
 }
 
+/// What the command line asks for besides what is looked at.
+struct Asked {
+    files: Vec<PathBuf>,
+    allow_empty: bool,
+    require: Option<usize>,
+    strict: bool,
+    output: Output,
+}
+
 impl CheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let mut report = from_files(&self.file, &self.sidecar);
+        let settings = Settings {
+            sidecars: self.sidecar,
+            allow_derived: self.allow_derived,
+            finish: self.finish == FinishArg::Allowed,
+            namespace: self.namespace.as_deref().map(Into::into),
+            virtual_nodes: self.virtual_nodes,
+            node_table: self.nodes.table()?,
+        };
+        let asked = Asked {
+            files: self.files.into_iter().chain(self.filename).collect(),
+            allow_empty: self.allow_empty,
+            require: self.require.or(self.strict.then_some(1)),
+            strict: self.strict,
+            output: self.output,
+        };
+        let mut report = from_files(&asked, &settings);
         if self.live {
             let scope = live::Scope::new(self.namespace, self.all_namespaces);
-            match live::templates(self.cluster, scope).await {
-                Ok(templates) => report.add_live(&templates, &self.sidecar),
+            match live::look(self.cluster, scope, &settings).await {
+                Ok(found) => {
+                    report.add_live(found.described, &found.maps, &found.nodes, &settings);
+                }
                 Err(problem) => report.problems.push(problem),
             }
         }
-        for problem in &report.problems {
-            eprintln!("error: {problem:#}");
+        if !asked.allow_empty && report.problems.is_empty() {
+            report.look_for(&settings.sidecars);
         }
-        print(&table::render(&report, self.output)?)?;
-        if self.output.is_table() {
-            report
-                .remarks()
-                .iter()
-                .for_each(|remark| eprintln!("{remark}"));
-        }
-        Ok(report.exit_code(self.allow_derived))
+        asked.print(&report, &settings)?;
+        Ok(asked.exit_code(&report, &settings))
     }
 }
 
-/// What was found, in the order in which it was read.
-#[derive(Default)]
-struct Report {
-    rows: Vec<Row>,
-    templates: usize,
-    problems: Vec<anyhow::Error>,
-}
-
-fn from_files(files: &[PathBuf], sidecars: &[String]) -> Report {
-    let manifests = Manifests::read(files);
-    let mut report = Report {
-        problems: manifests.problems,
-        ..Report::default()
-    };
+fn from_files(asked: &Asked, settings: &Settings) -> Report {
+    let manifests = read::manifests(&asked.files, asked.allow_empty);
+    let mut report = Report::new(manifests.problems);
+    let mut maps = ConfigMaps::default();
     for document in &manifests.documents {
-        for template in PodTemplate::all(&document.object) {
-            report.templates += 1;
-            report.rows.extend(
-                rows::of(&template, sidecars, &StandardPaths)
-                    .into_iter()
-                    .map(|row| row.from(&document.file)),
-            );
-        }
+        maps.add(
+            &document.object,
+            settings.namespace.as_deref().unwrap_or_default(),
+        );
+    }
+    for document in &manifests.documents {
+        let found = Described::all(&document.object);
+        report.add_file(&document.file, found, &maps, settings);
     }
     report
 }
 
-impl Report {
-    /// A pod is shown beside its Job, and a Job beside its CronJob, only where they differ.
-    fn add_live(&mut self, templates: &[PodTemplate], sidecars: &[String]) {
-        let mut shown = BTreeSet::new();
-        for template in templates {
-            self.templates += 1;
-            for row in rows::of(template, sidecars, &StandardPaths) {
-                let owned = template
-                    .owner
-                    .as_ref()
-                    .is_some_and(|(kind, name)| shown.contains(&row.identity(kind, name)));
-                shown.insert(row.identity(&template.kind, &template.name));
-                if !owned {
-                    self.rows.push(row);
-                }
+impl Asked {
+    /// Results on standard output, words about them on standard error.
+    fn print(&self, report: &Report, settings: &Settings) -> anyhow::Result<()> {
+        for problem in &report.problems {
+            eprintln!("error: {}", printable(&format!("{problem:#}")));
+        }
+        let is_table = matches!(self.output, Output::Table | Output::Wide);
+        let text = match self.output {
+            Output::Table => table::table(report, &self.files, false),
+            Output::Wide => table::table(report, &self.files, true),
+            Output::Github => github::render(report, settings),
+            Output::Json | Output::Yaml => {
+                table::for_programs(&table::value(report, settings), self.output == Output::Yaml)?
+            }
+        };
+        print(&text)?;
+        if is_table {
+            for hint in &report.hints {
+                let file = hint.file().map(|file| format!("{file}: "));
+                let words = file.unwrap_or_default() + &hint.words();
+                eprintln!("note: {}", printable(&words));
             }
         }
+        let summary = report.summary(settings);
+        if is_table && !report.rows.is_empty() {
+            print(&format!("{summary}\n"))?;
+        } else if report.templates > 0 || report.problems.is_empty() {
+            eprintln!("{summary}");
+        }
+        if is_table
+            && std::env::var_os(CI).is_none()
+            && !settings.virtual_nodes
+            && let Some(native) = report.native()
+        {
+            eprintln!("{native}");
+        }
+        Ok(())
     }
 
-    fn exit_code(&self, allow_derived: bool) -> ExitCode {
-        let derived = |row: &Row| {
-            allow_derived && matches!(row.answer, Answer::Verdict(Verdict::NeedsImage { .. }))
-        };
-        if !self.problems.is_empty() {
-            ExitCode::from(UNREADABLE)
-        } else if self.rows.iter().any(|row| !row.is_fine() && !derived(row)) {
-            ExitCode::from(NOT_RUNNABLE)
-        } else {
-            ExitCode::SUCCESS
+    /// Says what is missing where that alone is the fault.
+    fn exit_code(&self, report: &Report, settings: &Settings) -> ExitCode {
+        if !report.problems.is_empty() {
+            return ExitCode::from(UNREADABLE);
         }
-    }
-
-    fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
-        let native = self.rows.iter().filter(|row| row.could_be_native()).count();
-        if self.templates == 0 && self.problems.is_empty() {
-            remarks.push("No pod and no pod template found.".to_owned());
-        } else if self.rows.is_empty() && self.problems.is_empty() {
-            remarks.push(format!("No sidecar in {} pod templates; --sidecar NAME takes unmarked containers for sidecars.", self.templates));
+        if report.rows.iter().any(|row| !is_ok(row, settings)) {
+            return ExitCode::from(NOT_RUNNABLE);
         }
-        if native > 0 {
-            remarks.push(format!(
-                "On ordinary nodes of Kubernetes 1.29 or later, {native} of them could be native sidecars (initContainers with restartPolicy: Always), which need no swap."
-            ));
+        let (ends, ..) = report.ends(settings);
+        if let Some(least) = self.require.filter(|least| ends < *least) {
+            let flag = if self.strict { "--strict" } else { "--require" };
+            eprintln!(
+                "error: {} that end are asked for ({flag}), and there are {ends}",
+                count(least, "sidecar")
+            );
+            return ExitCode::from(NOT_RUNNABLE);
         }
-        remarks
+        let noted =
+            !report.hints.is_empty() || report.rows.iter().any(|row| !row.warnings.is_empty());
+        if self.strict && noted {
+            eprintln!("error: with --strict nothing may be noted");
+            return ExitCode::from(NOT_RUNNABLE);
+        }
+        ExitCode::SUCCESS
     }
 }

@@ -113,7 +113,7 @@ pub struct RulesArgs {
 
 /// Whether the phase may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FinishArg {
+pub(super) enum FinishArg {
     /// Where nothing else ends the pod, or it is asked for
     Allowed,
     /// Never: pods that only this would end keep running

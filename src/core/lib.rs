@@ -10,6 +10,7 @@ pub mod terminate;
 #[macro_use]
 pub mod objects;
 
+pub mod check;
 pub mod cluster;
 pub mod policies;
 pub mod report;

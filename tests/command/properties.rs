@@ -118,7 +118,7 @@ proptest! {
             // Of a script, only the interpreter is the image's.
             let program = match executes {
                 Executes::Program(path) if path != Kind::Exit.program_path() => Some(path),
-                Executes::Program(_) | Executes::Script(_) => None,
+                Executes::Program(_) | Executes::Script(_) | Executes::ReadScript { .. } => None,
             };
             let image = derived_paths(paths.into_iter().chain(program));
             prop_assert!(image.is_ok(), "{image:?} of {container}");

@@ -13,6 +13,7 @@
 
 mod bad_input;
 mod builder;
+mod check;
 mod coexist;
 mod event_filter;
 mod evidence;

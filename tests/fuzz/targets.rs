@@ -13,17 +13,19 @@ use swaplet::cli::Cli;
 use swaplet::image::docker_config::DockerConfig;
 use swaplet::image::reference::ImageReference;
 use swaplet_controller::cluster::verdict_store;
+use swaplet_core::check::around::Described;
+use swaplet_core::check::form;
+use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::daemon_pod::DaemonPodWire;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_images::NodeImagesWire;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve};
+use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve_read};
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
@@ -313,12 +315,19 @@ fn in_file<T>(name: &str, text: &str, work: impl FnOnce(&std::path::Path) -> T) 
 fn check(text: &str) {
     let manifests = in_file("a.yaml", text, |file| Manifests::read(&[file.to_owned()]));
     let objects = manifests.documents.iter().map(|document| &document.object);
-    for template in objects.flat_map(PodTemplate::all) {
-        for container in &template.spec.containers {
-            drop(resolve(
-                &ContainerFacts::of(&template.spec, container),
-                &StandardPaths,
-            ));
+    let mut maps = ConfigMaps::default();
+    for object in objects.clone() {
+        maps.add(object, "");
+        drop(form::problems(object));
+    }
+    let table = NodeTable::built_in();
+    for described in objects.flat_map(Described::all) {
+        drop(described.placement.row(&table));
+        for container in &described.template.spec.containers {
+            let read =
+                |path: &str| maps.first_line("", &described.config_files.at(&container.name, path));
+            let facts = ContainerFacts::of(&described.template.spec, container);
+            drop(resolve_read(&facts, &StandardPaths, &read));
         }
     }
 }

@@ -1,14 +1,24 @@
-//! The pods and templates of a cluster.
+//! The pods and templates of a cluster, the ConfigMaps with their scripts, and the nodes on which
+//! finished pods cost.
+
+use std::collections::BTreeSet;
 
 use anyhow::Context;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, TypeMeta};
 use swaplet_controller::frame::list::list;
-use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::check::around::Described;
+use swaplet_core::check::placement::Cost;
+use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
+use swaplet_core::objects::node::NodeWire;
 
+use super::report::CostlyNode;
+use super::settings::Settings;
 use super::{ClusterArgs, plain};
 
 /// What does not end any more needs no verdict.
@@ -31,23 +41,87 @@ impl Scope {
     }
 }
 
-/// CronJobs first, then Jobs, then pods: owners before what they own.
-pub(super) async fn templates(
+/// No more ConfigMaps are read, each by a request of its own.
+const MOST_MAPS: usize = 200;
+
+/// What was found in a cluster.
+pub(super) struct Found {
+    /// CronJobs first, then Jobs, then pods: owners before what they own.
+    pub described: Vec<Described>,
+    /// The ConfigMaps that hold what containers execute, as far as they can be read.
+    pub maps: ConfigMaps,
+    /// The nodes on which a finished pod may cost, as far as nodes can be listed.
+    pub nodes: Vec<CostlyNode>,
+}
+
+/// Looks at a cluster.
+///
+/// # Errors
+/// Pods, Jobs or CronJobs cannot be listed. What else cannot be read is left out: without
+/// ConfigMaps scripts are assumed, and without nodes the templates alone say where pods run.
+pub(super) async fn look(
     cluster: ClusterArgs,
     scope: Scope,
-) -> anyhow::Result<Vec<PodTemplate>> {
+    settings: &Settings,
+) -> anyhow::Result<Found> {
     let client = cluster.client().await?;
-    let mut templates = Vec::new();
+    let mut described = Vec::new();
     for (resource, fields) in [
         (ApiResource::erase::<CronJob>(&()), ""),
         (ApiResource::erase::<Job>(&()), ""),
         (ApiResource::erase::<Pod>(&()), NOT_ENDED),
     ] {
-        add(&client, &scope, &resource, fields, &mut templates)
+        add(&client, &scope, &resource, fields, &mut described)
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
-    Ok(templates)
+    Ok(Found {
+        maps: config_maps(&client, &described, settings).await,
+        nodes: nodes(&client, &settings.node_table).await,
+        described,
+    })
+}
+
+async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
+    let api: Api<NodeWire> = Api::all_with(client.clone(), &());
+    let costly = |node: NodeWire| {
+        let node = node.read()?;
+        let (row, _) = table.find(&node)?;
+        Cost::on(&row).map(|_| (node, row))
+    };
+    list(&api, "", costly).await.unwrap_or_else(|error| {
+        eprintln!("note: nodes cannot be listed, so where pods may run is told by their templates alone: {error}");
+        Vec::new()
+    })
+}
+
+/// Those alone in which something lies that a sidecar executes.
+async fn config_maps(client: &Client, found: &[Described], settings: &Settings) -> ConfigMaps {
+    let mut wanted = BTreeSet::new();
+    for described in found {
+        for container in described.template.sidecars(&settings.sidecars) {
+            let facts = ContainerFacts::of(&described.template.spec, container);
+            if let Verdict::Runnable { executes } | Verdict::NeedsImage { executes, .. } =
+                resolve(&facts, &StandardPaths)
+                && let Executes::Script(path) = executes
+            {
+                let files = described.config_files.at(&container.name, &path);
+                let namespace = described.template.namespace.clone().unwrap_or_default();
+                wanted.extend(files.into_iter().map(|file| (namespace.clone(), file.map)));
+            }
+        }
+    }
+    let mut maps = ConfigMaps::default();
+    for (namespace, name) in wanted.into_iter().take(MOST_MAPS) {
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+        if let Ok(Some(map)) = api.get_opt(&name).await
+            && let Ok(mut map) = serde_json::to_value(&map)
+        {
+            map["kind"] = "ConfigMap".into();
+            maps.add(&map, &namespace);
+        }
+    }
+    maps
 }
 
 /// Only what counts of each object is kept.
@@ -56,7 +130,7 @@ async fn add(
     scope: &Scope,
     resource: &ApiResource,
     fields: &str,
-    found: &mut Vec<PodTemplate>,
+    found: &mut Vec<Described>,
 ) -> anyhow::Result<()> {
     let api: Api<DynamicObject> = match scope {
         Scope::All => Api::all_with(client.clone(), resource),
@@ -69,10 +143,10 @@ async fn add(
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
         });
-        Some(serde_json::to_value(&object).map(|object| PodTemplate::all(&object)))
+        Some(serde_json::to_value(&object).map(|object| Described::all(&object)))
     };
-    for templates in list(&api, fields, templates).await.map_err(plain)? {
-        found.extend(templates?);
+    for described in list(&api, fields, templates).await.map_err(plain)? {
+        found.extend(described?);
     }
     Ok(())
 }

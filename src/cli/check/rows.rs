@@ -1,12 +1,7 @@
 //! One row per sidecar.
 
-use swaplet_core::objects::command::{
-    ContainerFacts, Executes, ExitPaths, Obstacle, Verdict, resolve,
-};
-use swaplet_core::objects::pod::RestartPolicy;
-use swaplet_core::objects::pod::container_spec::ContainerSpec;
-use swaplet_core::objects::pod::template::PodTemplate;
-use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
+use swaplet_core::objects::command::{Obstacle, Verdict};
+use swaplet_core::objects::values::env::MarkProblem;
 
 /// What is said about one container.
 pub(super) struct Row {
@@ -17,6 +12,13 @@ pub(super) struct Row {
     pub place: String,
     pub container: Box<str>,
     pub answer: Answer,
+    /// Whether the container has a command; else the entrypoint of its image is executed.
+    pub has_command: bool,
+    /// Whether its pods are pointed to nodes where no kubelet would run a native sidecar.
+    pub on_virtual_node: bool,
+    /// What everybody is to know.
+    pub warnings: Vec<String>,
+    /// What is good to know, and changes nothing.
     pub notes: Vec<String>,
 }
 
@@ -27,6 +29,20 @@ pub(super) enum Answer {
     Verdict(Verdict),
     /// The mark has no effect.
     MarkInvalid(MarkProblem),
+    /// The name of the variable that was to mark is another.
+    Misspelt {
+        /// As it is written.
+        written: Box<str>,
+        /// As it should be.
+        meant: &'static str,
+    },
+    /// The restart that its end costs does not fit into the Job, and nothing else may end it.
+    NoHeadroom {
+        /// The field that says how many fit.
+        field: String,
+        /// The least that it has to be.
+        least: u32,
+    },
     /// The pod has no main container.
     OnlySidecars,
     /// The kubelet ends it.
@@ -35,113 +51,33 @@ pub(super) enum Answer {
     NotAJob,
 }
 
-/// The rows of a pod template. Containers named in `sidecars` count as sidecars whatever their
-/// marks.
-pub(super) fn of(template: &PodTemplate, sidecars: &[String], image: &dyn ExitPaths) -> Vec<Row> {
-    let containers = &template.spec.containers;
-    let is_sidecar = |container: &ContainerSpec| template.is_sidecar(container, sidecars);
-    let only_sidecars =
-        !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
-    let mut rows = Vec::new();
-    for container in containers {
-        let answer = match (is_sidecar(container), &container.mark.problem) {
-            (true, _) if is_not_a_job(template, container) => Answer::NotAJob,
-            (true, _) if only_sidecars => Answer::OnlySidecars,
-            (true, _) => Answer::Verdict(resolve(
-                &ContainerFacts::of(&template.spec, container),
-                image,
-            )),
-            // Harmless: it has a meaning only beside another variable that marks.
-            (
-                false,
-                Some(MarkProblem::NotAFlag { variable } | MarkProblem::FromReference { variable }),
-            ) if *variable == IGNORE_EXIT_CODE => {
-                continue;
-            }
-            (false, Some(problem)) => Answer::MarkInvalid(problem.clone()),
-            (false, None) => continue,
-        };
-        rows.push(row(template, container, answer));
-    }
-    let native = |container| row(template, container, Answer::Native);
-    rows.extend(template.spec.native_sidecars.iter().map(native));
-    rows
+/// What to do about a sidecar.
+#[derive(Default)]
+pub(super) struct ToDo {
+    /// One sentence; empty where nothing is to be done.
+    pub text: String,
+    /// The command that does it.
+    pub command: Option<String>,
 }
 
-/// A manifest of a Pod without a policy gets Always; templates of Jobs have to have one. A
-/// container's own policy is its own matter.
-fn is_not_a_job(template: &PodTemplate, container: &ContainerSpec) -> bool {
-    let always = match &template.spec.restart_policy {
-        Some(policy) => *policy == RestartPolicy::Always,
-        None => matches!(
-            &*template.kind,
-            "Pod"
-                | "PodTemplate"
-                | "Deployment"
-                | "StatefulSet"
-                | "DaemonSet"
-                | "ReplicaSet"
-                | "CloneSet"
-        ),
-    };
-    always
-        && container
-            .restart_policy
-            .as_ref()
-            .is_none_or(|policy| *policy == RestartPolicy::Always)
-}
-
-fn row(template: &PodTemplate, container: &ContainerSpec, answer: Answer) -> Row {
-    let notes = notes(template, container, &answer);
-    Row {
-        file: None,
-        namespace: template.namespace.clone(),
-        kind: template.kind.clone(),
-        name: template.name.clone(),
-        place: template.place.clone(),
-        container: container.name.clone(),
-        answer,
-        notes,
-    }
-}
-
-fn notes(template: &PodTemplate, container: &ContainerSpec, answer: &Answer) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Answer::Verdict(verdict) = answer {
-        notes.extend(
-            ContainerFacts::of(&template.spec, container)
-                .notes()
-                .iter()
-                .map(|note| note.text().to_owned()),
-        );
-        if let Verdict::Runnable {
-            executes: Executes::Script(path),
-        } = verdict
-        {
-            notes.push(format!("{path} is taken for a script of sh, bash or anything that env starts; its content was not read"));
+impl ToDo {
+    fn of(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            command: None,
         }
-        if template.injected {
-            notes.push("injected: the pods that get this container have a say too".to_owned());
+    }
+
+    /// The sentence with the command.
+    pub(super) fn whole(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{}: {command}", self.text),
+            None => self.text.clone(),
         }
-        notes.extend(mark_note(&container.mark));
-    }
-    if *answer == Answer::Native && container.mark.is_sidecar() {
-        notes.push("the marking variable has no effect here, and none is needed".to_owned());
-    }
-    notes
-}
-
-fn mark_note(mark: &Mark) -> Option<String> {
-    match (&mark.with_image, &mark.problem) {
-        (_, Some(problem)) => Some(mark_problem(problem)),
-        (Some(image), None) => Some(format!(
-            "names its own exit image {image}, which is taken for one of swaplet with the standard paths"
-        )),
-        (None, None) => None,
     }
 }
 
-fn mark_problem(problem: &MarkProblem) -> String {
+pub(super) fn mark_problem(problem: &MarkProblem) -> String {
     match problem {
         MarkProblem::FromReference { variable } => {
             format!("{variable} comes by valueFrom, which is not read")
@@ -168,8 +104,14 @@ impl Row {
         )
     }
 
+    /// Whether the kubelet could end it without a swap.
     pub(super) fn could_be_native(&self) -> bool {
-        matches!(self.answer, Answer::Verdict(_))
+        !self.on_virtual_node
+            && matches!(
+                self.answer,
+                Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
+                    | Answer::NoHeadroom { .. }
+            )
     }
 
     /// What a row says about a container of this owner.
@@ -186,7 +128,8 @@ impl Row {
             Answer::Verdict(Verdict::Runnable { .. }) => "Runnable",
             Answer::Verdict(Verdict::NeedsImage { .. }) => "NeedsImage",
             Answer::Verdict(Verdict::NotSwappable { .. }) => "NotSwappable",
-            Answer::MarkInvalid(_) => "MarkInvalid",
+            Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
+            Answer::NoHeadroom { .. } => "NoHeadroom",
             Answer::OnlySidecars => "OnlySidecars",
             Answer::Native => "Native",
             Answer::NotAJob => "NotAJob",
@@ -217,17 +160,32 @@ impl Row {
         }
     }
 
-    /// One sentence; empty where nothing is to be done.
-    pub(super) fn to_do(&self) -> String {
+    /// What to do about it.
+    pub(super) fn to_do(&self) -> ToDo {
         match &self.answer {
-            Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native => String::new(),
-            Answer::Verdict(Verdict::NeedsImage { paths, .. }) => {
-                format!("push an exit image that has {}: {}", paths.join(", "), self.push_command())
+            Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native => ToDo::default(),
+            Answer::Verdict(Verdict::NeedsImage { paths, .. }) => ToDo {
+                text: format!("push an exit image that has {}", paths.join(", ")),
+                command: Some(self.push_command()),
+            },
+            Answer::Verdict(Verdict::NotSwappable { reason, .. }) => {
+                ToDo::of(format!("{}; {}", reason.problem(), reason.fix()))
             }
-            Answer::Verdict(Verdict::NotSwappable { reason, .. }) => format!("{}; {}", reason.problem(), reason.fix()),
-            Answer::MarkInvalid(problem) => format!("{}; write value: \"true\"", mark_problem(problem)),
-            Answer::OnlySidecars => "leave at least one container of the pod unmarked: the pod ends with its main containers".to_owned(),
-            Answer::NotAJob => "nothing ends it; if the pod is to end, set restartPolicy to Never or OnFailure".to_owned(),
+            Answer::MarkInvalid(problem) => {
+                ToDo::of(format!("{}; write value: \"true\"", mark_problem(problem)))
+            }
+            Answer::Misspelt { written, meant } => ToDo::of(format!(
+                "the variable {written} means nothing; write {meant}"
+            )),
+            Answer::NoHeadroom { field, least } => ToDo::of(format!(
+                "under OnFailure its end counts as a restart, and would fail the Job; set {field} to at least {least}, or start the controller without --finish=never"
+            )),
+            Answer::OnlySidecars => ToDo::of(
+                "leave at least one container of the pod unmarked: the pod ends with its main containers",
+            ),
+            Answer::NotAJob => ToDo::of(
+                "nothing ends it; if the pod is to end, set restartPolicy to Never or OnFailure",
+            ),
         }
     }
 

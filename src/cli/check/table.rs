@@ -1,67 +1,154 @@
 //! The rows of the report, and the report for programs.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
-use super::super::table::{Output, dash, render as print};
-use super::Report;
+use super::super::table::{self, aligned, dash, printable};
+use super::hints::Hint;
+use super::report::{Report, is_ok};
 use super::rows::Row;
+use super::settings::Settings;
+use super::words::indented;
 
-pub(super) fn render(report: &Report, output: Output) -> anyhow::Result<String> {
-    let (namespaces, wide) = (
-        report.rows.iter().any(|row| row.namespace.is_some()),
-        output == Output::Wide,
-    );
-    let mut lines = vec![header(namespaces, wide)];
-    lines.extend(report.rows.iter().map(|row| cells(row, namespaces, wide)));
-    print(output, &lines, &value(report))
+/// In the place of a command that a container does not have.
+const ENTRYPOINT: &str = "(entrypoint)";
+
+/// Which columns there are besides those that are always there.
+struct Columns {
+    namespace: bool,
+    file: bool,
+    wide: bool,
 }
 
-fn header(namespaces: bool, wide: bool) -> Vec<String> {
-    let mut header = if namespaces {
-        vec!["NAMESPACE"]
-    } else {
-        Vec::new()
-    };
-    header.extend(["NAME", "CONTAINER", "VERDICT", "EXECUTES"]);
-    if wide {
-        header.extend(["FILE", "NOTES"]);
+/// For people. What is to be done about a sidecar stands below it, or, where each line is to be a
+/// sidecar, at the end of it.
+pub(super) fn table(report: &Report, files: &[PathBuf], wide: bool) -> String {
+    if report.rows.is_empty() {
+        return String::new();
     }
-    header.push("WHAT TO DO");
-    header.into_iter().map(str::to_owned).collect()
-}
-
-fn cells(row: &Row, namespaces: bool, wide: bool) -> Vec<String> {
-    let mut cells = if namespaces {
-        vec![dash(row.namespace.as_deref().unwrap_or_default())]
-    } else {
-        Vec::new()
+    let named: BTreeSet<_> = report
+        .rows
+        .iter()
+        .filter_map(|row| row.file.as_deref())
+        .collect();
+    let columns = Columns {
+        namespace: report.rows.iter().any(|row| row.namespace.is_some()),
+        file: wide || named.len() > 1 || files.iter().any(|file| file.is_dir()),
+        wide,
     };
-    cells.extend([
-        format!("{}/{}", row.kind, row.name),
-        row.container.to_string(),
-        row.verdict().to_owned(),
-    ]);
-    cells.push(dash(row.executes().unwrap_or_default()));
+    let mut cells = vec![columns.header()];
+    cells.extend(report.rows.iter().map(|row| columns.cells(row)));
+    let text = aligned(&cells);
     if wide {
-        cells.extend([
-            dash(row.file.clone().unwrap_or_default()),
-            dash(row.notes.join("; ")),
-        ]);
+        return text;
     }
-    cells.push(dash(row.to_do()));
-    cells
+    let mut lines = text.split_inclusive('\n');
+    let mut text: String = lines.by_ref().take(1).collect();
+    for (line, row) in lines.zip(&report.rows) {
+        text.push_str(line);
+        text.push_str(&below(row));
+    }
+    text
 }
 
-fn value(report: &Report) -> Value {
-    let fine = report.rows.iter().filter(|row| row.is_fine()).count();
+impl Columns {
+    fn header(&self) -> Vec<String> {
+        let all = [
+            (self.namespace, "NAMESPACE"),
+            (true, "NAME"),
+            (true, "CONTAINER"),
+            (true, "VERDICT"),
+            (true, "EXECUTES"),
+            (self.file, "FILE"),
+            (self.wide, "NOTES"),
+            (self.wide, "WHAT TO DO"),
+        ];
+        let shown = all.into_iter().filter(|(shown, _)| *shown);
+        shown.map(|(_, name)| name.to_owned()).collect()
+    }
+
+    fn cells(&self, row: &Row) -> Vec<String> {
+        let notes: Vec<_> = row.warnings.iter().chain(&row.notes).cloned().collect();
+        let all = [
+            (
+                self.namespace,
+                row.namespace.as_deref().unwrap_or_default().to_owned(),
+            ),
+            (true, format!("{}/{}", row.kind, row.name)),
+            (true, row.container.to_string()),
+            (true, row.verdict().to_owned()),
+            (true, executes(row)),
+            (self.file, row.file.clone().unwrap_or_default()),
+            (self.wide, notes.join("; ")),
+            (self.wide, row.to_do().whole()),
+        ];
+        let shown = all.into_iter().filter(|(shown, _)| *shown);
+        shown.map(|(_, cell)| dash(cell)).collect()
+    }
+}
+
+fn executes(row: &Row) -> String {
+    match row.executes() {
+        Some(_) if !row.has_command => ENTRYPOINT.to_owned(),
+        executes => executes.unwrap_or_default(),
+    }
+}
+
+/// What is to be done about a sidecar, and what is to be known.
+fn below(row: &Row) -> String {
+    let to_do = row.to_do();
+    let shown = |text: &str| cut(&printable(text), MESSAGE);
+    let mut lines = String::new();
+    match &to_do.command {
+        Some(command) => {
+            lines.push_str(&indented(&format!("{}:", shown(&to_do.text)), 4));
+            lines.push_str(&format!("      {}\n", shown(command)));
+        }
+        None if to_do.text.is_empty() => {}
+        None => lines.push_str(&indented(&shown(&to_do.text), 4)),
+    }
+    for warning in &row.warnings {
+        lines.push_str(&indented(&format!("note: {}", shown(warning)), 4));
+    }
+    lines
+}
+
+/// For programs.
+pub(super) fn value(report: &Report, settings: &Settings) -> Value {
+    let fine = report
+        .rows
+        .iter()
+        .filter(|row| is_ok(row, settings))
+        .count();
+    let (ends, not, _) = report.ends(settings);
     json!({
-        "sidecars": report.rows.iter().map(entry).collect::<Vec<_>>(),
+        "sidecars": report.rows.iter().map(|row| entry(row, settings)).collect::<Vec<_>>(),
+        "hints": report.hints.iter().map(hint).collect::<Vec<_>>(),
         "problems": report.problems.iter().map(|problem| format!("{problem:#}")).collect::<Vec<_>>(),
-        "summary": {"podTemplates": report.templates, "sidecars": report.rows.len(), "ok": fine, "notOk": report.rows.len() - fine},
+        "summary": {
+            "podTemplates": report.templates,
+            "sidecars": report.rows.len(),
+            "ok": fine,
+            "notOk": report.rows.len() - fine,
+            "end": ends,
+            "doNotEnd": not,
+        },
     })
 }
 
-fn entry(row: &Row) -> Value {
+/// The value as JSON or YAML.
+pub(super) fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
+    if yaml {
+        table::yaml(value)
+    } else {
+        Ok(table::json(value))
+    }
+}
+
+fn entry(row: &Row, settings: &Settings) -> Value {
     json!({
         "file": row.file,
         "namespace": row.namespace,
@@ -70,12 +157,24 @@ fn entry(row: &Row) -> Value {
         "place": row.place,
         "container": row.container,
         "verdict": row.verdict(),
-        "ok": row.is_fine(),
+        "ok": is_ok(row, settings),
         "reason": row.reason().map(|reason| reason.to_string()),
         "executes": row.executes(),
         "paths": row.paths(),
         "couldBeNative": row.could_be_native(),
-        "whatToDo": row.to_do(),
+        "whatToDo": row.to_do().whole(),
+        "warnings": row.warnings,
         "notes": row.notes,
+    })
+}
+
+fn hint(hint: &Hint) -> Value {
+    json!({
+        "file": hint.file,
+        "namespace": hint.namespace,
+        "kind": hint.kind,
+        "name": hint.name,
+        "container": hint.container,
+        "text": hint.text,
     })
 }

@@ -6,7 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
+use swaplet_core::check::around::Described;
+use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::objects::command::{
+    ContainerFacts, Executes, StandardPaths, Verdict, resolve_read,
+};
 use swaplet_core::objects::pod::template::PodTemplate;
 
 use super::push::PushArgs;
@@ -81,21 +85,28 @@ impl Needs {
             );
         }
         let mut needs = Self::default();
-        for template in documents
+        let mut maps = ConfigMaps::default();
+        for document in &documents {
+            maps.add(&document.object, "");
+        }
+        for described in documents
             .iter()
-            .flat_map(|document| PodTemplate::all(&document.object))
+            .flat_map(|document| Described::all(&document.object))
         {
-            needs.add(&template, sidecars);
+            needs.add(&described, sidecars, &maps);
         }
         Ok(needs)
     }
 
-    fn add(&mut self, template: &PodTemplate, sidecars: &[String]) {
+    fn add(&mut self, described: &Described, sidecars: &[String], maps: &ConfigMaps) {
+        let template = &described.template;
+        let namespace = template.namespace.as_deref().unwrap_or_default();
         for container in template.sidecars(sidecars) {
-            match resolve(
-                &ContainerFacts::of(&template.spec, container),
-                &StandardPaths,
-            ) {
+            let facts = ContainerFacts::of(&template.spec, container);
+            let read = |path: &str| {
+                maps.first_line(namespace, &described.config_files.at(&container.name, path))
+            };
+            match resolve_read(&facts, &StandardPaths, &read) {
                 Verdict::Runnable { executes } => self.executes(executes),
                 Verdict::NeedsImage { executes, paths } => {
                     self.missing.extend(paths);
@@ -114,7 +125,10 @@ impl Needs {
     }
 
     fn executes(&mut self, executes: Executes) {
-        if let Executes::Program(path) = executes
+        if let Executes::Program(path)
+        | Executes::ReadScript {
+            interpreter: path, ..
+        } = executes
             && path != Kind::Exit.program_path()
         {
             self.executed.insert(path);

@@ -24,6 +24,7 @@ use crate::objects::job::Job;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::reason::Reason;
+pub use account::fits_alone;
 use account::{Account, Seen, Turn};
 pub use words::Shortage;
 

@@ -4,7 +4,8 @@
 //! The pod keeps its command, environment and mounts when an image changes. A wrong guess is costly
 //! (measured): under `Never` the pod becomes Failed, under `OnFailure` it loops for ever, and a
 //! program on a volume simply runs again. So nothing is guessed in favour of the swap, with one
-//! exception that says so: a file of a ConfigMap is taken for a script.
+//! exception that says so: a file of a ConfigMap is taken for a script, unless its first line is
+//! known ([`resolve_read`]).
 //!
 //! [`ContainerFacts`] takes from the spec what counts, once; [`resolve`] looks at them against the
 //! paths of an exit image.
@@ -17,6 +18,7 @@ pub mod expand;
 mod facts;
 mod look;
 pub mod path;
+mod script;
 mod words;
 
 use std::fmt;
@@ -26,6 +28,7 @@ pub use facts::ContainerFacts;
 use facts::Program;
 pub use look::{ExitPaths, StandardPaths};
 use look::{Found, View};
+pub use script::FirstLine;
 pub use words::{Note, Notes, Obstacle};
 
 /// The interpreters that a script is assumed to name behind `#!`, itself or through `env`.
@@ -62,6 +65,13 @@ pub enum Executes {
     Program(String),
     /// The interpreter of the file at this path, which is assumed to be a script.
     Script(String),
+    /// The interpreter that the first line of the file at this path names.
+    ReadScript {
+        /// The path of the script.
+        path: String,
+        /// The path of the interpreter.
+        interpreter: String,
+    },
 }
 
 impl Executes {
@@ -69,7 +79,7 @@ impl Executes {
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
-            Self::Program(path) | Self::Script(path) => path,
+            Self::Program(path) | Self::Script(path) | Self::ReadScript { path, .. } => path,
         }
     }
 }
@@ -79,6 +89,9 @@ impl fmt::Display for Executes {
         match self {
             Self::Program(path) => out.write_str(path),
             Self::Script(path) => write!(out, "{path} (assumed script)"),
+            Self::ReadScript { path, interpreter } => {
+                write!(out, "{path} (script of {interpreter})")
+            }
         }
     }
 }
@@ -87,9 +100,21 @@ impl fmt::Display for Executes {
 /// verdict.
 #[must_use]
 pub fn resolve(facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
+    resolve_read(facts, image, &|_| None)
+}
+
+/// As [`resolve`], where somebody can say how the file of a ConfigMap at an absolute, normalised
+/// path begins; `None` where it was not read, and is taken for a script.
+#[must_use]
+pub fn resolve_read(
+    facts: &ContainerFacts,
+    image: &dyn ExitPaths,
+    first_line: &dyn Fn(&str) -> Option<FirstLine>,
+) -> Verdict {
     let view = View {
         mounts: &facts.mounts,
         image,
+        first_line,
     };
     let decided = facts
         .program
@@ -165,7 +190,7 @@ fn at(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
     match view.look(path) {
         Found::InImage => Ok((Executes::Program(path.to_owned()), Vec::new())),
         Found::Missing => missing(path),
-        Found::Configuration => script(path, view),
+        Found::Configuration => script::run(path, view),
         Found::Volume => Err(Refusal::at(Obstacle::ProgramOnVolume, path)),
     }
 }
@@ -173,22 +198,6 @@ fn at(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
 fn missing(path: &str) -> Result<Run, Refusal> {
     PathSet::new([path]).map_err(|_| Refusal::at(Obstacle::CommandInvalid, path))?;
     Ok((Executes::Program(path.to_owned()), vec![path.to_owned()]))
-}
-
-/// The kernel starts the interpreter of a script, and that one is ours.
-fn script(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
-    let mut paths = Vec::new();
-    for interpreter in INTERPRETERS {
-        view.check_below(interpreter)?;
-        match view.look(interpreter) {
-            Found::InImage => {}
-            Found::Missing => paths.push(interpreter.to_owned()),
-            Found::Configuration | Found::Volume => {
-                return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter));
-            }
-        }
-    }
-    Ok((Executes::Script(path.to_owned()), paths))
 }
 
 /// The first directory of PATH that has the name counts. A volume may have it or not; one behind a

@@ -176,6 +176,13 @@ impl Totals {
     }
 }
 
+/// Whether so many swaps in one pod, and nothing else, fit into the `backoffLimit` of its Job; under
+/// `OnFailure` each is a restart that counts.
+#[must_use]
+pub fn fits_alone(swaps: u32, limit: u32) -> bool {
+    i64::from(swaps) <= allowed(limit)
+}
+
 /// The largest sum of restarts that does not fail the Job.
 fn allowed(limit: u32) -> i64 {
     i64::from(limit).saturating_sub(1).max(0)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::facts::{Mount, Shape};
 use super::path::{ancestors, is_below};
+use super::script::FirstLine;
 use super::words::Obstacle;
 use super::{Executes, Refusal};
 use crate::image::Kind;
@@ -62,6 +63,8 @@ impl ExitPaths for StandardPaths {
 pub(crate) struct View<'a> {
     pub mounts: &'a [Mount],
     pub image: &'a dyn ExitPaths,
+    /// How the file of a ConfigMap at a path begins, where that is known.
+    pub first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
 }
 
 /// What is at a path.
@@ -156,6 +159,7 @@ impl View<'_> {
     pub(crate) fn fit_together(&self, paths: &[String], executes: &Executes) -> bool {
         let executed = match executes {
             Executes::Program(path) => Some(path.as_str()),
+            Executes::ReadScript { interpreter, .. } => Some(interpreter.as_str()),
             Executes::Script(_) => None,
         };
         PathSet::new(

@@ -32,21 +32,45 @@ pub struct PodTemplate {
     pub spec: PodSpec,
 }
 
+/// Where in an object a pod, or the template of one, is described.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// The object; of a list, the item.
+    pub object: &'a Value,
+    /// The path of the pod's spec, for example `spec.template.spec`.
+    pub path: String,
+    /// The pod's spec.
+    pub spec: &'a Value,
+    /// What has this spec, with the metadata of the pods: the template, or the pod itself.
+    pub template: &'a Value,
+    /// What has the template, for example the spec of a Job.
+    pub around: Option<&'a Value>,
+}
+
+impl<'a> Place<'a> {
+    /// All pods and templates of an object, and of the items of a list. Anything else has none.
+    #[must_use]
+    pub fn all(object: &'a Value) -> Vec<Self> {
+        let mut found = Vec::new();
+        for item in items(object) {
+            let search = Search { object: item };
+            search.run((item, None), &mut String::new(), 0, &mut found);
+        }
+        found
+    }
+
+    /// Reads the pod.
+    #[must_use]
+    pub fn read(&self) -> PodTemplate {
+        PodTemplate::read(self.object, self.path.clone(), self.spec)
+    }
+}
+
 impl PodTemplate {
     /// All pods and templates of an object, and of the items of a list. Anything else has none.
     #[must_use]
     pub fn all(object: &Value) -> Vec<Self> {
-        let mut found = Vec::new();
-        for item in items(object) {
-            let mut specs = Vec::new();
-            search(item, &mut String::new(), 0, &mut specs);
-            found.extend(
-                specs
-                    .into_iter()
-                    .map(|(place, spec)| Self::read(item, place, spec)),
-            );
-        }
-        found
+        Place::all(object).iter().map(Place::read).collect()
     }
 
     /// The containers that are marked as sidecars, that are named in `names`, or that are injected.
@@ -113,7 +137,8 @@ pub fn pod_spec(spec: &Value) -> PodSpec {
 }
 
 /// The items of a list, of lists in it too; any other object is the only item of itself.
-fn items(object: &Value) -> Vec<&Value> {
+#[must_use]
+pub fn items(object: &Value) -> Vec<&Value> {
     let is_list = object["kind"]
         .as_str()
         .is_none_or(|kind| kind.ends_with("List"));
@@ -131,39 +156,53 @@ fn items_of_item(item: &Value) -> Vec<&Value> {
     }
 }
 
-/// A pod's spec is what has a list of containers under the key `spec`. A pod's spec has no other
-/// one inside.
-fn search<'a>(
-    value: &'a Value,
-    place: &mut String,
-    depth: usize,
-    found: &mut Vec<(String, &'a Value)>,
-) {
-    if depth > DEPTH {
-        return;
-    }
-    let length = place.len();
-    match value {
-        Value::Object(members) => {
-            for (key, member) in members {
-                let dot = if place.is_empty() { "" } else { "." };
-                place.extend([dot, key]);
-                if key == "spec" && has_containers(member) {
-                    found.push((place.clone(), member));
-                } else {
-                    search(member, place, depth + 1, found);
+/// Looks for pods in one object.
+struct Search<'a> {
+    object: &'a Value,
+}
+
+impl<'a> Search<'a> {
+    /// A pod's spec is what has a list of containers under the key `spec`. A pod's spec has no other
+    /// one inside.
+    fn run(
+        &self,
+        (value, around): (&'a Value, Option<&'a Value>),
+        path: &mut String,
+        depth: usize,
+        found: &mut Vec<Place<'a>>,
+    ) {
+        if depth > DEPTH {
+            return;
+        }
+        let length = path.len();
+        match value {
+            Value::Object(members) => {
+                for (key, member) in members {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    path.extend([dot, key]);
+                    if key == "spec" && has_containers(member) {
+                        found.push(Place {
+                            object: self.object,
+                            path: path.clone(),
+                            spec: member,
+                            template: value,
+                            around,
+                        });
+                    } else {
+                        self.run((member, Some(value)), path, depth + 1, found);
+                    }
+                    path.truncate(length);
                 }
-                place.truncate(length);
             }
-        }
-        Value::Array(list) => {
-            for (index, item) in list.iter().enumerate() {
-                place.push_str(&format!("[{index}]"));
-                search(item, place, depth + 1, found);
-                place.truncate(length);
+            Value::Array(list) => {
+                for (index, item) in list.iter().enumerate() {
+                    path.push_str(&format!("[{index}]"));
+                    self.run((item, around), path, depth + 1, found);
+                    path.truncate(length);
+                }
             }
+            _ => {}
         }
-        _ => {}
     }
 }
 

@@ -1,0 +1,75 @@
+//! The report as workflow commands of GitHub, which shows them beside the files of a pull request.
+
+use super::report::{Report, is_ok};
+use super::rows::Row;
+use super::settings::Settings;
+use crate::cli::table::printable;
+
+/// A line for each sidecar that does not end, and for what is to be known.
+pub(super) fn render(report: &Report, settings: &Settings) -> String {
+    let mut lines = String::new();
+    for problem in &report.problems {
+        lines.push_str(&command(
+            "error",
+            None,
+            "swaplet check",
+            &format!("{problem:#}"),
+        ));
+    }
+    for row in &report.rows {
+        let title = format!("{} {}", row.verdict(), row.container);
+        let about = format!("{}/{}, container {}", row.kind, row.name, row.container);
+        if !is_ok(row, settings) {
+            let text = format!("{about}: {}", row.to_do().whole());
+            lines.push_str(&command("error", file(row), &title, &text));
+        }
+        for warning in &row.warnings {
+            let text = format!("{about}: {warning}");
+            lines.push_str(&command("warning", file(row), &title, &text));
+        }
+    }
+    for hint in &report.hints {
+        let place = format!("{}/{}", hint.kind, hint.name);
+        lines.push_str(&command("warning", hint.file(), &place, &hint.words()));
+    }
+    lines
+}
+
+fn file(row: &Row) -> Option<&str> {
+    row.file.as_deref().filter(|file| *file != "-")
+}
+
+fn command(level: &str, file: Option<&str>, title: &str, text: &str) -> String {
+    let file = file.map(|file| format!("file={},", property(file)));
+    let file = file.unwrap_or_default();
+    let title = property(title);
+    format!("::{level} {file}title={title}::{}\n", data(text))
+}
+
+/// What a manifest says is never a command of its own: no line ends in it.
+fn data(text: &str) -> String {
+    printable(text).replace('%', "%25")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_a_command_of_its_own() {
+        let line = command(
+            "error",
+            Some("a,b:c%.yaml"),
+            "x",
+            "one\n::stop-commands::x\r%0A",
+        );
+        assert_eq!(
+            line,
+            "::error file=a%2Cb%3Ac%25.yaml,title=x::one?::stop-commands::x?%250A\n"
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! What is to be known about an object besides its sidecars: what looks like one and is not
+//! marked, what means nothing, what costs.
+
+use swaplet_core::check::around::Described;
+use swaplet_core::check::known;
+use swaplet_core::check::names::UnknownField;
+use swaplet_core::check::placement::Cost;
+use swaplet_core::cluster::node_table::Row as NodeRow;
+use swaplet_core::objects::pod::container_spec::EnvValue;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
+
+use super::judge;
+use super::rows::{Answer, Row};
+use super::settings::Settings;
+
+/// Something to know about an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hint {
+    pub file: Option<String>,
+    pub namespace: Option<Box<str>>,
+    pub kind: Box<str>,
+    pub name: Box<str>,
+    pub container: Option<Box<str>>,
+    pub text: String,
+}
+
+impl Hint {
+    fn of(described: &Described, container: Option<&str>, text: String) -> Self {
+        let template = &described.template;
+        Self {
+            file: None,
+            namespace: template.namespace.clone(),
+            kind: template.kind.clone(),
+            name: template.name.clone(),
+            container: container.map(Into::into),
+            text,
+        }
+    }
+
+    /// What it is about, and what there is to know.
+    pub(super) fn words(&self) -> String {
+        let container = self
+            .container
+            .as_ref()
+            .map(|name| format!(", container {name}"))
+            .unwrap_or_default();
+        let Self {
+            kind, name, text, ..
+        } = self;
+        cut(&format!("{kind}/{name}{container}: {text}"), MESSAGE)
+    }
+
+    /// The file, unless it is standard input.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.file.as_deref().filter(|file| *file != "-")
+    }
+}
+
+/// What is to be known of a template whose sidecars have these rows; `node` is one that its pods
+/// may be on for certain, with a name for it.
+pub(super) fn of(
+    described: &Described,
+    rows: &[Row],
+    settings: &Settings,
+    node: Option<(&NodeRow, &str)>,
+) -> Vec<Hint> {
+    let mut hints = fields(described);
+    if judge::may_end(&described.template) {
+        hints.extend(unmarked(described, rows, settings));
+        hints.extend(cost(described, rows, settings, node));
+    }
+    hints
+}
+
+fn fields(described: &Described) -> Vec<Hint> {
+    let unknown = described.unknown_fields.iter().map(|(container, field)| {
+        let UnknownField { name, meant } = field;
+        let meant = meant.map_or(String::new(), |meant| format!(": did you mean {meant}?"));
+        let text = format!("{name} is no field of a container{meant}");
+        Hint::of(described, Some(container), text)
+    });
+    let empty = described
+        .template
+        .spec
+        .containers
+        .iter()
+        .filter(|container| {
+            let is_empty =
+                |value: &EnvValue| matches!(value, EnvValue::Literal(text) if text.is_empty());
+            !container.mark.is_sidecar()
+                && container
+                    .env
+                    .iter()
+                    .any(|entry| &*entry.name == WHEN_JOB_EXIT && is_empty(&entry.value))
+        });
+    let empty = empty.map(|container| {
+        let text =
+            format!("{WHEN_JOB_EXIT} has no value, so it marks nothing: write value: \"true\"");
+        Hint::of(described, Some(&container.name), text)
+    });
+    unknown.chain(empty).collect()
+}
+
+fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hint> {
+    let template = &described.template;
+    let containers = &template.spec.containers;
+    let has_row = |name: &str| rows.iter().any(|row| *row.container == *name);
+    let mut hints = Vec::new();
+    // One alone is what the pod is for.
+    for container in containers.iter().filter(|_| containers.len() > 1) {
+        if let Some(what) = known::sidecar(&container.name, &container.image)
+            && !has_row(&container.name)
+        {
+            hints.push(Hint::of(
+                described,
+                Some(&container.name),
+                format!("it looks like {what}, which does not end by itself, and nothing marks it: if it is a sidecar, set env {WHEN_JOB_EXIT}: \"true\""),
+            ));
+        }
+    }
+    for injection in &described.injections {
+        let name = injection.container;
+        let is_there = containers.iter().any(|container| &*container.name == name)
+            || has_row(name)
+            || settings.sidecars.iter().any(|sidecar| sidecar == name);
+        if !is_there {
+            hints.push(Hint::of(
+                described,
+                None,
+                format!("{} has a container {name} injected, which is not in this manifest and which nothing marks: look at the pods that run (swaplet check --live --sidecar {name})", injection.key),
+            ));
+        }
+    }
+    hints
+}
+
+/// A Job that is deleted in time costs no more than that time.
+fn cost(
+    described: &Described,
+    rows: &[Row],
+    settings: &Settings,
+    node: Option<(&NodeRow, &str)>,
+) -> Option<Hint> {
+    let job = described.job.as_ref().filter(|job| !job.is_deleted)?;
+    let by_template = described.placement.row(&settings.node_table);
+    let (cost, place) = match (node, &by_template) {
+        (Some((row, name)), _) => (Cost::on(row)?, format!("on node {name} ({})", row.provider)),
+        (None, Some((row, why))) => (
+            Cost::on(row)?,
+            format!("on nodes of {} ({why})", row.provider),
+        ),
+        (None, None) if settings.virtual_nodes => (Cost::Containers, "on virtual nodes".to_owned()),
+        (None, None) => return None,
+    };
+    let has_sidecars = rows.iter().any(|row| row.answer != Answer::Native);
+    let what = match cost {
+        Cost::Machine => "a finished pod keeps its machine, which may be billed,",
+        Cost::Containers if has_sidecars => {
+            "where only the phase of a pod is written, its sidecars run on and may be billed"
+        }
+        Cost::Containers => return None,
+    };
+    let text = format!(
+        "its pods may run {place}: {what} until the pod is deleted; set {}.ttlSecondsAfterFinished",
+        job.path
+    );
+    Some(Hint::of(described, None, text))
+}

@@ -1,0 +1,256 @@
+//! The rows of a pod template: what is said about each of its sidecars.
+
+use swaplet_core::check::around::Described;
+use swaplet_core::check::names::meant_variable;
+use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::cluster::headroom::fits_alone;
+use swaplet_core::objects::command::{
+    ContainerFacts, Executes, FirstLine, Obstacle, StandardPaths, Verdict, resolve_read,
+};
+use swaplet_core::objects::pod::RestartPolicy;
+use swaplet_core::objects::pod::container_spec::ContainerSpec;
+use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
+
+use super::rows::{Answer, Row, mark_problem};
+use super::settings::Settings;
+
+/// The rows of a pod template. Containers named in the settings count as sidecars whatever their
+/// marks.
+pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) -> Vec<Row> {
+    let template = &described.template;
+    let containers = &template.spec.containers;
+    let is_sidecar = |container: &ContainerSpec| template.is_sidecar(container, &settings.sidecars);
+    let only_sidecars =
+        !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
+    let mut rows = Vec::new();
+    for container in containers {
+        let answer = match is_sidecar(container) {
+            true if is_not_a_job(template, container) => Some(Answer::NotAJob),
+            true if only_sidecars => Some(Answer::OnlySidecars),
+            true => Some(Answer::Verdict(verdict(described, container, maps))),
+            false => without_mark(container),
+        };
+        rows.extend(answer.map(|answer| row(described, container, answer, maps)));
+    }
+    counted(described, settings, &mut rows);
+    let native = |container| row(described, container, Answer::Native, maps);
+    rows.extend(template.spec.native_sidecars.iter().map(native));
+    let nodes = described.placement.row(&settings.node_table);
+    if nodes.is_some_and(|(nodes, _)| !nodes.class.is_kubelet()) {
+        rows.iter_mut().for_each(|row| row.on_virtual_node = true);
+    }
+    rows
+}
+
+fn verdict(described: &Described, container: &ContainerSpec, maps: &ConfigMaps) -> Verdict {
+    let facts = ContainerFacts::of(&described.template.spec, container);
+    let read = |path: &str| first_line(described, container, path, maps);
+    resolve_read(&facts, &StandardPaths, &read)
+}
+
+fn first_line(
+    described: &Described,
+    container: &ContainerSpec,
+    path: &str,
+    maps: &ConfigMaps,
+) -> Option<FirstLine> {
+    let files = described.config_files.at(&container.name, path);
+    maps.first_line(
+        described.template.namespace.as_deref().unwrap_or_default(),
+        &files,
+    )
+}
+
+/// What is wrong with a container that was meant to be marked, if it was.
+fn without_mark(container: &ContainerSpec) -> Option<Answer> {
+    match &container.mark.problem {
+        // Harmless: it has a meaning only beside another variable that marks.
+        Some(MarkProblem::NotAFlag { variable } | MarkProblem::FromReference { variable })
+            if *variable == IGNORE_EXIT_CODE =>
+        {
+            None
+        }
+        Some(problem) => Some(Answer::MarkInvalid(problem.clone())),
+        None => misspelt(container).map(|(written, meant)| Answer::Misspelt {
+            written: written.into(),
+            meant,
+        }),
+    }
+}
+
+fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
+    let names = container.env.iter().map(|entry| &*entry.name);
+    names
+        .filter_map(|name| Some((name, meant_variable(name)?)))
+        .next()
+}
+
+/// Under `OnFailure` each swap is a restart that the Job counts.
+fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
+    let policy = &described.template.spec.restart_policy;
+    let Some(job) = described
+        .job
+        .as_ref()
+        .filter(|_| *policy == Some(RestartPolicy::OnFailure))
+    else {
+        return;
+    };
+    let is_swapped = |row: &&mut Row| {
+        matches!(
+            row.answer,
+            Answer::Verdict(Verdict::Runnable { .. } | Verdict::NeedsImage { .. })
+        )
+    };
+    let mut swapped: Vec<_> = rows.iter_mut().filter(is_swapped).collect();
+    let swaps = u32::try_from(swapped.len()).unwrap_or(u32::MAX);
+    if fits_alone(swaps, job.backoff_limit) {
+        return;
+    }
+    let field = format!("{}.backoffLimit", job.path);
+    let (limit, least) = (job.backoff_limit, swaps.saturating_add(1));
+    for row in &mut swapped {
+        if settings.finish {
+            row.warnings.push(format!("under OnFailure its end counts as a restart, which {field}: {limit} has no room for: the phase of the pod is written instead; for a swap it has to be at least {least}"));
+        } else {
+            let field = field.clone();
+            row.answer = Answer::NoHeadroom { field, least };
+        }
+    }
+}
+
+/// Whether the pods of a template are to end.
+pub(super) fn may_end(template: &PodTemplate) -> bool {
+    let containers = &template.spec.containers;
+    !containers
+        .iter()
+        .all(|container| is_not_a_job(template, container))
+}
+
+/// A manifest of a Pod without a policy gets Always; templates of Jobs have to have one. A
+/// container's own policy is its own matter.
+fn is_not_a_job(template: &PodTemplate, container: &ContainerSpec) -> bool {
+    let always = match &template.spec.restart_policy {
+        Some(policy) => *policy == RestartPolicy::Always,
+        None => matches!(
+            &*template.kind,
+            "Pod"
+                | "PodTemplate"
+                | "Deployment"
+                | "StatefulSet"
+                | "DaemonSet"
+                | "ReplicaSet"
+                | "CloneSet"
+        ),
+    };
+    always
+        && container
+            .restart_policy
+            .as_ref()
+            .is_none_or(|policy| *policy == RestartPolicy::Always)
+}
+
+fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &ConfigMaps) -> Row {
+    let template = &described.template;
+    Row {
+        file: None,
+        namespace: template.namespace.clone(),
+        kind: template.kind.clone(),
+        name: template.name.clone(),
+        place: template.place.clone(),
+        container: container.name.clone(),
+        has_command: container.command.is_some(),
+        on_virtual_node: false,
+        warnings: warnings(described, container, &answer, maps),
+        notes: notes(template, container, &answer),
+        answer,
+    }
+}
+
+fn warnings(
+    described: &Described,
+    container: &ContainerSpec,
+    answer: &Answer,
+    maps: &ConfigMaps,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    match answer {
+        Answer::Verdict(
+            Verdict::Runnable {
+                executes: Executes::Script(path),
+            }
+            | Verdict::NeedsImage {
+                executes: Executes::Script(path),
+                ..
+            },
+        ) => warnings.push(assumed(described, container, path, maps)),
+        Answer::Verdict(Verdict::NotSwappable {
+            reason: Obstacle::CommandInvalid,
+            path: Some(path),
+        }) if first_line(described, container, path, maps).is_some() => {
+            warnings.push(format!(
+                "the first line of {path} is not #! and the path of a program, so nothing can execute it"
+            ));
+        }
+        _ => {}
+    }
+    if matches!(answer, Answer::Verdict(_) | Answer::Native)
+        && let Some((written, meant)) = misspelt(container)
+    {
+        warnings.push(format!(
+            "the variable {written} means nothing; is it {meant}?"
+        ));
+    }
+    warnings
+}
+
+/// A script that was not read.
+fn assumed(
+    described: &Described,
+    container: &ContainerSpec,
+    path: &str,
+    maps: &ConfigMaps,
+) -> String {
+    let namespace = described.template.namespace.as_deref().unwrap_or_default();
+    let why = match described.config_files.at(&container.name, path).first() {
+        Some(file) if maps.has(namespace, &file.map) => {
+            format!("ConfigMap {} has no text {}", file.map, file.key)
+        }
+        Some(file) => format!(
+            "ConfigMap {} is not in the input, or cannot be read in the cluster; pass its manifest too",
+            file.map
+        ),
+        None => "it lies in no ConfigMap, and nothing else is read".to_owned(),
+    };
+    format!("{path} is assumed to be a script of sh, bash or anything that env starts: {why}")
+}
+
+fn notes(template: &PodTemplate, container: &ContainerSpec, answer: &Answer) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Answer::Verdict(_) = answer {
+        notes.extend(
+            ContainerFacts::of(&template.spec, container)
+                .notes()
+                .iter()
+                .map(|note| note.text().to_owned()),
+        );
+        if template.injected {
+            notes.push("injected: the pods that get this container have a say too".to_owned());
+        }
+        notes.extend(mark_note(&container.mark));
+    }
+    if *answer == Answer::Native && container.mark.is_sidecar() {
+        notes.push("the marking variable has no effect here, and none is needed".to_owned());
+    }
+    notes
+}
+
+fn mark_note(mark: &Mark) -> Option<String> {
+    match (&mark.with_image, &mark.problem) {
+        (_, Some(problem)) => Some(mark_problem(problem)),
+        (Some(image), None) => Some(format!(
+            "names its own exit image {image}, which is taken for one of swaplet with the standard paths"
+        )),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,201 @@
+//! What was found, and whether it is good.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use swaplet_core::check::around::{Described, JobLimits};
+use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::cluster::node_table::Row as NodeRow;
+use swaplet_core::objects::command::Verdict;
+use swaplet_core::objects::node::Node;
+
+use super::hints::{self, Hint};
+use super::judge;
+use super::rows::{Answer, Row};
+use super::settings::Settings;
+use super::words::count;
+
+/// No more names are listed of those that there are.
+const NAMES: usize = 20;
+
+/// What was found, in the order in which it was read.
+#[derive(Default)]
+pub(super) struct Report {
+    pub rows: Vec<Row>,
+    pub hints: Vec<Hint>,
+    pub templates: usize,
+    pub problems: Vec<anyhow::Error>,
+    /// The names of all containers.
+    containers: BTreeSet<Box<str>>,
+}
+
+/// A node that has finished pods cost, and how it is recognised.
+pub(super) type CostlyNode = (Node, std::sync::Arc<NodeRow>);
+
+/// Kind and name of an object, in its namespace.
+type Id = (Option<Box<str>>, Box<str>, Box<str>);
+
+impl Report {
+    /// Nothing yet but what could not be read.
+    pub(super) fn new(problems: Vec<anyhow::Error>) -> Self {
+        Self {
+            problems,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the pods of an object of a file.
+    pub(super) fn add_file(
+        &mut self,
+        file: &str,
+        found: Vec<Described>,
+        maps: &ConfigMaps,
+        settings: &Settings,
+    ) {
+        for mut described in found {
+            let template = &mut described.template;
+            template.namespace = template.namespace.take().or(settings.namespace.clone());
+            let rows = judge::of(&described, settings, maps);
+            let hints = hints::of(&described, &rows, settings, None);
+            self.count(&described);
+            let in_file = |hint: Hint| Hint {
+                file: Some(file.to_owned()),
+                ..hint
+            };
+            self.hints.extend(hints.into_iter().map(in_file));
+            self.rows.extend(rows.into_iter().map(|row| row.from(file)));
+        }
+    }
+
+    /// Adds the objects of a cluster. A pod is shown beside its Job, and a Job beside its CronJob,
+    /// only where they differ.
+    pub(super) fn add_live(
+        &mut self,
+        found: Vec<Described>,
+        maps: &ConfigMaps,
+        nodes: &[CostlyNode],
+        settings: &Settings,
+    ) {
+        let mut shown = BTreeSet::new();
+        let mut jobs: BTreeMap<Id, JobLimits> = BTreeMap::new();
+        for mut described in found {
+            let template = &described.template;
+            let owner = template.owner.clone();
+            if let (None, Some((kind, name))) = (&described.job, &owner) {
+                let id = (template.namespace.clone(), kind.clone(), name.clone());
+                described.job = jobs.get(&id).cloned();
+            } else if let Some(job) = &described.job {
+                let (kind, name) = (template.kind.clone(), template.name.clone());
+                jobs.insert((template.namespace.clone(), kind, name), job.clone());
+            }
+            self.count(&described);
+            let template = &described.template;
+            let rows = judge::of(&described, settings, maps);
+            if owner.is_none() {
+                let node = nodes
+                    .iter()
+                    .find(|(node, _)| described.placement.may_be_on(node));
+                let node = node.map(|(node, row)| (&**row, &*node.name));
+                self.hints
+                    .extend(hints::of(&described, &rows, settings, node));
+            }
+            for row in rows {
+                let is_told = owner
+                    .as_ref()
+                    .is_some_and(|(kind, name)| shown.contains(&row.identity(kind, name)));
+                shown.insert(row.identity(&template.kind, &template.name));
+                if !is_told {
+                    self.rows.push(row);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, described: &Described) {
+        self.templates += 1;
+        let spec = &described.template.spec;
+        let containers = spec.containers.iter().chain(&spec.native_sidecars);
+        self.containers
+            .extend(containers.map(|container| container.name.clone()));
+    }
+
+    /// A name that no container has checks nothing, and is most likely misspelt.
+    pub(super) fn look_for(&mut self, sidecars: &[String]) {
+        let missing = sidecars
+            .iter()
+            .filter(|name| !self.containers.contains(name.as_str()));
+        let names: Vec<&str> = self
+            .containers
+            .iter()
+            .map(|name| &**name)
+            .take(NAMES)
+            .collect();
+        let more = if self.containers.len() > NAMES {
+            ", ..."
+        } else {
+            ""
+        };
+        let there = match names.as_slice() {
+            [] => "there is no container at all".to_owned(),
+            names => format!("there are {}{more}", names.join(", ")),
+        };
+        let words = |name: &String| {
+            anyhow::anyhow!(
+                "--sidecar {name}: no container has this name; {there} (--allow-empty if that is right)"
+            )
+        };
+        let problems: Vec<_> = missing.map(words).collect();
+        self.problems.extend(problems);
+    }
+
+    /// The sidecars that end, those that do not, and those that are to run for ever.
+    pub(super) fn ends(&self, settings: &Settings) -> (usize, usize, usize) {
+        let forever = |row: &&Row| row.answer == Answer::NotAJob;
+        let forever = self.rows.iter().filter(forever).count();
+        let ends = self.rows.iter().filter(|row| is_ok(row, settings)).count() - forever;
+        (ends, self.rows.len() - ends - forever, forever)
+    }
+
+    /// One sentence.
+    pub(super) fn summary(&self, settings: &Settings) -> String {
+        if self.templates == 0 {
+            return "No pod and no pod template found.".to_owned();
+        }
+        let templates = count(self.templates, "pod template");
+        if self.rows.is_empty() {
+            return format!(
+                "No sidecar in {templates}; --sidecar NAME takes unmarked containers for sidecars."
+            );
+        }
+        let (ends, not, forever) = self.ends(settings);
+        let verb = |number, one, many| if number == 1 { one } else { many };
+        let mut parts = vec![
+            format!("{ends} {}", verb(ends, "ends", "end")),
+            format!("{not} {}", verb(not, "does not", "do not")),
+        ];
+        if forever > 0 {
+            let are = verb(forever, "is", "are");
+            parts.push(format!("{forever} {are} in pods that have no end"));
+        }
+        let sidecars = count(self.rows.len(), "sidecar");
+        format!("{sidecars} in {templates}: {}", parts.join(", "))
+    }
+
+    /// What is worth a thought on ordinary nodes.
+    pub(super) fn native(&self) -> Option<String> {
+        let native = self.rows.iter().filter(|row| row.could_be_native()).count();
+        let them = match (native, self.rows.len()) {
+            (0, _) => return None,
+            (1, 1) => "it could be a native sidecar (one of initContainers with restartPolicy: Always), which needs no swap".to_owned(),
+            (native, _) => format!("{native} of them could be native sidecars (initContainers with restartPolicy: Always), which need no swap"),
+        };
+        Some(format!(
+            "On ordinary nodes of Kubernetes 1.29 or later, {them}."
+        ))
+    }
+}
+
+/// Whether nothing is left to do about a sidecar.
+pub(super) fn is_ok(row: &Row, settings: &Settings) -> bool {
+    let derived = matches!(row.answer, Answer::Verdict(Verdict::NeedsImage { .. }));
+    row.is_fine() || settings.allow_derived && derived
+}

@@ -1,0 +1,165 @@
+//! Sidecars that are known by their image or their name, and what injects some.
+
+use serde_json::Value;
+
+/// A sidecar that is known, and does not end by itself.
+struct Known {
+    what: &'static str,
+    /// The ends of repositories, whole segments each.
+    images: &'static [&'static str],
+    /// Names of containers that injectors give.
+    names: &'static [&'static str],
+}
+
+const fn known(
+    what: &'static str,
+    images: &'static [&'static str],
+    names: &'static [&'static str],
+) -> Known {
+    Known {
+        what,
+        images,
+        names,
+    }
+}
+
+/// From the documents of each project: where its images are, and how its injector calls the
+/// container.
+const KNOWN: [Known; 16] = [
+    known(
+        "Istio's proxy",
+        &["istio/proxyv2", "proxyv2"],
+        &["istio-proxy"],
+    ),
+    known(
+        "Linkerd's proxy",
+        &["linkerd/proxy", "linkerd2-proxy"],
+        &["linkerd-proxy"],
+    ),
+    known(
+        "Google's Cloud SQL proxy",
+        &["cloud-sql-proxy", "cloudsql-docker/gce-proxy"],
+        &["cloud-sql-proxy"],
+    ),
+    known("Fluent Bit", &["fluent-bit", "aws-for-fluent-bit"], &[]),
+    known("Fluentd", &["fluentd"], &[]),
+    known("the Vault agent", &[], &["vault-agent"]),
+    known(
+        "the Datadog agent",
+        &["datadog/agent", "datadoghq/agent"],
+        &[],
+    ),
+    known(
+        "an OpenTelemetry collector",
+        &[
+            "opentelemetry-collector",
+            "opentelemetry-collector-contrib",
+            "opentelemetry-collector-k8s",
+            "aws-otel-collector",
+        ],
+        &["otc-container"],
+    ),
+    known("Envoy", &["envoyproxy/envoy"], &[]),
+    known("Dapr", &["daprd"], &["daprd"]),
+    known("Kuma's proxy", &["kuma-dp"], &["kuma-sidecar"]),
+    known(
+        "Consul's proxy",
+        &["consul-dataplane"],
+        &["consul-dataplane"],
+    ),
+    known(
+        "the X-Ray daemon",
+        &["aws-xray-daemon", "xray/aws-xray-daemon"],
+        &[],
+    ),
+    known("Filebeat", &["beats/filebeat"], &[]),
+    known("Promtail", &["grafana/promtail"], &[]),
+    known("Vector", &["timberio/vector"], &[]),
+];
+
+/// What has an injector add a container, as its documents say: the key of a label or annotation of
+/// the pod, the values by which it does not, and what it adds.
+const INJECTORS: [(&str, &[&str], &str); 8] = [
+    ("sidecar.istio.io/inject", &["false"], "istio-proxy"),
+    ("linkerd.io/inject", &["disabled"], "linkerd-proxy"),
+    (
+        "vault.hashicorp.com/agent-inject",
+        &["false"],
+        "vault-agent",
+    ),
+    ("dapr.io/enabled", &["false"], "daprd"),
+    (
+        "kuma.io/sidecar-injection",
+        &["disabled", "false"],
+        "kuma-sidecar",
+    ),
+    (
+        "consul.hashicorp.com/connect-inject",
+        &["false"],
+        "consul-dataplane",
+    ),
+    (
+        "sidecar.opentelemetry.io/inject",
+        &["false"],
+        "otc-container",
+    ),
+    (
+        "agent.datadoghq.com/sidecar",
+        &["false"],
+        "datadog-agent-injected",
+    ),
+];
+
+/// What a container is by its image or name, as the object of a sentence; `None` for one that is
+/// not known.
+#[must_use]
+pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
+    let repository = repository(image);
+    let ends_with = |end: &&str| {
+        repository
+            .strip_suffix(end)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    KNOWN
+        .iter()
+        .find(|known| known.names.contains(&name) || known.images.iter().any(|end| ends_with(end)))
+        .map(|known| known.what)
+}
+
+/// Tag and digest do not count.
+fn repository(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or_default();
+    let last = image.rfind('/').map_or(0, |slash| slash + 1);
+    match image[last..].find(':') {
+        Some(tag) => &image[..last + tag],
+        None => image,
+    }
+}
+
+/// A label or annotation that has a sidecar injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Injection {
+    /// The label or annotation.
+    pub key: &'static str,
+    /// The name of the container that is added.
+    pub container: &'static str,
+}
+
+/// What is injected into pods with this metadata, or into those of an object with it.
+#[must_use]
+pub fn injections(metadata: &[&Value]) -> Vec<Injection> {
+    let value_of = |key: &str| {
+        metadata.iter().find_map(|metadata| {
+            ["labels", "annotations"]
+                .iter()
+                .find_map(|marks| metadata[*marks][key].as_str())
+        })
+    };
+    INJECTORS
+        .into_iter()
+        .filter(|(key, off, _)| {
+            value_of(key).is_some_and(|value| !value.is_empty() && !off.contains(&value))
+        })
+        .map(|(key, _, container)| Injection { key, container })
+        .collect()
+}

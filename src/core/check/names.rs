@@ -1,0 +1,94 @@
+//! Names that mean nothing, and stand near one that does.
+
+use strsim::osa_distance;
+
+use crate::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
+
+/// Nothing longer is compared: the longest name that marks has 49 bytes.
+const LONGEST: usize = 80;
+/// So many letters may be wrong in the name of a variable; the nearest two that mean something are
+/// 11 apart.
+const WRONG_IN_VARIABLE: usize = 4;
+/// So many may be wrong in the name of a field.
+const WRONG_IN_FIELD: usize = 2;
+/// What the names of all variables that mark begin with, and no other variable of OpenKruise's.
+const PREFIX: &str = "KRUISE_TERMINATE_SIDECAR";
+
+/// The fields of a container (Kubernetes 1.34, `core/v1` Container).
+const FIELDS: [&str; 25] = [
+    "args",
+    "command",
+    "env",
+    "envFrom",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "name",
+    "ports",
+    "readinessProbe",
+    "resizePolicy",
+    "resources",
+    "restartPolicy",
+    "restartPolicyRules",
+    "securityContext",
+    "startupProbe",
+    "stdin",
+    "stdinOnce",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "tty",
+    "volumeDevices",
+    "volumeMounts",
+    "workingDir",
+];
+
+/// The variable that was meant by a name which means nothing; `None` for one that is right, and for
+/// one that is about something else.
+#[must_use]
+pub fn meant_variable(name: &str) -> Option<&'static str> {
+    let known = [WHEN_JOB_EXIT, WITH_IMAGE, IGNORE_EXIT_CODE];
+    if name.len() > LONGEST || known.contains(&name) {
+        return None;
+    }
+    let upper = name
+        .trim()
+        .to_ascii_uppercase()
+        .replace(['-', '.', ' '], "_");
+    let nearest = known
+        .into_iter()
+        .map(|known| (osa_distance(known, &upper), known))
+        .min()?;
+    (nearest.0 <= WRONG_IN_VARIABLE || upper.starts_with(PREFIX)).then_some(nearest.1)
+}
+
+/// A field that no container has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownField {
+    /// Its name; cut.
+    pub name: Box<str>,
+    /// The field that was meant.
+    pub meant: Option<&'static str>,
+}
+
+impl UnknownField {
+    /// Of the name of a field; `None` for one that containers have.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        if FIELDS.contains(&name) {
+            return None;
+        }
+        let cut = &name[..name.floor_char_boundary(LONGEST)];
+        let lower = cut.to_ascii_lowercase();
+        let near = FIELDS
+            .into_iter()
+            .map(|field| (osa_distance(&field.to_ascii_lowercase(), &lower), field))
+            .min();
+        Some(Self {
+            name: cut.into(),
+            meant: near
+                .filter(|(wrong, _)| *wrong <= WRONG_IN_FIELD)
+                .map(|(_, field)| field),
+        })
+    }
+}

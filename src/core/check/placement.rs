@@ -1,0 +1,159 @@
+//! Where the pods of a template may run, as far as the template says, and whether a pod that has
+//! finished costs there.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cluster::node_table::{NodeTable, Row};
+use crate::objects::node::{Marks, Node, Taint};
+
+/// The label by which a pod asks for Alibaba ECI, and the label of its nodes (Alibaba Cloud,
+/// "Schedule pods to ECI").
+const ECI: (&str, &str) = ("alibabacloud.com/eci", "k8s.aliyun.com/vnode");
+/// Taints of this group say what state a node is in, and pass.
+const STATE: &str = "node.kubernetes.io/";
+/// No more labels and tolerations of a template are looked at.
+const MOST: usize = 256;
+
+/// What a template says of its nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// `spec.nodeName`
+    pub node: Option<Box<str>>,
+    /// `nodeSelector`, and what the required node affinity asks for by `In`, the first value each.
+    labels: Marks,
+    /// `nodeSelector` alone.
+    selector: Marks,
+    tolerations: Vec<Toleration>,
+}
+
+/// One of `tolerations`; its effect does not matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Toleration {
+    /// `None` for all keys.
+    key: Option<Box<str>>,
+    /// `None` for all values.
+    value: Option<Box<str>>,
+}
+
+impl Placement {
+    /// Reads the spec and the metadata of a pod.
+    #[must_use]
+    pub fn of(spec: &Value, metadata: &Value) -> Self {
+        let selector: Marks = texts(&spec["nodeSelector"]).collect();
+        let mut labels = selector.clone();
+        labels.extend(affinity(&spec["affinity"]["nodeAffinity"]));
+        if metadata["labels"][ECI.0] == "true" {
+            labels.insert(ECI.1.into(), "true".into());
+        }
+        let tolerations = spec["tolerations"].as_array().into_iter().flatten();
+        Self {
+            node: spec["nodeName"].as_str().map(Into::into),
+            labels,
+            selector,
+            tolerations: tolerations.take(MOST).map(Toleration::of).collect(),
+        }
+    }
+
+    /// The row of the nodes that the template asks for or tolerates, and by what, in words; `None`
+    /// where it says nothing of the kind.
+    #[must_use]
+    pub fn row(&self, table: &NodeTable) -> Option<(Arc<Row>, Box<str>)> {
+        let taint = |toleration: &Toleration| {
+            Some(Taint {
+                key: toleration.key.clone()?,
+                value: toleration.value.clone().unwrap_or_default(),
+            })
+        };
+        let node = Node {
+            labels: self.labels.clone(),
+            taints: self.tolerations.iter().filter_map(taint).collect(),
+            ..Node::default()
+        };
+        table.find(&node)
+    }
+
+    /// Whether a pod of the template may be put on this node, by its selector and tolerations.
+    #[must_use]
+    pub fn may_be_on(&self, node: &Node) -> bool {
+        let has = |(key, value): (&Box<str>, &Box<str>)| node.labels.get(key) == Some(value);
+        let tolerated = |taint: &Taint| {
+            taint.key.starts_with(STATE)
+                || self
+                    .tolerations
+                    .iter()
+                    .any(|toleration| toleration.covers(taint))
+        };
+        self.node.as_ref().is_none_or(|name| *name == node.name)
+            && (self.node.is_some()
+                || self.selector.iter().all(has) && node.taints.iter().all(tolerated))
+    }
+}
+
+impl Toleration {
+    fn of(value: &Value) -> Self {
+        let exists = value["operator"] == "Exists";
+        let text = |field: &str| value[field].as_str().unwrap_or_default();
+        Self {
+            key: Some(text("key"))
+                .filter(|key| !key.is_empty())
+                .map(Into::into),
+            value: (!exists).then(|| text("value").into()),
+        }
+    }
+
+    fn covers(&self, taint: &Taint) -> bool {
+        self.key.as_ref().is_none_or(|key| *key == taint.key)
+            && self
+                .value
+                .as_ref()
+                .is_none_or(|value| *value == taint.value)
+    }
+}
+
+fn texts(marks: &Value) -> impl Iterator<Item = (Box<str>, Box<str>)> {
+    let members = marks.as_object().into_iter().flatten();
+    members
+        .take(MOST)
+        .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())))
+}
+
+fn affinity(affinity: &Value) -> Vec<(Box<str>, Box<str>)> {
+    let list = |value: &'_ Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
+    let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
+    let mut found = Vec::new();
+    for term in list(required, "nodeSelectorTerms").iter().take(MOST) {
+        for expression in list(term, "matchExpressions").iter().take(MOST) {
+            if let ("In", Some(key), Some(value)) = (
+                expression["operator"].as_str().unwrap_or_default(),
+                expression["key"].as_str(),
+                expression["values"][0].as_str(),
+            ) {
+                found.push((key.into(), value.into()));
+            }
+        }
+    }
+    found
+}
+
+/// When what a pod runs on is paid for after its phase is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// The pod has a machine of its own until it is deleted.
+    Machine,
+    /// Where the phase was written, what runs there runs on until the pod is deleted.
+    Containers,
+}
+
+impl Cost {
+    /// On nodes of this row; `None` where a finished pod costs nothing.
+    #[must_use]
+    pub fn on(row: &Row) -> Option<Self> {
+        match (row.class.is_kubelet(), row.machine_per_pod) {
+            (true, false) => None,
+            (true, true) => Some(Self::Machine),
+            (false, _) => Some(Self::Containers),
+        }
+    }
+}

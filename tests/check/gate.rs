@@ -1,0 +1,236 @@
+//! `swaplet check` as a gate: it is red when it should be.
+
+use tempfile::TempDir;
+
+use super::{check, good, job, json, sidecar, swaplet, unknown, verdicts, with_stdin, write};
+
+#[test]
+fn a9_a_sidecar_that_no_container_is_called_is_an_error_that_says_which_there_are() {
+    let ran = check(&good(), &["--sidecar", "istio-proxi"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(
+        ran.err.contains("--sidecar istio-proxi") && ran.err.contains("there are main, proxy"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(
+        check(&good(), &["--sidecar", "main", "--sidecar", "proxy"]).code,
+        1
+    );
+    let allowed = check(&good(), &["--sidecar", "istio-proxi", "--allow-empty"]);
+    assert_eq!(allowed.code, 0, "{}", allowed.err);
+}
+
+#[test]
+fn a9_nothing_to_read_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "empty/notes.txt", "x");
+    write(folder.path(), "comments.yaml", "# nothing\n---\n# more\n");
+    write(folder.path(), "good.yaml", &good());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (ran, words) in [
+        (
+            check("", &[]),
+            "standard input has no manifest: did the command before it fail?",
+        ),
+        (
+            check("---\n# Source: chart\n", &[]),
+            "standard input has no manifest",
+        ),
+        (
+            swaplet(&["check", &path("empty")]),
+            "no manifest (.yaml, .yml, .json) in this folder",
+        ),
+        (
+            swaplet(&["check", &path("comments.yaml")]),
+            "only comments or nothing",
+        ),
+        (
+            with_stdin(&["check", &path("good.yaml"), "-"], ""),
+            "standard input has no manifest",
+        ),
+    ] {
+        assert!(
+            ran.code == 2 && ran.err.contains(words) && ran.err.contains("--allow-empty"),
+            "{} {}",
+            ran.code,
+            ran.err
+        );
+    }
+    let beside = swaplet(&["check", &path("good.yaml"), &path("comments.yaml")]);
+    assert_eq!(beside.code, 0, "{}", beside.err);
+    assert_eq!(check("", &["--allow-empty"]).code, 0);
+}
+
+#[test]
+fn a9_an_object_whose_pods_cannot_be_read_is_an_error_that_names_the_field() {
+    for (text, words) in [
+        ("kind: Job\nmetadata: {name: j}\n", "Job/j: spec is missing"),
+        (
+            "kind: Job\nmetadata: {generateName: j-}\nspec: {template: {spec: {containers: {name: a}}}}\n",
+            "Job/j-: spec.template.spec.containers is a map, and has to be a list",
+        ),
+    ] {
+        let ran = check(text, &[]);
+        assert!(
+            ran.code == 2 && ran.err.contains(words),
+            "{} {}",
+            ran.code,
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn a9_a_name_that_nearly_marks_is_a_mark_without_effect() {
+    let text = |name: &str| {
+        job(
+            "near",
+            &format!(
+                "      - {{name: side, image: \"s:1\", env: [{{name: {name}, value: \"true\"}}]}}\n"
+            ),
+        )
+    };
+    for name in [
+        "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXITS",
+        "kruise_terminate_sidecar_when_job_exit",
+    ] {
+        let ran = check(&text(name), &[]);
+        assert!(
+            ran.code == 1
+                && ran.out.contains("MarkInvalid")
+                && ran
+                    .flat()
+                    .contains("write KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"),
+            "{}",
+            ran.out
+        );
+    }
+    assert_eq!(check(&text("KRUISE_CONTAINER_PRIORITY"), &[]).code, 0);
+}
+
+fn counted(limit: &str) -> String {
+    job("counted", &sidecar("side", "command: [sh]"))
+        .replace("restartPolicy: Never", "restartPolicy: OnFailure")
+        .replace(
+            "spec:\n  template",
+            &format!("spec:\n  backoffLimit: {limit}\n  template"),
+        )
+}
+
+#[test]
+fn a9_a_swap_that_does_not_fit_into_the_job_is_red_where_nothing_else_may_end_it() {
+    for limit in ["0", "1"] {
+        let ran = check(&counted(limit), &[]);
+        assert!(
+            ran.code == 0
+                && ran
+                    .flat()
+                    .contains("the phase of the pod is written instead")
+                && ran.flat().contains("at least 2"),
+            "{}",
+            ran.out
+        );
+        let ran = check(&counted(limit), &["--finish=never"]);
+        assert!(
+            ran.code == 1
+                && ran.out.contains("NoHeadroom")
+                && ran.flat().contains("set spec.backoffLimit to at least 2"),
+            "{}",
+            ran.out
+        );
+    }
+    for more in [&[][..], &["--finish=never"]] {
+        let ran = check(&counted("2"), more);
+        assert!(ran.code == 0 && !ran.out.contains("note:"), "{}", ran.out);
+    }
+    let never = counted("0").replace("OnFailure", "Never");
+    assert_eq!(check(&never, &["--finish=never"]).code, 0);
+}
+
+#[test]
+fn a9_a_number_of_sidecars_can_be_required() {
+    let plain = job("plain", "");
+    assert_eq!(check(&good(), &["--require", "1"]).code, 0);
+    for (text, more) in [
+        (&good(), &["--require", "2"][..]),
+        (&plain, &["--require", "1"]),
+        (&plain, &["--strict"]),
+        (&"kind: Service\n".to_owned(), &["--strict"]),
+    ] {
+        let ran = check(text, more);
+        assert!(
+            ran.code == 1 && ran.err.contains("are asked for"),
+            "{} {}",
+            ran.code,
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn a9_strict_fails_on_what_is_noted() {
+    let noted = job(
+        "noted",
+        &format!(
+            "{}      - {{name: logs, image: \"fluent/fluent-bit:3\"}}\n",
+            sidecar("side", "command: [sh]")
+        ),
+    );
+    assert_eq!(check(&noted, &[]).code, 0);
+    let strict = check(&noted, &["--strict"]);
+    assert!(
+        strict.code == 1 && strict.err.contains("nothing may be noted"),
+        "{}",
+        strict.err
+    );
+    assert_eq!(check(&good(), &["--strict"]).code, 0);
+    assert_eq!(check(&counted("0"), &["--strict"]).code, 1);
+}
+
+#[test]
+fn c_files_are_taken_as_kubectl_takes_them() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "a.yaml", &good());
+    let (all, file) = (folder.path(), folder.path().join("a.yaml"));
+    let (all, file) = (all.to_str().unwrap(), file.to_str().unwrap());
+    for args in [
+        &["check", file][..],
+        &["check", "--filename", file],
+        &["check", "--file", file],
+        &["check", "-R", "-f", all],
+        &["check", "-f", file, "-n", "batch"],
+    ] {
+        let ran = swaplet(args);
+        assert!(
+            ran.code == 0 && ran.out.contains("Job/good"),
+            "{args:?}: {}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn c_a_namespace_is_that_of_manifests_without_one() {
+    let text = good().replace(", namespace: batch", "");
+    let ran = check(&text, &["-n", "reports"]);
+    assert!(ran.out.contains("reports"), "{}", ran.out);
+    assert!(check(&good(), &["-n", "reports"]).out.contains("batch"));
+}
+
+#[test]
+fn a9_json_has_what_the_table_has() {
+    let report = json(&format!(
+        "{}---\n{}---\n{}",
+        good(),
+        unknown(),
+        counted("0")
+    ));
+    assert_eq!(verdicts(&report), ["Runnable", "NeedsImage", "Runnable"]);
+    assert_eq!(
+        (&report["summary"]["end"], &report["summary"]["doNotEnd"]),
+        (&2.into(), &1.into())
+    );
+    let warning = report["sidecars"][2]["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("backoffLimit"), "{warning}");
+}

@@ -1,0 +1,201 @@
+//! What is noted besides the sidecars, and how it looks.
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{check, good, job, json, on_a_volume, sidecar, swaplet, unknown, write};
+
+fn hints(text: &str) -> Vec<String> {
+    let report = json(text);
+    let hints = report["hints"].as_array().unwrap().iter();
+    hints
+        .map(|hint| hint["text"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a9_sidecars_that_nothing_marks_are_noted() {
+    let text = job(
+        "logs",
+        "      - {name: logs, image: \"fluent/fluent-bit:3.1\"}\n",
+    );
+    let ran = check(&text, &[]);
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.err
+            .contains("note: Job/logs, container logs: it looks like Fluent Bit"),
+        "{}",
+        ran.err
+    );
+    assert!(hints(&good()).is_empty());
+    let alone = "kind: Pod\nspec: {restartPolicy: Never, containers: [{name: logs, image: \"fluent/fluent-bit:3.1\"}]}\n";
+    assert!(hints(alone).is_empty(), "it is what the pod is for");
+    let forever = text
+        .replace("kind: Job", "kind: Deployment")
+        .replace("      restartPolicy: Never\n", "");
+    assert!(hints(&forever).is_empty(), "nothing there is to end");
+}
+
+#[test]
+fn a9_what_is_injected_is_noted() {
+    let text = job("mesh", "").replace(
+        "  template:\n",
+        "  template:\n    metadata: {labels: {sidecar.istio.io/inject: \"true\"}}\n",
+    );
+    assert!(
+        hints(&text)[0].contains("istio-proxy"),
+        "{:?}",
+        hints(&text)
+    );
+    let off = text.replace("\"true\"", "\"false\"");
+    assert!(hints(&off).is_empty());
+}
+
+#[test]
+fn a9_fields_that_mean_nothing_are_noted() {
+    let text = job(
+        "typo",
+        "      - {name: side, image: \"s:1\", evn: [{name: A, value: b}]}\n",
+    );
+    assert_eq!(
+        hints(&text),
+        ["evn is no field of a container: did you mean env?"]
+    );
+    let empty = job(
+        "empty",
+        "      - {name: side, image: \"s:1\", env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"\"}]}\n",
+    );
+    assert!(
+        hints(&empty)[0].contains("has no value"),
+        "{:?}",
+        hints(&empty)
+    );
+}
+
+#[test]
+fn money_a_job_that_costs_until_it_is_deleted_is_noted() {
+    let on = |text: String, selector: &str| {
+        text.replace(
+            "      restartPolicy: Never\n",
+            &format!("      restartPolicy: Never\n      nodeSelector: {selector}\n"),
+        )
+    };
+    let eci = on(good(), "{type: virtual-kubelet}");
+    let fargate = on(
+        job("plain", ""),
+        "{eks.amazonaws.com/compute-type: fargate}",
+    );
+    for text in [&eci, &fargate] {
+        let told = hints(text);
+        assert!(
+            told.len() == 1 && told[0].contains("set spec.ttlSecondsAfterFinished"),
+            "{told:?}"
+        );
+        let kept = text.replace(
+            "spec:\n  template",
+            "spec:\n  ttlSecondsAfterFinished: 60\n  template",
+        );
+        assert!(hints(&kept).is_empty(), "{kept}");
+    }
+    let plain = on(job("plain", ""), "{type: virtual-kubelet}");
+    assert!(
+        hints(&plain).is_empty(),
+        "without a sidecar nothing runs on"
+    );
+    assert!(
+        hints(&good()).is_empty(),
+        "nothing points to a virtual node"
+    );
+    let ran = check(&good(), &["--virtual-nodes"]);
+    assert!(
+        ran.err.contains("ttlSecondsAfterFinished") && !ran.err.contains("native"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn c_the_table_fits_a_terminal_and_says_below_what_to_do() {
+    let folder = TempDir::new().unwrap();
+    write(
+        folder.path(),
+        "jobs/a.yaml",
+        &format!("{}---\n{}---\n{}", good(), unknown(), on_a_volume()),
+    );
+    let ran = swaplet(&["check", folder.path().to_str().unwrap()]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].ends_with("FILE"), "{}", ran.out);
+    assert!(
+        lines.contains(&"    push an exit image that has /opt/own/server:"),
+        "{}",
+        ran.out
+    );
+    let in_folder = |line: &str| line.contains(folder.path().to_str().unwrap());
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.len() <= 100 || in_folder(line)),
+        "{}",
+        ran.out
+    );
+    let wide = swaplet(&["check", folder.path().to_str().unwrap(), "-o", "wide"]);
+    assert_eq!(wide.out.lines().count(), 5, "a line each: {}", wide.out);
+    assert!(
+        wide.out.lines().next().unwrap().ends_with("WHAT TO DO"),
+        "{}",
+        wide.out
+    );
+}
+
+#[test]
+fn c_a_container_without_a_command_executes_its_entrypoint() {
+    let text = job("plain", &sidecar("side", "args: [x]"));
+    let ran = check(&text, &[]);
+    assert!(
+        ran.out.contains("(entrypoint)") && !ran.out.contains("quick-exit"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn c_native_sidecars_are_proposed_where_that_helps() {
+    let ran = check(&good(), &[]);
+    assert!(
+        ran.err.contains("it could be a native sidecar"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        !check(&on_a_volume(), &[]).err.contains("native"),
+        "it would not end either"
+    );
+    let virtual_node = good().replace(
+        "      restartPolicy: Never\n",
+        "      restartPolicy: Never\n      nodeSelector: {type: virtual-kubelet}\n",
+    );
+    assert!(
+        !check(&virtual_node, &[]).err.contains("native"),
+        "no kubelet is there"
+    );
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "a.yaml", &good());
+    let quiet = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .arg("check")
+        .arg(folder.path())
+        .env("CI", "true")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&quiet.stderr), "");
+}
+
+#[test]
+fn c_the_summary_is_beside_what_programs_read() {
+    let ran = check(&good(), &["-o", "json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["summary"]["end"], 1);
+    assert_eq!(
+        ran.err.trim(),
+        "1 sidecar in 1 pod template: 1 ends, 0 do not"
+    );
+}

@@ -1,0 +1,95 @@
+//! `swaplet check --live`, against the embedded API server.
+
+use kube::Api;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use swaplet_testbed::{ApiServer, Clock};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use super::Ran;
+
+fn job() -> Value {
+    let env = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": {
+        "restartPolicy": "Never",
+        "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}],
+        "volumes": [{"name": "v", "configMap": {"name": "scripts", "defaultMode": 493}}],
+        "containers": [
+            {"name": "main", "image": "app:1"},
+            {"name": "side", "image": "side:1", "env": env, "command": ["/v/run.sh"], "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+        ],
+    }}}})
+}
+
+async fn checked(objects: &[Value]) -> Ran {
+    let server = ApiServer::new(Clock::default());
+    let client = server.client_as("user");
+    for object in objects {
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        let kind = object.types.clone().unwrap();
+        let (group, version) = kind.api_version.split_once('/').unwrap_or(("", "v1"));
+        let plural = format!("{}s", kind.kind.to_lowercase());
+        let resource = ApiResource::from_gvk_with_plural(
+            &kube::core::GroupVersionKind::gvk(group, version, &kind.kind),
+            &plural,
+        );
+        let api: Api<DynamicObject> = match kind.kind.as_str() {
+            "Node" => Api::all_with(client.clone(), &resource),
+            _ => Api::namespaced_with(client.clone(), "default", &resource),
+        };
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(
+        &kubeconfig,
+        ApiServer::kubeconfig(listener.local_addr().unwrap()),
+    )
+    .unwrap();
+    tokio::spawn(async move { server.serve(listener).await });
+    Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["check", "--live", "-n", "default", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .env_remove("CI")
+        .output()
+        .await
+        .unwrap()
+        .into()
+}
+
+#[tokio::test]
+async fn a10_and_money_scripts_and_nodes_of_the_cluster_are_read() {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}, "data": {"run.sh": "#!/bin/sh\nexec x\n"}});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "vk-1", "labels": {"type": "virtual-kubelet"}},
+        "spec": {"taints": [{"key": "virtual-kubelet.io/provider", "value": "azure", "effect": "NoSchedule"}]}});
+    let ran = checked(&[map, node, job()]).await;
+    assert!(
+        ran.code == 0 && ran.out.contains("/v/run.sh (script of /bin/sh)"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+    assert!(
+        ran.err
+            .contains("its pods may run on node vk-1 (Azure ACI (classic virtual node))")
+            && ran.err.contains("set spec.ttlSecondsAfterFinished"),
+        "{}",
+        ran.err
+    );
+    // The toleration alone says that the pods may run on one.
+    let without = checked(&[job()]).await;
+    assert!(
+        without.out.contains("(assumed script)"),
+        "{} {}",
+        without.out,
+        without.err
+    );
+    assert!(
+        without.err.contains("on nodes of unknown virtual-kubelet"),
+        "{}",
+        without.err
+    );
+}

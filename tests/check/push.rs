@@ -1,0 +1,129 @@
+//! `swaplet exit-image push --for`.
+
+use super::{Ran, good, job, on_a_volume, sidecar, swaplet, unknown, with_stdin};
+
+pub(super) fn push_for(text: &str, more: &[&str]) -> Ran {
+    with_stdin(
+        &[
+            &[
+                "exit-image",
+                "push",
+                "registry.example/exit:v1",
+                "--dry-run",
+                "--for",
+                "-",
+            ],
+            more,
+        ]
+        .concat(),
+        text,
+    )
+}
+
+fn digest(ran: &Ran) -> &str {
+    ran.out
+        .split_whitespace()
+        .find(|word| word.starts_with("sha256:"))
+        .unwrap_or_else(|| panic!("{}{}", ran.out, ran.err))
+}
+
+#[test]
+fn an_image_for_manifests_has_what_they_need_and_a_digest_that_is_known_before() {
+    let ran = push_for(&unknown(), &[]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("would be pushed")
+            && ran
+                .out
+                .contains("has besides the standard paths: /opt/own/server"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        digest(&ran),
+        digest(&push_for(&format!("{}---\n{}", good(), unknown()), &[])),
+        "the standard paths are in it anyway"
+    );
+    let standard = swaplet(&[
+        "exit-image",
+        "push",
+        "registry.example/exit:v1",
+        "--dry-run",
+    ]);
+    assert_ne!(digest(&ran), digest(&standard));
+    let enough = push_for(&good(), &[]);
+    assert_eq!(digest(&enough), digest(&standard));
+    assert!(
+        enough.out.contains("standard paths are enough"),
+        "{}",
+        enough.out
+    );
+}
+
+/// The controller names paths, manifests name containers: what is pushed for either is the same.
+#[test]
+fn an_image_for_paths_is_the_image_for_the_manifest_that_needs_them() {
+    let push = |more: &[&str]| {
+        swaplet(
+            &[
+                &[
+                    "exit-image",
+                    "push",
+                    "registry.example/exit:v1",
+                    "--dry-run",
+                ],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    assert_eq!(
+        digest(&push(&["--path", "/opt/own/server"])),
+        digest(&push_for(&unknown(), &[]))
+    );
+    let ran = push(&["--path", "relative"]);
+    assert_eq!((ran.code, &*ran.out), (1, ""));
+    assert!(
+        ran.err.contains("relative") && ran.err.contains("not absolute"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn what_no_image_ends_is_named() {
+    let ran = push_for(&format!("{}---\n{}", unknown(), on_a_volume()), &[]);
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.err.contains("no exit image ends tool of Job/volume"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn sidecars_that_cannot_share_an_image_are_an_error() {
+    let both = [
+        sidecar("a", "command: [/opt/a]"),
+        sidecar("b", "command: [/opt/a/b]"),
+    ]
+    .concat();
+    let ran = push_for(&job("both", &both), &[]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("need two images") && ran.err.contains("/opt/a"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn nothing_is_pushed_for_half_of_the_manifests() {
+    let ran = push_for("a: [\n", &[]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("nothing was pushed") && ran.out.is_empty(),
+        "{}",
+        ran.err
+    );
+}
