@@ -10,6 +10,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn demo() -> Command {
@@ -107,6 +108,126 @@ fn a_job_that_does_not_end_is_no_success() {
     assert!(text(&output).contains("giving up"), "{}", text(&output));
 }
 
+const ALL_SORTS: &str = "
+apiVersion: v1
+kind: List
+items:
+- apiVersion: batch/v1
+  kind: CronJob
+  metadata: {name: nightly, namespace: reports}
+  spec:
+    schedule: '0 3 * * *'
+    jobTemplate:
+      spec:
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: main, image: registry.example/app:v1, args: [run=500ms]}]
+            volumes: [{name: scripts, configMap: {name: scripts, defaultMode: 0755}}]
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: train}
+  spec:
+    completionMode: Indexed
+    completions: 2
+    parallelism: 2
+    template:
+      spec:
+        restartPolicy: Never
+        containers: [{name: main, image: registry.example/app:v1, args: [run=500ms]}]
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: queued}
+  spec:
+    managedBy: kueue.x-k8s.io/multikueue
+    template: {spec: {restartPolicy: Never, containers: [{name: main, image: registry.example/app:v1}]}}
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: Role
+  metadata: {name: reader}
+";
+
+/// Nothing is marked, nothing is skipped without a word.
+#[test]
+fn a3_a4_what_kubectl_takes_runs_in_the_demo_or_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo()
+        .args(["--timeout", "30", "-f"])
+        .arg(manifest(folder.path(), ALL_SORTS))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    for said in [
+        "created once, now, from cronjob/nightly",
+        "job/nightly-1",
+        "it is left alone: spec.managedBy names another controller, kueue.x-k8s.io/multikueue",
+        "Role reader is left out",
+        "No container is marked as a sidecar",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    for pod in ["train-0-", "train-1-", "nightly-1-"] {
+        let row = text.lines().rfind(|line| line.contains(pod)).unwrap();
+        assert!(
+            row.contains("Complete") && row.contains("Succeeded"),
+            "{text}"
+        );
+    }
+    assert!(!text.contains("giving up"), "{text}");
+}
+
+/// The scheduler has said why.
+#[test]
+fn a3_who_gives_up_says_what_pods_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let windows = JOB.replace(
+        "restartPolicy: Never",
+        "restartPolicy: Never\n      nodeSelector: {kubernetes.io/os: windows}",
+    );
+    let output = demo()
+        .args(["--timeout", "2", "-f"])
+        .arg(manifest(folder.path(), &windows))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    let why =
+        "is Pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector";
+    assert!(text.contains(why), "{text}");
+}
+
+/// In words, once, without the insides of the client.
+#[test]
+fn a4_a_refusal_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = JOB.replace("restartPolicy: Never", "restartPolicy: Always");
+    let output = demo()
+        .arg("-f")
+        .arg(manifest(folder.path(), &wrong))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("error: Job mine: "), "{text}");
+    assert_eq!(text.matches("is invalid").count(), 1, "{text}");
+    assert!(
+        !text.contains("Status {") && !text.contains("ApiError"),
+        "{text}"
+    );
+}
+
+/// While the Jobs still run, too.
+#[test]
+fn a14_no_kubeconfig_is_left_behind() {
+    for signal in ["-INT", "-TERM"] {
+        let mut serving = Serving::start(&[]);
+        assert!(Path::new(&serving.kubeconfig).exists());
+        let id = serving.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status().unwrap();
+        assert!(sent.success());
+        serving.child.wait().unwrap();
+        assert!(!Path::new(&serving.kubeconfig).exists(), "{signal}");
+    }
+}
+
 /// Nobody knows what these nodes do with a swap, and a pod under Never does not find out.
 #[test]
 fn a_job_completes_on_virtual_nodes_that_would_lose_it() {
@@ -143,6 +264,7 @@ fn what_cannot_be_read_is_named() {
 struct Serving {
     child: Child,
     kubeconfig: String,
+    told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Serving {
@@ -159,9 +281,18 @@ impl Serving {
             .strip_prefix("export KUBECONFIG=")
             .unwrap_or_else(|| panic!("{first}"))
             .to_owned();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let telling = told.clone();
         // The demo goes on telling; a closed pipe must not end it.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { child, kubeconfig }
+        std::thread::spawn(move || {
+            let lines = lines.map_while(Result::ok);
+            lines.for_each(|line| telling.lock().unwrap().push(line));
+        });
+        Self {
+            child,
+            kubeconfig,
+            told,
+        }
     }
 
     fn kubectl(&self, arguments: &[&str]) -> String {
@@ -210,10 +341,121 @@ fn kubectl_calls_a_succeeded_pod_of_a_virtual_node_not_ready() {
     assert_eq!(columns[1..], ["1/2", "NotReady"], "{pods}");
 }
 
+/// What whoever installs swaplet looks at: the end of `kubectl describe`, and the events by time.
+fn events_are_in_their_order(serving: &Serving, described: &str) {
+    let events = described.split("Events:").nth(1).unwrap();
+    let place = |reason: &str| {
+        let found = events.lines().position(|line| line.contains(reason));
+        found.unwrap_or_else(|| panic!("a5: {reason}: {events}"))
+    };
+    assert!(
+        place("Started container main") < place("SidecarSwapped")
+            && place("SidecarSwapped") < place("SidecarEnded"),
+        "a5: {events}"
+    );
+    assert!(
+        events
+            .trim_end()
+            .lines()
+            .last()
+            .unwrap()
+            .contains("SidecarEnded"),
+        "a5: {events}"
+    );
+    let sorted = serving.kubectl(&[
+        "get",
+        "events",
+        "--sort-by=.lastTimestamp",
+        "--field-selector=involvedObject.kind=Pod",
+    ]);
+    let last = sorted.trim_end().lines().rev().take(12);
+    assert!(
+        last.into_iter().any(|line| line.contains("SidecarEnded")),
+        "a5: {sorted}"
+    );
+    let all = serving.kubectl(&["get", "events"]);
+    assert!(
+        !all.contains("FailedScheduling"),
+        "a3: the node was there first: {all}"
+    );
+}
+
+const REQUESTS: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: app, image: registry.example/web:v1, args: [run=forever]}]
+---
+apiVersion: apps.kruise.io/v1alpha1
+kind: ImageListPullJob
+metadata: {name: pull}
+spec: {images: [registry.example/next:v2], completionPolicy: {type: Always}}
+";
+
+const RECREATE: &str = "
+apiVersion: apps.kruise.io/v1alpha1
+kind: ContainerRecreateRequest
+metadata: {name: again}
+spec: {podName: web, containers: [{name: app}]}
+";
+
+fn requests_and_pull_jobs_are_done(serving: &Serving) {
+    let folder = tempfile::tempdir().unwrap();
+    let apply = |text| {
+        let file = manifest(folder.path(), text);
+        serving.kubectl(&["apply", "-f", file.to_str().unwrap()])
+    };
+    let applied = apply(REQUESTS);
+    assert_eq!(applied.matches("created").count(), 2, "{applied}");
+    serving.kubectl(&["wait", "--for=condition=Ready", "--timeout=30s", "pod/web"]);
+    apply(RECREATE);
+    let requests = serving.eventually(&["get", "crr"], "Completed");
+    let header = requests.lines().next().unwrap();
+    assert!(
+        header.contains("PHASE") && header.contains("POD"),
+        "{requests}"
+    );
+    assert!(
+        requests.contains("web") && requests.contains("demo-node"),
+        "{requests}"
+    );
+    let pod = serving.kubectl(&["get", "pod", "web"]);
+    assert!(
+        pod.lines().last().unwrap().contains(" 1 "),
+        "restarted once: {pod}"
+    );
+    let path = "-o=jsonpath={.status.completionTime}";
+    serving.eventually(&["get", "imagelistpulljob", "pull", path], "T");
+}
+
+/// What stays impossible says what to do; what is wrong is refused as a real server does it.
+fn refusals_are_kubectls(serving: &Serving) {
+    let made = serving.kubectl(&["create", "namespace", "mine"]);
+    assert!(
+        made.contains("created") || made.contains("--dry-run=client -o yaml"),
+        "a17: {made}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n";
+    let file = manifest(folder.path(), role);
+    let applied = serving.kubectl(&["apply", "-f", file.to_str().unwrap()]);
+    assert!(
+        applied.contains("no matches for kind \"Role\""),
+        "a17: {applied}"
+    );
+    let selected = serving.kubectl(&["get", "pods", "-l", "app in ("]);
+    assert!(
+        selected.contains("unable to parse requirement"),
+        "a17: {selected}"
+    );
+}
+
 /// Plain kubectl works against it, and shows an operator why the sidecar was stopped.
 #[test]
 fn kubectl_works_against_the_served_demo() {
     let serving = Serving::start(&[]);
+    serving.eventually(&["get", "jobs"], "load");
     serving.kubectl(&[
         "wait",
         "--for=condition=Complete",
@@ -233,11 +475,9 @@ fn kubectl_works_against_the_served_demo() {
             && pod.contains("main containers are done; ending log-collector"),
         "{pod}"
     );
-    assert!(
-        serving
-            .kubectl(&["get", "events"])
-            .contains("SidecarSwapped")
-    );
+    events_are_in_their_order(&serving, &pod);
+    requests_and_pull_jobs_are_done(&serving);
+    refusals_are_kubectls(&serving);
     let folder = tempfile::tempdir().unwrap();
     let file = manifest(folder.path(), JOB);
     let applied = serving.kubectl(&["apply", "-f", file.to_str().unwrap()]);
@@ -249,6 +489,12 @@ fn kubectl_works_against_the_served_demo() {
         "job/mine",
     ]);
     assert!(waited.contains("condition met"), "{waited}");
+    let told = serving.told.lock().unwrap().join("\n");
+    assert!(
+        told.lines()
+            .any(|line| line.contains("job/mine") && line.contains("created")),
+        "the story goes on: {told}"
+    );
     assert!(
         serving
             .kubectl(&["delete", "job", "mine"])

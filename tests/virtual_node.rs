@@ -372,6 +372,193 @@ async fn the_node_registers_renews_its_lease_and_goes() {
     }
 }
 
+/// What a kubelet would have registered, with a taint of its owner's.
+async fn real_node(server: &ApiServer, name: &str) {
+    let node = json!({"metadata": {"name": name, "labels": {"team": "real"}},
+        "spec": {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let nodes: Api<Node> = Api::all(server.client());
+    let node = serde_json::from_value(node).unwrap();
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+}
+
+/// A pod that a kubelet runs on the node.
+async fn real_pod(server: &ApiServer, node: &str) {
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": node, "restartPolicy": "Always",
+        "containers": [{"name": "main", "image": "work:1"}]}});
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+}
+
+fn mock(server: &ApiServer, name: &str) -> VirtualNode {
+    let options = NodeOptions::new(name, Profile::inert());
+    VirtualNode::new(server.client_as("mock"), server.clock(), options)
+}
+
+const LEASE: (&str, &str) = ("leases.coordination.k8s.io", "kube-node-lease");
+
+/// Neither the Node of a real node, nor its Lease, nor its pods are touched: not when the mock node
+/// starts, not while it runs, not when it ends.
+#[tokio::test(start_paused = true)]
+async fn a1_a_real_node_is_never_taken_over_or_deleted() {
+    let server = ApiServer::new(Clock::default());
+    real_node(&server, "worker").await;
+    real_pod(&server, "worker").await;
+    let stored = || {
+        let lease = server.peek(LEASE.0, LEASE.1, "worker");
+        let pod = server.peek("pods", "default", "p");
+        (server.peek("nodes", "", "worker"), pod, lease)
+    };
+    let before = stored();
+    let node = mock(&server, "worker");
+    let refused = node.register().await.unwrap_err().to_string();
+    assert!(
+        refused.contains("no mock node made") && refused.contains("another name"),
+        "{refused}"
+    );
+    let running = tokio::spawn(node.clone().run_for_ever());
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    running.abort();
+    node.remove().await.unwrap();
+    assert_eq!(stored(), before);
+    assert!(before.2.is_none());
+}
+
+/// The Lease of a kubelet whose Node was deleted for a moment.
+#[tokio::test(start_paused = true)]
+async fn a1_a_lease_of_a_real_node_keeps_its_name() {
+    let server = ApiServer::new(Clock::default());
+    let lease = json!({"metadata": {"name": "worker"}, "spec": {"holderIdentity": "worker"}});
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(server.client(), LEASE.1);
+    let lease = serde_json::from_value(lease).unwrap();
+    leases.create(&PostParams::default(), &lease).await.unwrap();
+    let before = server.peek(LEASE.0, LEASE.1, "worker");
+    let node = mock(&server, "worker");
+    let refused = node.register().await.unwrap_err().to_string();
+    assert!(
+        refused.contains("a Lease worker in kube-node-lease"),
+        "{refused}"
+    );
+    node.remove().await.unwrap();
+    assert!(server.peek("nodes", "", "worker").is_none());
+    assert_eq!(server.peek(LEASE.0, LEASE.1, "worker"), before);
+}
+
+/// Of two of one name the second is refused while the first lives, and takes over when it is dead;
+/// what the first deletes then is not the second's.
+#[tokio::test(start_paused = true)]
+async fn a1_of_two_mock_nodes_of_one_name_only_one_lives() {
+    let server = ApiServer::new(Clock::default());
+    let (first, second) = (mock(&server, "x"), mock(&server, "x"));
+    let running = tokio::spawn(first.clone().run());
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let refused = second.register().await.unwrap_err().to_string();
+    assert!(
+        refused.contains("another mock node is called x"),
+        "{refused}"
+    );
+    second.remove().await.unwrap();
+    assert!(server.peek("nodes", "", "x").is_some());
+    running.abort();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    second.register().await.unwrap();
+    first.remove().await.unwrap();
+    assert!(server.peek("nodes", "", "x").is_some(), "the second's");
+    assert!(server.peek(LEASE.0, LEASE.1, "x").is_some(), "the second's");
+    second.remove().await.unwrap();
+    assert!(server.peek("nodes", "", "x").is_none());
+    assert!(server.peek(LEASE.0, LEASE.1, "x").is_none());
+}
+
+/// `kubectl delete node`: a real one that takes the name then is left alone; else it comes back.
+#[tokio::test(start_paused = true)]
+async fn a1_a17_a_deleted_node_comes_back_unless_a_real_one_has_come() {
+    let server = ApiServer::new(Clock::default());
+    tokio::spawn(mock(&server, "x").run_for_ever());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let nodes: Api<Node> = Api::all(server.client());
+    let params = kube::api::DeleteParams::default();
+    nodes.delete("x", &params).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let back = server.peek("nodes", "", "x").unwrap();
+    assert!(back["metadata"]["annotations"]["swaplet.io/mock-node"].is_string());
+    nodes.delete("x", &params).await.unwrap();
+    real_node(&server, "x").await;
+    real_pod(&server, "x").await;
+    let real = server.peek("nodes", "", "x");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(server.peek("nodes", "", "x"), real);
+}
+
+/// As the real Job controller: each index has one pod at a time, which knows its index from a
+/// label, an annotation, its host name and a variable.
+#[tokio::test(start_paused = true)]
+async fn a3_an_indexed_job_runs_each_index_to_its_end() {
+    let cluster = node(Profile::kubelet());
+    let containers = json!([{"name": "main", "image": "work:1", "args": ["run=2s"]},
+        {"name": "two", "image": "work:1", "args": ["run=1s"], "env": [{"name": "JOB_COMPLETION_INDEX", "value": "own"}]}]);
+    let job = json!({"metadata": {"name": "job"}, "spec": {"completionMode": "Indexed", "completions": 4, "parallelism": 2,
+        "template": {"spec": {"restartPolicy": "Never", "containers": containers}}}});
+    let jobs: Api<Job> = Api::default_namespaced(cluster.client.clone());
+    let job = serde_json::from_value(job).unwrap();
+    jobs.create(&PostParams::default(), &job).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(cluster.server.peek_all("pods").len(), 2, "parallelism");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(cluster.job_condition().as_deref(), Some("Complete"));
+    let status = &cluster.server.peek("jobs.batch", "default", "job").unwrap()["status"];
+    assert_eq!(
+        (&status["completedIndexes"], &status["succeeded"]),
+        (&json!("0-3"), &json!(4))
+    );
+    let mut seen = BTreeSet::new();
+    for pod in cluster.server.peek_all("pods") {
+        const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+        let index = pod["metadata"]["labels"][INDEX]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(pod["metadata"]["annotations"][INDEX], json!(index));
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        assert!(name.starts_with(&format!("job-{index}-")), "{name}");
+        assert_eq!(pod["spec"]["hostname"], json!(format!("job-{index}")));
+        let env = |container: usize| &pod["spec"]["containers"][container]["env"];
+        let from = &env(0)[0]["valueFrom"]["fieldRef"]["fieldPath"];
+        assert_eq!(*from, json!(format!("metadata.labels['{INDEX}']")));
+        assert_eq!(
+            env(1).as_array().unwrap().len(),
+            1,
+            "what the user set stays"
+        );
+        seen.insert(index);
+    }
+    assert_eq!(seen.len(), 4);
+}
+
+/// A pod of an index that fails is replaced by another of that index.
+#[tokio::test(start_paused = true)]
+async fn a3_a_failed_index_is_tried_again() {
+    let cluster = node(Profile::kubelet());
+    let job = json!({"metadata": {"name": "job"}, "spec": {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 3,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work:1", "args": ["run=1s", "exit=1"]}]}}}});
+    let jobs: Api<Job> = Api::default_namespaced(cluster.client.clone());
+    let job = serde_json::from_value(job).unwrap();
+    jobs.create(&PostParams::default(), &job).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(cluster.job_condition().as_deref(), Some("Failed"));
+    let pods = cluster.server.peek_all("pods");
+    let of = |index: &str| {
+        let name = |pod: &&std::sync::Arc<Value>| {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            name.starts_with(&format!("job-{index}-"))
+        };
+        pods.iter().filter(name).count()
+    };
+    assert_eq!((of("0"), of("1"), pods.len()), (2, 2, 4));
+}
+
 /// Nothing happens to a pod that nobody touches: a quiet node writes nothing but its lease and its
 /// own status.
 #[tokio::test(start_paused = true)]

@@ -96,6 +96,40 @@ async fn a_job_completes_on_a_mock_node_that_updates() {
     job_completes_on("updates").await;
 }
 
+/// Neither when it starts nor when it ends: the node of the cluster keeps its Node and its Lease.
+#[tokio::test]
+async fn a1_the_name_of_a_real_node_is_refused_and_nothing_is_done_to_it() {
+    let world = World::new("mock-taken").await;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let real = nodes.list(&kube::api::ListParams::default()).await.unwrap();
+    let real = real
+        .items
+        .into_iter()
+        .find(|node| {
+            let annotations = node.metadata.annotations.as_ref();
+            annotations.is_none_or(|all| !all.contains_key("swaplet.io/mock-node"))
+        })
+        .expect("a real node");
+    let name = real.metadata.name.clone().unwrap();
+    let output =
+        Command::new(Path::new(env!("CARGO_BIN_EXE_swaplet")).with_file_name("swaplet-demo"))
+            .args(["mock-node", "--profile", "inert", "--name", &name])
+            .args(["--kubeconfig", &variable("KUBECONFIG")])
+            .output()
+            .await
+            .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("no mock node made"), "{words}");
+    let after = nodes.get(&name).await.unwrap();
+    assert_eq!(after.metadata.uid, real.metadata.uid);
+    assert_eq!(
+        (&after.metadata.labels, &after.spec),
+        (&real.metadata.labels, &real.spec)
+    );
+    world.done().await;
+}
+
 /// Held while a node has the startup taint: a controller that takes it away does so on every node
 /// of the cluster.
 pub static STARTUP_TAINT: Mutex<()> = Mutex::const_new(());

@@ -61,7 +61,7 @@ become stuck meanwhile are left alone: call it again, or run the controller.
 
 Your own rights are enough: list, watch and patch pods, patch pods/status (not with \
 --finish=never), list and watch jobs.batch (for pods of Jobs under OnFailure). Without list and \
-watch of nodes each counts as unknown, and without create of events.events.k8s.io no Event is \
+watch of nodes each counts as unknown, and without create of events no Event is \
 left on the pods. Ctrl-C stops after the writes that are under way; nothing is left behind, and \
 the next call goes on.
 

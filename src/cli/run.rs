@@ -80,7 +80,7 @@ Every flag is also a variable, SWAPLET_ with the flag in capitals, and a key of 
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account \
 that runs this needs to list, watch and patch pods, to patch pods/status (not with \
---finish=never), to list and watch jobs.batch, to create events.events.k8s.io, and to list and \
+--finish=never), to list and watch jobs.batch, to create events, and to list and \
 watch nodes (without that, every node counts as unknown).
 
 Exit codes: 0 stopped by SIGTERM or Ctrl-C; 1 a background task has died; 2 wrong usage, flags that \

@@ -1,8 +1,11 @@
 //! `swaplet-demo demo`: a whole cluster in this process, and the real controller in it.
 
 mod cluster;
+mod controller;
+mod cron;
 mod pipeline;
 mod results;
+mod story;
 mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -15,9 +18,10 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 
 use self::cluster::Cluster;
+use self::story::Story;
 use crate::mock_node::ProfileName;
-use crate::print;
 use crate::testbed::ApiServer;
+use crate::{print, stopped};
 use swaplet_edge::address::here;
 use swaplet_edge::duration::duration;
 use swaplet_edge::manifests::Manifests;
@@ -42,7 +46,9 @@ Examples:
 /// Show the main job in a cluster that lives in this process
 ///
 /// Nothing is installed, nothing is contacted. The API server, the Job controller and the node are
-/// stand-ins; the controller is the one that `swaplet run` runs.
+/// stand-ins; the controller is the one that `swaplet run --restart --warm` runs, so with --serve
+/// ContainerRecreateRequests and ImagePullJobs are done too. Of a CronJob one Job runs, at once;
+/// namespaces of the files are made; objects of kinds that the stand-in does not have are left out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {
@@ -72,18 +78,24 @@ impl DemoArgs {
             serve,
             timeout,
         } = self;
-        let objects = read_all(&filename)?;
-        let cluster = Cluster::start(profile.default_options());
+        let objects = read_all(&filename)?.unwrap_or_else(pipeline::jobs);
+        let stopped = stopped();
+        tokio::pin!(stopped);
+        let cluster = Cluster::start(profile.default_options()).await?;
         let served = match serve {
             Some(address) => Some(Served::start(&cluster.server, address).await?),
             None => None,
         };
-        let results = cluster
-            .play(&objects.unwrap_or_else(pipeline::jobs), timeout)
-            .await?;
+        let (results, story) = tokio::select! {
+            played = cluster.play(&objects, timeout) => played?,
+            code = &mut stopped => return Ok(ExitCode::from(code)),
+        };
         print(&results.table())?;
         if let Some(served) = served {
-            served.stay().await?;
+            tokio::select! {
+                ended = served.stay(story) => ended?,
+                _ = &mut stopped => (),
+            }
         }
         Ok(if results.all_completed() {
             ExitCode::SUCCESS
@@ -138,17 +150,23 @@ impl Served {
         Ok(Self { kubeconfig, server })
     }
 
-    async fn stay(self) -> anyhow::Result<()> {
+    /// Tells what happens, for ever.
+    async fn stay(mut self, mut story: Story) -> anyhow::Result<()> {
         eprintln!(
-            "\nThe cluster stays until Ctrl-C. In another terminal: export KUBECONFIG={}",
+            "\nThe cluster stays until Ctrl-C, and what your own Jobs do is told here. In another terminal:\n  export KUBECONFIG={}",
             self.kubeconfig.display()
         );
         tokio::select! {
-            result = self.server => result??,
-            result = tokio::signal::ctrl_c() => result?,
+            result = &mut self.server => Ok(result??),
+            result = story.go_on() => result,
         }
-        std::fs::remove_file(&self.kubeconfig)
-            .with_context(|| self.kubeconfig.display().to_string())
+    }
+}
+
+impl Drop for Served {
+    /// However the demo ends, its kubeconfig leads nowhere.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.kubeconfig);
     }
 }
 

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::list::words;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::values::go_duration::duration;
 use swaplet_edge::client::{ClusterArgs, plain};
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::print;
 use crate::testbed::Clock;
 use crate::testbed::virtual_node::{
     Gap, ImageOptions, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile,
-    ProviderOptions, StatusMode, Taint, VirtualNode,
+    ProviderOptions, Refused, StatusMode, Taint, VirtualNode,
 };
+use crate::{print, stopped};
 
 const AFTER_HELP: &str = "\
 What a container does stands among its args (or in its command, if it has no args):
@@ -26,11 +26,12 @@ What a container does stands among its args (or in its command, if it has no arg
   exit=3         with this exit code; exit=1,1,0 gives one per start
   term=0         its exit code after SIGTERM [143]; term=ignore: only SIGKILL ends it
   term-after=1s  how long it takes to end after SIGTERM
-A container without any of these words does what is likely: `sleep 5` takes five seconds; a \
-sidecar (marked by its env, or native) and a container that always restarts run until they are \
-stopped; any other ends well after two seconds. Images of a repository named `exit` end at once \
-(on a kubelet only if they have the container's command: see `swaplet exit-image list`), those \
-of one named `park` stay until SIGTERM.
+A container without any of these words does what is likely. `sleep 5` as the whole command takes \
+five seconds. A sidecar (marked by its env, or native) and a container that always restarts run \
+until they are stopped, whatever sleeps in their loops; so does a main container with \
+`while true` or `tail -f`. Any other ends well after two seconds, or after what it sleeps. Images \
+of a repository named `exit` end at once (on a kubelet only if they have the container's command: \
+see `swaplet exit-image list`), those of one named `park` stay until SIGTERM.
 
 Examples:
   # A node that replaces containers, like Alibaba ECI, in the cluster of the current context
@@ -52,7 +53,8 @@ virtual-kubelet.io/provider=mock:NoSchedule.";
 /// It registers a Node, and for the pods bound to it reports statuses and events as if their
 /// containers ran. Nothing is started, pulled or mounted. For trying out controllers: how does mine
 /// get on with a node that ignores image changes? On Ctrl-C the Node is taken away; its pods stay
-/// as they are, and go on when it comes back.
+/// as they are, and go on when it comes back. A Node or Lease that no mock node made is never
+/// touched: a name that is taken is refused.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct MockNodeArgs {
@@ -220,18 +222,26 @@ impl MockNodeArgs {
             .map_err(plain)
             .context("the API server does not answer")?;
         ensure!(!options.name.is_empty(), "--name: the node needs a name");
-        print(&format!(
-            "node {} in a cluster of version {}; Ctrl-C takes it away\n",
-            options.name, version.git_version
-        ))?;
+        let name = options.name.clone();
         let node = VirtualNode::new(client, Clock::starting_at(time_of_day()), options);
+        node.register().await.map_err(|refused| match refused {
+            Refused::Api(error) => anyhow!("the Node cannot be made: {}", words(&error)),
+            other => anyhow!("--name: {other}"),
+        })?;
+        print(&format!(
+            "node {name} in a cluster of version {}; Ctrl-C takes it away\n",
+            version.git_version
+        ))?;
         tokio::select! {
-            () = node.clone().run() => (),
-            () = stopped() => (),
+            () = node.clone().run_for_ever() => (),
+            _ = stopped() => (),
         }
-        node.remove()
-            .await
-            .context("the Node could not be taken away; do it with kubectl delete node")?;
+        node.remove().await.map_err(|error| {
+            let words = words(&error);
+            anyhow!(
+                "the Node could not be taken away ({words}); do it with kubectl delete node {name}"
+            )
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -304,20 +314,6 @@ impl From<Version> for KubeletVersion {
             Version::V1_34 => Self::V1_34,
             Version::V1_36 => Self::V1_36,
         }
-    }
-}
-
-/// Until Ctrl-C or SIGTERM. Where neither can be heard, the process is ended otherwise.
-async fn stopped() {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => (),
-        _ = terminate.recv() => (),
     }
 }
 

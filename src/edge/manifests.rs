@@ -46,6 +46,14 @@ impl Manifests {
         manifests
     }
 
+    /// Reads a text that is not in a file.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut manifests = Self::default();
+        manifests.parse(STDIN, text);
+        manifests
+    }
+
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
         if path == Path::new(STDIN) {
             let text = limited(io::stdin().lock()).context("standard input")?;
@@ -69,19 +77,41 @@ impl Manifests {
         for (number, part) in parts(text).into_iter().enumerate() {
             match part.parse() {
                 Ok(Value::Null) => {}
-                Ok(object) if object.is_object() => self.documents.push(Document {
-                    file: file.to_owned(),
-                    object,
-                }),
-                Ok(_) => self.problems.push(anyhow!(
-                    "{file}: document {}, line {}: not an object",
-                    number + 1,
-                    part.line
-                )),
+                Ok(object) => {
+                    if let Err(problem) = self.take(file, object) {
+                        self.problems.push(anyhow!(
+                            "{file}: document {}, line {}: {problem}",
+                            number + 1,
+                            part.line
+                        ));
+                    }
+                }
                 Err(problem) => self
                     .problems
                     .push(anyhow!("{file}: document {}, {problem}", number + 1)),
             }
+        }
+    }
+}
+
+impl Manifests {
+    /// Takes an object, or those of a `kind: List`.
+    fn take(&mut self, file: &str, mut object: Value) -> Result<(), &'static str> {
+        if !object.is_object() {
+            return Err("not an object");
+        }
+        if object["kind"] != "List" {
+            let file = file.to_owned();
+            self.documents.push(Document { file, object });
+            return Ok(());
+        }
+        match object["items"].take() {
+            Value::Null => Ok(()),
+            Value::Array(items) => items
+                .into_iter()
+                .filter(|item| !item.is_null())
+                .try_for_each(|item| self.take(file, item)),
+            _ => Err("items is no list"),
         }
     }
 }
@@ -176,7 +206,10 @@ impl Part<'_> {
         {
             return Ok(value);
         }
-        serde_saphyr::from_str(self.text).map_err(|error| self.problem(&error))
+        // `defaultMode: 0644` is 420: kubectl reads YAML 1.1, where a leading zero means octal.
+        let options = serde_saphyr::options! { legacy_octal_numbers: true };
+        serde_saphyr::from_str_with_options(self.text, options)
+            .map_err(|error| self.problem(&error))
     }
 
     fn problem(&self, error: &serde_saphyr::Error) -> String {
@@ -244,10 +277,41 @@ mod tests {
         );
     }
 
+    /// As kubectl reads them.
+    #[test]
+    fn a4_modes_of_files_are_octal() {
+        let object = &parsed("a: 0644\nb: 0755\nc: 0400\nd: '0644'\ne: 0o644\nf: 644\ng: 0\n")
+            .documents[0]
+            .object;
+        let modes = ["a", "b", "c", "e", "f", "g"].map(|key| object[key].as_i64());
+        assert_eq!(modes, [420, 493, 256, 420, 644, 0].map(Some));
+        assert_eq!(object["d"], "0644");
+    }
+
+    /// As kubectl applies it: each object for itself.
+    #[test]
+    fn a4_a_list_is_the_objects_in_it() {
+        let text = "apiVersion: v1\nkind: List\nitems:\n- {kind: Job}\n- {kind: List, items: [{kind: Pod}]}\n- null\n---\nkind: ConfigMap\n";
+        let manifests = parsed(text);
+        let kinds: Vec<_> = manifests
+            .documents
+            .iter()
+            .map(|document| document.object["kind"].as_str())
+            .collect();
+        assert_eq!(kinds, [Some("Job"), Some("Pod"), Some("ConfigMap")]);
+        let problems = parsed("kind: List\nitems: 7\n---\nkind: List\nitems: [1]\n").problems;
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        let words = problems[0].to_string();
+        assert!(
+            words.contains("document 1, line 1: items is no list"),
+            "{words}"
+        );
+    }
+
     #[test]
     fn scalars_are_what_they_are_in_kubernetes() {
         let object =
-            &parsed("a: \"true\"\nb: true\nc: 010\nd: &x {e: 1}\nf: *x\ng: {<<: *x, h: ~}\n")
+            &parsed("a: \"true\"\nb: true\nc: 0\nd: &x {e: 1}\nf: *x\ng: {<<: *x, h: ~}\n")
                 .documents[0]
                 .object;
         assert_eq!(

@@ -9,8 +9,8 @@
 //! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only
 //!   one function at creation ([`ApiServer::set_webhook`]). Of the built-in admission only what
 //!   changes pods: default tolerations, priority, namespace life cycle.
-//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, no OpenAPI
-//!   v2, no schemas of types. So there is no `kubectl explain`, and no `kubectl create namespace x`
+//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, an
+//!   empty OpenAPI v2, no schemas of types. So there is no `kubectl explain`, and no `kubectl create namespace x`
 //!   and the like, whose bodies are protobuf (415); `create -f` works.
 //! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`;
 //!   printer columns know simple paths.

@@ -1,8 +1,8 @@
 //! Runs the rules of [`super::job_rules`] against any API server. Meant for servers without a Job
 //! controller of their own.
 //!
-//! Not done: indexed jobs, pod failure and success policies, `managedBy` (all left alone), adoption
-//! of orphans by selector.
+//! Not done: jobs of another controller (`managedBy`: left alone), pod failure and success policies
+//! and limits per index (passed over), adoption of orphans by selector. [`unsupported`] says so.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
@@ -19,7 +19,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::Clock;
-use super::job_rules::{Backoff, FINALIZER, Plan, decide, finished};
+use super::job_rules::{Backoff, FINALIZER, INDEX, Plan, decide, finished};
 use super::queue::Queue;
 use super::reporter::Reporter;
 
@@ -107,9 +107,7 @@ impl Controller {
                 self.backoffs.remove(key);
                 return self.release_orphans(key).await.map(|()| None);
             };
-            if job.spec.as_ref().is_some_and(|spec| {
-                spec.managed_by.is_some() || spec.completion_mode.as_deref() == Some("Indexed")
-            }) {
+            if is_left_alone(&job) {
                 return Ok(None);
             }
             let pods = self.pods_of(key, &job).await?;
@@ -141,11 +139,12 @@ impl Controller {
             self.normal(job, "SuccessfulDelete", &format!("Deleted pod: {name}"))
                 .await;
         }
-        for _ in 0..plan.create {
-            let pod = self
-                .pods(key)
-                .create(&PostParams::default(), &new_pod(job))
-                .await?;
+        for number in 0..plan.create {
+            let mut pod = new_pod(job);
+            if let Some(index) = plan.indexes.get(number) {
+                give_index(&mut pod, &job.name_any(), *index);
+            }
+            let pod = self.pods(key).create(&PostParams::default(), &pod).await?;
             self.normal(
                 job,
                 "SuccessfulCreate",
@@ -294,6 +293,81 @@ fn missing_is_fine<T>(result: kube::Result<T>) -> kube::Result<()> {
         other => other.map(|_| ()),
     }
 }
+
+/// Whether the job is another controller's.
+#[must_use]
+pub fn is_left_alone(job: &Job) -> bool {
+    let by = job
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.managed_by.as_deref());
+    by.is_some_and(|by| by != OWN_NAME)
+}
+
+/// What of a job is not done as the real controller does it, in a sentence.
+#[must_use]
+pub fn unsupported(job: &Job) -> Option<String> {
+    let spec = job.spec.as_ref()?;
+    if is_left_alone(job) {
+        let by = spec.managed_by.as_deref().unwrap_or_default();
+        return Some(format!(
+            "it is left alone: spec.managedBy names another controller, {by}, which is not here"
+        ));
+    }
+    let fields = [
+        ("podFailurePolicy", spec.pod_failure_policy.is_some()),
+        ("successPolicy", spec.success_policy.is_some()),
+        (
+            "backoffLimitPerIndex",
+            spec.backoff_limit_per_index.is_some(),
+        ),
+        ("maxFailedIndexes", spec.max_failed_indexes.is_some()),
+    ];
+    let passed_over: Vec<_> = fields
+        .iter()
+        .filter(|(_, given)| *given)
+        .map(|(field, _)| format!("spec.{field}"))
+        .collect();
+    let these = passed_over.join(" and ");
+    (!these.is_empty())
+        .then(|| format!("it runs without {these}, which this Job controller does not know"))
+}
+
+/// The `managedBy` of the real controller.
+const OWN_NAME: &str = "kubernetes.io/job-controller";
+
+/// What a pod of an Indexed Job has besides, as the real controller gives it.
+fn give_index(pod: &mut Pod, job: &str, index: usize) {
+    let text = index.to_string();
+    pod.metadata.generate_name = Some(format!("{job}-{index}-"));
+    for map in [&mut pod.metadata.labels, &mut pod.metadata.annotations] {
+        map.get_or_insert_default()
+            .insert(INDEX.to_owned(), text.clone());
+    }
+    let Some(spec) = &mut pod.spec else { return };
+    spec.hostname = Some(format!("{job}-{index}"));
+    let from = EnvVarSource {
+        field_ref: Some(ObjectFieldSelector {
+            field_path: format!("metadata.labels['{INDEX}']"),
+            ..ObjectFieldSelector::default()
+        }),
+        ..EnvVarSource::default()
+    };
+    let containers = spec.init_containers.iter_mut().flatten();
+    for container in containers.chain(&mut spec.containers) {
+        let env = container.env.get_or_insert_default();
+        if !env.iter().any(|one| one.name == INDEX_ENV) {
+            env.push(EnvVar {
+                name: INDEX_ENV.to_owned(),
+                value_from: Some(from.clone()),
+                ..EnvVar::default()
+            });
+        }
+    }
+}
+
+/// The variable with the index, in every container.
+const INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
 
 /// A pod from the template of a job.
 fn new_pod(job: &Job) -> Pod {

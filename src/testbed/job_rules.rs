@@ -1,10 +1,10 @@
-//! The rules of the real Job controller (1.34) for jobs without indexes, as one function of a job,
-//! its pods and the time.
+//! The rules of the real Job controller (1.34), as one function of a job, its pods and the time.
 //!
 //! Pods are tracked by finalizer, as there: a finished pod is first noted in the status as
 //! uncounted, then loses its finalizer, then is counted. So every step can be repeated, and a pod
 //! that vanishes is counted once.
 
+mod indexes;
 mod pods;
 mod sync;
 
@@ -15,6 +15,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+pub use indexes::{INDEX, is_indexed};
 pub use pods::{Backoff, past_backoff_limit};
 use pods::{is_active, tracked};
 use sync::Sync;
@@ -31,6 +32,8 @@ pub struct Plan {
     pub delete: Vec<String>,
     /// How many pods are created.
     pub create: usize,
+    /// The indexes of the pods that are created, if the job has indexes.
+    pub indexes: Vec<usize>,
     /// The new status, if it differs.
     pub status: Option<JobStatus>,
     /// Names of pods that lose their finalizer.

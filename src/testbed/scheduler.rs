@@ -4,7 +4,7 @@
 //! Not done: resources, other affinity, spreading, volumes, priorities, preemption. It also takes
 //! the `not-ready` taint off Ready nodes, which the node controller does in a cluster.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
 use std::time::Duration;
 
@@ -118,7 +118,8 @@ impl Scheduler {
                 Ok(true)
             }
             None => {
-                self.refuse(&api, &pod, nodes.len()).await?;
+                self.refuse(&api, &pod, &unschedulable(&pod, &nodes))
+                    .await?;
                 Ok(false)
             }
         }
@@ -164,13 +165,12 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn refuse(&self, api: &Api<Pod>, pod: &Pod, nodes: usize) -> kube::Result<()> {
-        let message = format!("0/{nodes} nodes are available: none is ready and fits the pod.");
+    async fn refuse(&self, api: &Api<Pod>, pod: &Pod, message: &str) -> kube::Result<()> {
         let known = pod
             .status
             .iter()
             .flat_map(|status| status.conditions.iter().flatten())
-            .any(|one| one.message.as_ref() == Some(&message));
+            .any(|one| one.message.as_deref() == Some(message));
         if known {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Scheduler {
         api.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
             .await?;
         self.reporter
-            .report(pod, ("Warning", "FailedScheduling"), &message)
+            .report(pod, ("Warning", "FailedScheduling"), message)
             .await;
         Ok(())
     }
@@ -209,22 +209,57 @@ pub fn choose(pod: &Pod, nodes: &[Node], load: &HashMap<String, usize>) -> Optio
 }
 
 fn fits(pod: &Pod, node: &Node) -> bool {
-    let Some(spec) = &pod.spec else { return false };
+    obstacle(pod, node).is_none()
+}
+
+/// Why no node takes the pod, as the real scheduler puts it.
+fn unschedulable(pod: &Pod, nodes: &[Node]) -> String {
+    let mut obstacles = BTreeMap::new();
+    for obstacle in nodes.iter().filter_map(|node| obstacle(pod, node)) {
+        *obstacles.entry(obstacle).or_insert(0) += 1;
+    }
+    let told: Vec<_> = obstacles
+        .iter()
+        .map(|(obstacle, many)| format!("{many} node(s) {obstacle}"))
+        .collect();
+    let all = nodes.len();
+    match told.join(", ") {
+        told if told.is_empty() => format!("0/{all} nodes are available."),
+        told => format!("0/{all} nodes are available: {told}."),
+    }
+}
+
+/// What keeps the pod from the node.
+fn obstacle(pod: &Pod, node: &Node) -> Option<String> {
+    let Some(spec) = &pod.spec else {
+        return Some("cannot run a pod without a spec".to_owned());
+    };
     let wanted = spec.node_selector.iter().flatten();
     let selected = wanted
         .into_iter()
         .all(|(label, value)| node.labels().get(label) == Some(value));
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    let open = taints(node).iter().all(|taint| {
-        taint.effect == "PreferNoSchedule"
-            || taint.key == NOT_READY
-            || tolerations.iter().any(|one| tolerates(one, taint))
+    let closed = taints(node).iter().find(|taint| {
+        taint.effect != "PreferNoSchedule"
+            && taint.key != NOT_READY
+            && !tolerations.iter().any(|one| tolerates(one, taint))
     });
     let cordoned = node
         .spec
         .as_ref()
         .is_some_and(|spec| spec.unschedulable == Some(true));
-    selected && is_named(spec, &node.name_any()) && open && !cordoned && is_ready(node)
+    if cordoned {
+        Some("were unschedulable".to_owned())
+    } else if !is_ready(node) {
+        Some(format!("had untolerated taint {{{NOT_READY}: }}"))
+    } else if let Some(taint) = closed {
+        let value = taint.value.as_deref().unwrap_or_default();
+        Some(format!("had untolerated taint {{{}: {value}}}", taint.key))
+    } else if !selected || !is_named(spec, &node.name_any()) {
+        Some("didn't match Pod's node affinity/selector".to_owned())
+    } else {
+        None
+    }
 }
 
 /// Whether a required node affinity, where there is one, names the node.
@@ -325,5 +360,10 @@ mod tests {
             Some("a")
         );
         assert_eq!(choose(&pod(by_name("c")), &nodes, &load), None);
+        assert_eq!(
+            unschedulable(&pod(json!({"nodeSelector": {"zone": "c"}})), &nodes),
+            "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector, \
+             1 node(s) had untolerated taint {virtual-kubelet.io/provider: x}."
+        );
     }
 }

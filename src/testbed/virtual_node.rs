@@ -39,6 +39,7 @@ pub use behaviour::Behaviour;
 pub use images::{ImageOptions, Images};
 pub use kubelet::{Kubelet, KubeletOptions, KubeletVersion};
 pub use machine::{Disturbance, Machine};
+pub use node_object::registration::{MOCK_NODE, Refused};
 pub use options::{NodeOptions, Profile, Taint};
 pub use provider::{Gap, OnUpdate, ProviderOptions, StatusMode, VirtualKubelet};
 pub use run::VirtualNode;

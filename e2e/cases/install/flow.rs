@@ -47,10 +47,7 @@ impl Installation {
             );
         }
         let pods = format!("/api/v1/namespaces/{}/pods", world.namespace);
-        let events = format!(
-            "/apis/events.k8s.io/v1/namespaces/{}/events",
-            world.namespace
-        );
+        let events = format!("/api/v1/namespaces/{}/events", world.namespace);
         for (method, path) in [
             (Method::GET, &pods),
             (Method::PATCH, &format!("{pods}/any")),

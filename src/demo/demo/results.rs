@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// One row: a pod, and what became of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,19 @@ impl Results {
             .map(str::to_owned),
         ];
         rows.extend(self.pods.iter().map(|(name, row)| self.row(name, row)));
-        format!("\n{}", align(&rows))
+        format!("\n{}{}", align(&rows), self.hint())
+    }
+
+    /// What to do where swaplet had nothing to do.
+    fn hint(&self) -> String {
+        let unmarked = self.pods.values().all(|row| row.sidecars.is_empty());
+        if self.pods.is_empty() || !unmarked {
+            return String::new();
+        }
+        format!(
+            "\nNo container is marked as a sidecar, so swaplet had nothing to do. Mark each sidecar by a variable:\n  \
+             env: [{{name: {WHEN_JOB_EXIT}, value: \"true\"}}]\n"
+        )
     }
 
     fn row(&self, name: &str, row: &Row) -> [String; 7] {
@@ -148,6 +161,20 @@ mod tests {
         assert!(results("Complete", "Succeeded").all_completed());
         assert!(!results("Running", "Running").all_completed());
         assert!(!Results::default().all_completed());
+    }
+
+    #[test]
+    fn who_has_marked_nothing_is_told_how() {
+        let mut results = results("Complete", "Succeeded");
+        assert!(
+            results
+                .table()
+                .contains("KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT")
+        );
+        for row in results.pods.values_mut() {
+            row.sidecars.push("log".to_owned());
+        }
+        assert!(!results.table().contains("marked"));
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod};
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Event, Pod};
+use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet_core::report::reason::Reason;
 
 use super::results::{RUNNING, Results, Row, job_state};
+use crate::testbed::job_controller::{is_left_alone, unsupported};
 
 /// One line: when, who, about what, and what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +45,18 @@ impl Line {
 pub struct Timeline {
     pods: HashMap<String, Pod>,
     results: Results,
+    inert: bool,
 }
 
 impl Timeline {
+    /// `inert`: the node does not react to changed images.
+    pub fn of(inert: bool) -> Self {
+        Self {
+            inert,
+            ..Self::default()
+        }
+    }
+
     /// What is new about a pod.
     pub fn pod(&mut self, at: Duration, pod: Pod) -> Vec<Line> {
         let name = pod.metadata.name.clone().unwrap_or_default();
@@ -81,47 +92,57 @@ impl Timeline {
     /// What is new about a Job.
     pub fn job(&mut self, at: Duration, job: &Job) -> Vec<Line> {
         let name = job.metadata.name.clone().unwrap_or_default();
-        let state = job_state(job);
+        let state = if is_left_alone(job) {
+            LEFT_ALONE.to_owned()
+        } else {
+            job_state(job)
+        };
         let before = self.results.jobs.insert(name.clone(), state.clone());
         if before.as_ref() == Some(&state) {
             return Vec::new();
         }
-        let text = if before.is_none() {
-            "created".to_owned()
-        } else {
-            state
+        let texts = match before {
+            None => [Some(created(job)), unsupported(job)],
+            Some(_) => [Some(state), None],
         };
-        vec![Line {
+        let line = |text| Line {
             at,
             who: "job controller",
             what: format!("job/{name}"),
             text,
-        }]
+        };
+        texts.into_iter().flatten().map(line).collect()
     }
 
     /// What swaplet says in an Event.
-    pub fn event(&self, at: Duration, event: &Event) -> Option<Line> {
-        if event.reporting_controller.as_deref()
-            != Some(swaplet_controller::frame::writer::report::REPORTING_CONTROLLER)
-        {
-            return None;
+    pub fn event(&self, at: Duration, event: &Event) -> Vec<Line> {
+        if event.reporting_component.as_deref() != Some(REPORTING_CONTROLLER) {
+            return Vec::new();
         }
-        let what = event
-            .regarding
-            .as_ref()
-            .and_then(|pod| pod.name.clone())
-            .unwrap_or_default();
-        let text = format!(
-            "{}: {}",
-            event.reason.as_deref().unwrap_or_default(),
-            event.note.as_deref().unwrap_or_default()
-        );
-        Some(Line {
+        let what = event.involved_object.name.clone().unwrap_or_default();
+        let reason = event.reason.as_deref().unwrap_or_default();
+        let message = event.message.as_deref().unwrap_or_default();
+        let line = |text| Line {
             at,
             who: "swaplet",
-            what,
+            what: what.clone(),
             text,
-        })
+        };
+        let mut lines = vec![line(format!("{reason}: {message}"))];
+        if self.inert && reason == Reason::SidecarSwapped.as_str() {
+            lines.push(line(WAITS.to_owned()));
+        }
+        lines
+    }
+
+    /// Why pods wait that have not begun, each in a sentence.
+    pub fn waiting(&self) -> Vec<String> {
+        let pending = self.pods.iter().filter(|(_, pod)| phase(pod) == "Pending");
+        let mut lines: Vec<_> = pending
+            .filter_map(|(name, pod)| Some(format!("pod {name} is Pending: {}", why_pending(pod)?)))
+            .collect();
+        lines.sort_unstable();
+        lines
     }
 
     /// How many Jobs, and pods without a Job, have ended.
@@ -141,8 +162,8 @@ impl Timeline {
     }
 
     /// What has come of everything so far.
-    pub fn results(self) -> Results {
-        self.results
+    pub fn results(&self) -> Results {
+        self.results.clone()
     }
 
     fn note(&mut self, at: Duration, name: &str, pod: &Pod) {
@@ -159,6 +180,39 @@ impl Timeline {
             row.finished.get_or_insert(at);
         }
     }
+}
+
+/// The state of a Job that is another controller's.
+const LEFT_ALONE: &str = "Left alone";
+
+const WAITS: &str = "waits up to a minute: does the node react to the changed image?";
+
+fn created(job: &Job) -> String {
+    let owners = job.metadata.owner_references.iter().flatten();
+    let cron_job = owners
+        .filter(|owner| owner.kind == "CronJob")
+        .map(|owner| &owner.name)
+        .next();
+    cron_job.map_or_else(
+        || "created".to_owned(),
+        |name| format!("created once, now, from cronjob/{name}: the demo keeps to no schedule"),
+    )
+}
+
+/// What the scheduler or the node says about it.
+fn why_pending(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let unscheduled = conditions.find(|one| one.type_ == "PodScheduled" && one.status == "False");
+    let waiting = statuses(pod).find_map(|status| {
+        let waiting = status.state.as_ref()?.waiting.as_ref()?;
+        let (reason, message) = (waiting.reason.as_deref()?, waiting.message.as_deref());
+        let words = message.map_or_else(String::new, |message| format!(": {message}"));
+        Some(format!("{} waits: {reason}{words}", status.name))
+    });
+    unscheduled
+        .and_then(|condition| condition.message.clone())
+        .or(waiting)
 }
 
 fn new_row(pod: &Pod) -> Row {

@@ -34,6 +34,9 @@ pub fn answer(state: &State, path: &str) -> Option<Answer> {
         ["apis", group] => group_of(state, group)?,
         ["api", version] => resources(state, "", version)?,
         ["apis", group, version] => resources(state, group, version)?,
+        // An empty document, in protobuf: kubectl looks there for kinds that version 3 does not have,
+        // and says then itself that there is no such kind.
+        ["openapi", "v2"] => return Some(Answer::Text("")),
         ["openapi", "v3"] => schemas(state),
         ["openapi", "v3", "api", version] => schema(state, "", version)?,
         ["openapi", "v3", "apis", group, version] => schema(state, group, version)?,

@@ -278,7 +278,8 @@ fn check_media_type(request: &Request) -> Result<(), ApiError> {
             Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection
         )
     {
-        let message = "the body of the request was in an unknown format - accepted media types include: application/json";
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json; \
+                       this server reads no protobuf: append --dry-run=client -o yaml | kubectl create -f -";
         return Err(ApiError::new(415, "UnsupportedMediaType", message));
     }
     Ok(())

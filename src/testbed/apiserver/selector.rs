@@ -194,6 +194,12 @@ mod tests {
             error.message,
             "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"
         );
+        for broken in ["app in (", "app in (a", "app in", "app notin a"] {
+            assert!(
+                Selector::parse(pods, "", broken, "").is_err(),
+                "a17: {broken}"
+            );
+        }
         let error = Selector::parse(pods, "", "", "spec.foo=x").unwrap_err();
         assert_eq!(error.message, "field label not supported: spec.foo");
     }

@@ -127,10 +127,11 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, with_object: bool) -> Value 
     row
 }
 
-/// A simple JSONPath: `.a.b.c`.
+/// Of a simple JSONPath such as `.a.b.c`; `\.` is a dot in a name.
 fn custom(object: &Value, path: &str, now: Timestamp) -> Value {
-    let pointer = path.replace('.', "/");
-    match object.pointer(&pointer) {
+    let names = path.split("\\.");
+    let names = names.map(|part| part.replace('/', "~1").replace('.', "/"));
+    match object.pointer(&names.collect::<Vec<_>>().join(".")) {
         Some(Value::String(time)) if path.ends_with("Timestamp") => ago(now, time).into(),
         Some(Value::String(text)) => text.as_str().into(),
         None | Some(Value::Null) => "".into(),

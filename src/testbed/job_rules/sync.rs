@@ -13,7 +13,7 @@ use super::pods::{
     add, drain, extend, for_removal, has_ended, is_ready, number, past_backoff_limit, phase,
     replaces_only_failed, terminating, tracked,
 };
-use super::{FINALIZER, Plan, condition};
+use super::{FINALIZER, Plan, condition, indexes};
 
 /// More pods than this are not created or deleted at once.
 const BATCH: usize = 500;
@@ -60,6 +60,7 @@ impl Sync<'_> {
             }
         }
         self.note_numbers(active);
+        self.note_indexes();
         self.note_fresh(&fresh_good, &fresh_bad, deleting, verdict.as_ref());
         self.conclude(verdict);
     }
@@ -170,11 +171,30 @@ impl Sync<'_> {
             .min(BATCH);
         let wait = self.plan.backoff.wait(self.now);
         if missing == 0 || wait.is_zero() {
-            self.plan.create = missing;
-            return active + missing;
+            let created = self.create(missing);
+            return active + created;
         }
         self.wake_in(SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX));
         active
+    }
+
+    /// Gives how many are created: of an Indexed Job, no more than there are free indexes.
+    fn create(&mut self, missing: usize) -> usize {
+        self.plan.create = missing;
+        if indexes::is_indexed(self.spec) {
+            let completed = indexes::completed(self.spec, &self.status, self.pods);
+            self.plan.indexes = indexes::next(self.spec, &completed, self.pods, missing);
+            self.plan.create = self.plan.indexes.len();
+        }
+        self.plan.create
+    }
+
+    fn note_indexes(&mut self) {
+        if indexes::is_indexed(self.spec) {
+            let completed = indexes::completed(self.spec, &self.status, self.pods);
+            self.status.completed_indexes =
+                Some(indexes::text(&completed)).filter(|text| !text.is_empty());
+        }
     }
 
     fn wanted(&self, succeeded: usize) -> usize {

@@ -12,10 +12,12 @@
 //!
 //! Times are written as Go writes them: `1.5s`, `200ms`, `1m30s`.
 //!
-//! A container without any of these words is one that was not written for this node. It gets what
-//! most likely pleases its owner: a `sleep N` anywhere in its command is `run=Ns` (an `exit N`
-//! gives the code); any other runs until it is stopped if it is a sidecar or its pod always
-//! restarts, and for two seconds if not.
+//! A container without any of these words is one that was not written for this node. A `sleep N`
+//! that is its whole command, or all of a shell's script, is `run=Ns`. If it is a sidecar or its
+//! pod always restarts, any other runs until it is stopped, whatever sleeps in its loops. If it is
+//! a main container, a loop without an end (`while true`, `tail -f`) runs until it is stopped; of a
+//! script without loops a `sleep N` is `run=Ns` and an `exit N` gives the code; any other runs for
+//! two seconds.
 
 use std::time::Duration;
 
@@ -101,12 +103,8 @@ impl Behaviour {
         if ours {
             return Ok(read);
         }
-        let all: Vec<&str> = command
-            .iter()
-            .chain(args)
-            .flat_map(|word| word.split_whitespace())
-            .collect();
-        Ok(Self::ordinary(&all, role))
+        let all: Vec<&str> = command.iter().chain(args).map(String::as_str).collect();
+        Ok(Self::ordinary(&Ordinary::of(&all), role))
     }
 
     /// The exit code of the `n`th start, from 0.
@@ -142,25 +140,105 @@ impl Behaviour {
         Ok(true)
     }
 
-    fn ordinary(words: &[&str], role: Role) -> Self {
-        let after = |name: &str| {
-            let place = words
-                .iter()
-                .position(|word| word.rsplit('/').next() == Some(name))?;
-            Some(words.get(place + 1)?.trim_end_matches([';', '"', '\'']))
+    fn ordinary(program: &Ordinary, role: Role) -> Self {
+        let run = match (role, program) {
+            (_, Ordinary::Sleeps(time)) => *time,
+            (Role::Stays, _) | (_, Ordinary::Endless) => None,
+            (Role::Main, Ordinary::Steps { sleep, .. }) => sleep.unwrap_or(Some(ORDINARY_RUN)),
+            (Role::Main, Ordinary::Other) => Some(ORDINARY_RUN),
         };
-        let run = match (after("sleep").map(sleep_time), role) {
-            (Some(time), _) => time,
-            (None, Role::Main) => Some(ORDINARY_RUN),
-            (None, Role::Stays) => None,
+        let exit = match program {
+            Ordinary::Steps { exit, .. } => *exit,
+            _ => 0,
         };
-        let exit = after("exit").and_then(exit_code).unwrap_or(0);
         Self {
             run,
             exit: vec![exit],
             ..Self::default()
         }
     }
+}
+
+/// What a command line that was not written for this node does, as far as one can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ordinary {
+    /// It sleeps, and that is all; `None`: for ever.
+    Sleeps(Option<Duration>),
+    /// A script of steps, one after another: how long it sleeps, and its exit code.
+    Steps {
+        sleep: Option<Option<Duration>>,
+        exit: i32,
+    },
+    /// A loop that does not end.
+    Endless,
+    /// Nobody knows.
+    Other,
+}
+
+/// The words with which shells loop, wait for signals, or go on beside.
+const LOOPS: [&str; 5] = ["while", "until", "for", "trap", "wait"];
+
+impl Ordinary {
+    fn of(arguments: &[&str]) -> Self {
+        let whole: Vec<&str> = match arguments {
+            [shell, flag, script, ..] if is_shell(shell) && is_script_flag(flag) => {
+                script.split_whitespace().collect()
+            }
+            _ => arguments
+                .iter()
+                .flat_map(|word| word.split_whitespace())
+                .collect(),
+        };
+        let bare: Vec<&str> = whole
+            .iter()
+            .map(|word| word.trim_matches([';', '"', '\'', '(', ')', '{', '}']))
+            .filter(|word| !word.is_empty() && *word != "exec")
+            .collect();
+        if let [name, time] = bare.as_slice()
+            && is_program(name, "sleep")
+        {
+            return Self::Sleeps(sleep_time(time));
+        }
+        let beside = whole
+            .iter()
+            .any(|word| *word == "&" || (word.ends_with('&') && !word.ends_with("&&")));
+        if !beside && is_endless(&bare) {
+            return Self::Endless;
+        }
+        if beside || bare.iter().any(|word| LOOPS.contains(word)) {
+            return Self::Other;
+        }
+        let after = |name: &str| {
+            let place = bare.iter().position(|word| is_program(word, name))?;
+            bare.get(place + 1)
+        };
+        Self::Steps {
+            sleep: after("sleep").map(|time| sleep_time(time)),
+            exit: after("exit").and_then(|code| exit_code(code)).unwrap_or(0),
+        }
+    }
+}
+
+fn is_program(word: &str, name: &str) -> bool {
+    word.rsplit('/').next() == Some(name)
+}
+
+fn is_shell(word: &str) -> bool {
+    ["sh", "bash", "ash", "dash"]
+        .iter()
+        .any(|name| is_program(word, name))
+}
+
+/// `-c`, or `-ec` and the like.
+fn is_script_flag(word: &str) -> bool {
+    word.starts_with('-') && !word.starts_with("--") && word.ends_with('c')
+}
+
+fn is_endless(words: &[&str]) -> bool {
+    words.windows(2).any(|pair| {
+        matches!(pair, ["while", "true" | ":"] | ["until", "false"])
+            || is_program(pair[0], "tail") && matches!(pair[1], "-f" | "-F" | "--follow")
+    })
 }
 
 const NOT_A_TIME: &str = "not a time such as 2s, 1.5s, 200ms or 1m30s";
@@ -246,6 +324,50 @@ mod tests {
         assert_eq!(run(&["/bin/sleep", "infinity"], Role::Main), None);
         assert_eq!(run(&["tail", "-f", "x"], Role::Stays), None);
         assert_eq!(run(&["make", "all"], Role::Main), Some(2));
+    }
+
+    /// The sleep in the loop of a log collector says nothing about its end.
+    #[test]
+    fn a2_a_sleep_in_a_loop_or_among_others_ends_no_sidecar() {
+        let run = |command: &[&str], role| read(command, &[], role).run.map(|run| run.as_secs());
+        let scripts = [
+            "while true; do tail -F /logs/*; sleep 1; done",
+            "until [ -f /done ]; do sleep 1; done",
+            "for i in 1 2 3; do sleep 1; done",
+            "trap 'exit 0' TERM; sleep 1 & wait",
+            "sleep 1; exec fluent-bit",
+        ];
+        for script in scripts {
+            assert_eq!(run(&["sh", "-c", script], Role::Stays), None, "{script}");
+            let split: Vec<&str> = script.split(' ').collect();
+            assert_eq!(run(&split, Role::Stays), None, "{script}");
+        }
+        for whole in [
+            &["sleep", "5"][..],
+            &["sh", "-c", "sleep 5"],
+            &["/bin/bash", "-ec", "exec sleep 5;"],
+        ] {
+            assert_eq!(run(whole, Role::Stays), Some(5), "{whole:?}");
+            assert_eq!(run(whole, Role::Main), Some(5), "{whole:?}");
+        }
+    }
+
+    #[test]
+    fn a2_loops_of_main_containers_run_as_long_as_they_would() {
+        let run = |script| {
+            read(&["sh", "-c", script], &[], Role::Main)
+                .run
+                .map(|run| run.as_secs())
+        };
+        assert_eq!(run("while true; do work; sleep 1; done"), None);
+        assert_eq!(run("tail -f /dev/null"), None);
+        // These end, and nobody knows when.
+        assert_eq!(run("for i in 1 2 3; do sleep 30; done"), Some(2));
+        assert_eq!(
+            run("while ! nc -z db 1; do sleep 30; done; migrate"),
+            Some(2)
+        );
+        assert_eq!(run("(while true; do beat; sleep 1; done) & work"), Some(2));
     }
 
     #[test]

@@ -1,27 +1,30 @@
 //! The Node and its lease.
 
+pub(super) mod registration;
+
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::kubelet::time;
 use super::options::{NodeOptions, Profile};
 use crate::Clock;
+use registration::{MOCK_NODE, Owner, Refused};
 
 /// As kubelets and virtual-kubelets renew; the lease lasts four times as long.
 const RENEW: Duration = Duration::from_secs(10);
-const LEASE_SECONDS: u32 = 40;
+const LEASE: Duration = Duration::from_secs(40);
 /// Of so many renewals one also reports the status: once a minute.
 const STATUS_EVERY: u32 = 6;
 /// A node that has just come is not ready at once.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// A registration that failed is tried again after so long.
-const AGAIN: Duration = Duration::from_secs(2);
+/// What failed is tried again after so long.
+pub(super) const AGAIN: Duration = Duration::from_secs(2);
 
 const LEASES: &str = "kube-node-lease";
 
@@ -31,20 +34,50 @@ pub(super) struct NodeObject {
     pub client: Client,
     pub clock: Clock,
     pub options: NodeOptions,
+    pub owner: Owner,
 }
 
 impl NodeObject {
-    /// Registers the node and keeps it alive, for ever.
-    pub async fn keep(self) {
-        while self.register().await.is_err() {
-            tokio::time::sleep(AGAIN).await;
+    /// Makes the Node and its Lease, or takes over those of a mock node that is dead. Gives the uid
+    /// of the Node.
+    ///
+    /// # Errors
+    /// They are somebody else's, or the API server does not answer as it should. Nothing was
+    /// written then that stays.
+    pub async fn register(&self) -> Result<String, Refused> {
+        let name = &self.options.name;
+        let (node, lease) = (
+            self.nodes().get_opt(name).await?,
+            self.leases().get_opt(name).await?,
+        );
+        let age = (self.clock.now(), LEASE);
+        self.owner
+            .may_take(name, (node.as_ref(), lease.as_ref()), age)?;
+        // Whoever is faster wins: a Node that has come meanwhile is a conflict, and the next try
+        // judges it.
+        let made = match node {
+            None => self.make().await?,
+            Some(node) => self.take(&node).await?,
+        };
+        let uid = made.uid().unwrap_or_default();
+        if let Err(error) = self.take_lease(&uid, lease.as_ref()).await {
+            let _ = delete(&self.nodes(), name, made.uid()).await;
+            return Err(error.into());
         }
+        Ok(uid)
+    }
+
+    /// Keeps the registered node alive, as long as it is there and is that one.
+    pub async fn keep(&self, uid: &str) {
         tokio::time::sleep(WARM_UP).await;
         let mut round = 0;
         loop {
+            if self.is_gone(uid).await {
+                return;
+            }
             // What fails now is done again soon; the cluster notices if it goes on failing.
-            let _ = self.renew().await;
-            if round % STATUS_EVERY == 0 && self.report(true).await.is_err() {
+            let _ = self.renew(uid).await;
+            if round % STATUS_EVERY == 0 && self.report(uid, true).await.is_err() {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             }
@@ -53,66 +86,111 @@ impl NodeObject {
         }
     }
 
-    async fn register(&self) -> kube::Result<()> {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        match nodes
-            .create(&PostParams::default(), &object(&self.object())?)
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                nodes
-                    .patch(
-                        &self.options.name,
-                        &PatchParams::default(),
-                        &Patch::Merge(self.object()),
-                    )
-                    .await?;
-                self.report(false).await
-            }
-            other => other.map(|_| ()),
+    async fn is_gone(&self, uid: &str) -> bool {
+        match self.nodes().get_opt(&self.options.name).await {
+            Ok(node) => !node.is_some_and(|node| {
+                node.uid().as_deref() == Some(uid) && self.owner.has(node.meta())
+            }),
+            // Not known; the writes have their guards.
+            Err(_) => false,
         }
     }
 
-    /// Takes the node and its lease away.
-    pub async fn remove(&self) -> kube::Result<()> {
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
-        // The garbage collector takes a lease that is left behind.
-        let _ = leases
-            .delete(&self.options.name, &DeleteParams::default())
-            .await;
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        nodes
-            .delete(&self.options.name, &DeleteParams::default())
+    async fn make(&self) -> kube::Result<Node> {
+        self.nodes()
+            .create(&PostParams::default(), &object(&self.object())?)
+            .await
+    }
+
+    /// Only the Node that was looked at.
+    async fn take(&self, node: &Node) -> kube::Result<Node> {
+        let mut wanted = self.object();
+        wanted["metadata"]["uid"] = json!(node.uid());
+        wanted["metadata"]["resourceVersion"] = json!(node.resource_version());
+        let name = &self.options.name;
+        let patch = Patch::Merge(wanted);
+        let taken = self
+            .nodes()
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
+        self.report(&taken.uid().unwrap_or_default(), false).await?;
+        Ok(taken)
+    }
+
+    async fn take_lease(&self, uid: &str, before: Option<&Lease>) -> kube::Result<()> {
+        let mut wanted = self.lease(uid);
+        let Some(before) = before else {
+            return self
+                .leases()
+                .create(&PostParams::default(), &object(&wanted)?)
+                .await
+                .map(|_| ());
+        };
+        wanted["metadata"]["resourceVersion"] = json!(before.resource_version());
+        self.leases()
+            .patch(
+                &self.options.name,
+                &PatchParams::default(),
+                &Patch::Merge(&wanted),
+            )
             .await
             .map(|_| ())
     }
 
-    async fn renew(&self) -> kube::Result<()> {
+    /// Takes the node and its lease away, if they are this process's own.
+    pub async fn remove(&self) -> kube::Result<()> {
         let name = &self.options.name;
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
+        // The garbage collector takes a lease that is left behind.
+        if let Ok(Some(lease)) = self.leases().get_opt(name).await
+            && self.owner.has(lease.meta())
+        {
+            let _ = delete(&self.leases(), name, lease.uid()).await;
+        }
+        match self.nodes().get_opt(name).await? {
+            Some(node) if self.owner.has(node.meta()) => {
+                delete(&self.nodes(), name, node.uid()).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn renew(&self, uid: &str) -> kube::Result<()> {
+        let name = &self.options.name;
+        let Some(before) = self.leases().get_opt(name).await? else {
+            return self.take_lease(uid, None).await;
+        };
+        if self.owner.has(before.meta()) {
+            self.take_lease(uid, Some(&before)).await?;
+        }
+        Ok(())
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.client.clone(), LEASES)
+    }
+
+    /// It goes with its Node, as a kubelet's does.
+    fn lease(&self, uid: &str) -> Value {
+        let name = &self.options.name;
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid});
         let now = self
             .clock
             .now()
             .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
             .to_string();
-        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": LEASES},
-            "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}});
-        match leases
-            .patch(name, &PatchParams::default(), &Patch::Merge(&lease))
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => leases
-                .create(&PostParams::default(), &object(&lease)?)
-                .await
-                .map(|_| ()),
-            other => other.map(|_| ()),
-        }
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": LEASES, "annotations": {MOCK_NODE: self.owner.0}, "ownerReferences": [owner]},
+            "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE.as_secs(), "renewTime": now}})
     }
 
-    async fn report(&self, ready: bool) -> kube::Result<()> {
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        let patch = json!({"status": self.status(ready)});
-        nodes
+    /// Of another Node of this name nothing is reported: its uid is another.
+    async fn report(&self, uid: &str, ready: bool) -> kube::Result<()> {
+        let patch = json!({"metadata": {"uid": uid}, "status": self.status(ready)});
+        self.nodes()
             .patch_status(
                 &self.options.name,
                 &PatchParams::default(),
@@ -125,7 +203,7 @@ impl NodeObject {
     fn object(&self) -> Value {
         let taint = |taint: &super::options::Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
         let taints: Vec<Value> = self.options.taints.iter().map(taint).collect();
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.options.name, "labels": self.options.all_labels()},
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.options.name, "labels": self.options.all_labels(), "annotations": {MOCK_NODE: self.owner.0}},
             "spec": {"taints": taints}, "status": self.status(false)})
     }
 
@@ -161,4 +239,22 @@ impl NodeObject {
 /// A typed object of ours. It cannot fail; if it did, the caller's retry would say so.
 pub(super) fn object<T: DeserializeOwned>(value: &Value) -> kube::Result<T> {
     T::deserialize(value).map_err(kube::Error::SerdeError)
+}
+
+/// Deletes the one object that was looked at; one that is gone, or another of its name, is fine.
+async fn delete<K>(api: &Api<K>, name: &str, uid: Option<String>) -> kube::Result<()>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let only = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid,
+            ..Preconditions::default()
+        }),
+        ..DeleteParams::default()
+    };
+    match api.delete(name, &only).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other.map(|_| ()),
+    }
 }

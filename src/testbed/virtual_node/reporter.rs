@@ -10,7 +10,6 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::action::PodEvent;
-use super::images::hash;
 use super::kubelet::time;
 use super::node_object::object;
 use super::options::NodeOptions;
@@ -101,6 +100,8 @@ pub(super) struct EventWriter {
     clock: Clock,
     component: String,
     node: String,
+    /// Events so far: the time alone tells none apart where it stands still.
+    made: i128,
     known: HashMap<(PodId, PodEvent), (String, u32)>,
 }
 
@@ -119,6 +120,7 @@ impl EventWriter {
             clock,
             component,
             node: options.name.clone(),
+            made: 0,
             known: HashMap::new(),
         }
     }
@@ -149,10 +151,12 @@ impl EventWriter {
         self.known.insert(key, (name, 1));
     }
 
-    fn object(&self, pod: &PodId, event: &PodEvent) -> (String, Value) {
+    /// Named after the time, as kubelets and virtual-kubelets do: those of one second are listed in
+    /// their order.
+    fn object(&mut self, pod: &PodId, event: &PodEvent) -> (String, Value) {
         let now = self.clock.now();
-        let id = hash(&format!("{} {event:?} {now}", pod.uid));
-        let name = format!("{}.{}", pod.name, &id[..16]);
+        self.made += 1;
+        let name = format!("{}.{:x}", pod.name, now.as_nanosecond() + self.made);
         let kind = if event.warning { "Warning" } else { "Normal" };
         let made = json!({"metadata": {"name": name, "namespace": pod.namespace}, "type": kind, "reason": event.reason, "message": event.message,
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "fieldPath": event.field},

@@ -18,7 +18,8 @@ use tokio::sync::{broadcast, mpsc};
 use super::action::{Action, PodEvent};
 use super::images::Images;
 use super::machine::{Disturbance, Machine};
-use super::node_object::NodeObject;
+use super::node_object::registration::{Owner, Refused};
+use super::node_object::{AGAIN, NodeObject};
 use super::options::NodeOptions;
 use super::reporter::{EventWriter, PodId, PodWriter, pods_of_any_version};
 use crate::Clock;
@@ -29,6 +30,7 @@ pub struct VirtualNode {
     client: Client,
     clock: Clock,
     options: NodeOptions,
+    owner: Owner,
     images: Arc<Mutex<Images>>,
     disturbances: broadcast::Sender<Disturbance>,
 }
@@ -42,14 +44,30 @@ impl VirtualNode {
             client,
             clock,
             options,
+            owner: Owner::unique(),
             images,
             disturbances: broadcast::Sender::new(DISTURBANCES),
         }
     }
 
-    /// Registers the node and plays it until it is dropped. The Node object stays: see
-    /// [`remove`](Self::remove).
+    /// Makes the Node object, or takes over that of a mock node that is dead.
+    ///
+    /// # Errors
+    /// A Node or a Lease of this name is somebody else's, or the API server does not answer.
+    pub async fn register(&self) -> Result<(), Refused> {
+        self.object().register().await.map(|_| ())
+    }
+
+    /// Registers the node and plays it until it is dropped, or the Node object is gone: a kubelet
+    /// does not make another either. As long as somebody else's Node has the name nothing is done.
+    /// The Node object stays: see [`remove`](Self::remove).
     pub async fn run(self) {
+        let uid = loop {
+            match self.object().register().await {
+                Ok(uid) => break uid,
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        };
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let mut events = EventWriter::new(self.client.clone(), self.clock, &self.options);
         let tell = async {
@@ -58,10 +76,22 @@ impl VirtualNode {
             }
         };
         let object = self.object();
-        futures::join!(object.keep(), Pods::new(self, sender).run(), tell);
+        tokio::select! {
+            biased;
+            () = object.keep(&uid) => (),
+            _ = futures::future::join(Pods::new(self, sender).run(), tell) => (),
+        }
     }
 
-    /// Takes the Node object away.
+    /// As [`run`](Self::run), until it is dropped: where the Node object is deleted, it makes
+    /// another.
+    pub async fn run_for_ever(self) {
+        loop {
+            self.clone().run().await;
+        }
+    }
+
+    /// Takes the Node object away, if this process has made it.
     ///
     /// # Errors
     /// The API server does not take it away.
@@ -85,6 +115,7 @@ impl VirtualNode {
             client: self.client.clone(),
             clock: self.clock,
             options: self.options.clone(),
+            owner: self.owner.clone(),
         }
     }
 

@@ -48,18 +48,23 @@ fn expression(term: &str) -> Result<Expression, String> {
 
 fn one_of(key: String, set: &str) -> Result<Expression, String> {
     let (operator, values) = set.split_once('(').unwrap_or((set, ""));
-    let values: BTreeSet<String> = values
-        .trim_end_matches(')')
-        .split(',')
-        .map(|value| value.trim().to_owned())
-        .collect();
-    match operator.trim() {
-        "in" => Ok(Expression::In(key, values)),
-        "notin" => Ok(Expression::NotIn(key, values)),
-        other => Err(unparsable(&format!(
-            "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
-        ))),
+    let of: fn(String, BTreeSet<String>) -> Expression = match operator.trim() {
+        "in" => Expression::In,
+        "notin" => Expression::NotIn,
+        other => {
+            return Err(unparsable(&format!(
+                "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+            )));
+        }
+    };
+    if !set.contains('(') {
+        return Err(unparsable("found '', expected: '('"));
     }
+    let Some(values) = values.strip_suffix(')') else {
+        return Err(unparsable("found '', expected: ',' or ')'"));
+    };
+    let values = values.split(',').map(|value| value.trim().to_owned());
+    Ok(of(key, values.collect()))
 }
 
 fn name(key: &str) -> Result<String, String> {

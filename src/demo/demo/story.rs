@@ -1,0 +1,86 @@
+//! What happens in the cluster, printed as it is seen.
+
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Event as PodEvent, Pod};
+use kube::{Api, Client};
+use swaplet_controller::frame::watch::{Event, watch};
+use tokio::time::{Instant, timeout};
+
+use super::timeline::{Line, Timeline};
+
+/// Follows what happens and prints it.
+pub(super) struct Story {
+    start: Instant,
+    pub(super) timeline: Timeline,
+    pods: tokio::sync::mpsc::Receiver<Event<Pod>>,
+    jobs: tokio::sync::mpsc::Receiver<Event<Job>>,
+    events: tokio::sync::mpsc::Receiver<Event<PodEvent>>,
+}
+
+impl Story {
+    /// `inert`: the node does not react to changed images.
+    pub(super) fn begin(client: Client, inert: bool) -> Self {
+        Self {
+            start: Instant::now(),
+            timeline: Timeline::of(inert),
+            pods: watch(Api::all(client.clone()), ""),
+            jobs: watch(Api::all(client.clone()), ""),
+            events: watch(Api::all(client), ""),
+        }
+    }
+
+    /// Prints what happens until so many Jobs and pods without a Job have ended, or the time is
+    /// over.
+    pub(super) async fn follow(&mut self, ending: usize, deadline: Duration) -> anyhow::Result<()> {
+        let reached = timeout(deadline, async {
+            while self.timeline.ended() < ending {
+                self.next().await?;
+            }
+            // What is told last, the end of the sidecar, comes just after the end of the Job.
+            while timeout(LAST_WORDS, self.next()).await.is_ok() {}
+            anyhow::Ok(())
+        });
+        match reached.await {
+            Ok(result) => result,
+            Err(_) => self.give_up(deadline),
+        }
+    }
+
+    fn give_up(&self, deadline: Duration) -> anyhow::Result<()> {
+        let mut text = format!(
+            "        not all ended in {} s; giving up\n",
+            deadline.as_secs()
+        );
+        for waiting in self.timeline.waiting() {
+            text += &format!("        {waiting}\n");
+        }
+        crate::print(&text)
+    }
+
+    /// Prints what happens until this is dropped.
+    pub(super) async fn go_on(&mut self) -> anyhow::Result<()> {
+        loop {
+            self.next().await?;
+        }
+    }
+
+    async fn next(&mut self) -> anyhow::Result<()> {
+        let lines = tokio::select! {
+            Some(Event::Listed(pod) | Event::Applied(pod)) = self.pods.recv() => self.timeline.pod(self.start.elapsed(), pod),
+            Some(Event::Listed(job) | Event::Applied(job)) = self.jobs.recv() => self.timeline.job(self.start.elapsed(), &job),
+            Some(Event::Listed(event) | Event::Applied(event)) = self.events.recv() => {
+                self.timeline.event(self.start.elapsed(), &event)
+            }
+            else => Vec::new(),
+        };
+        lines
+            .iter()
+            .map(Line::text)
+            .try_for_each(|line| crate::print(&format!("{line}\n")))
+    }
+}
+
+/// How long the last Event of a pod may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(400);
