@@ -1,7 +1,6 @@
 //! Several processes, of which one works.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::Client;
 use prometheus_client::registry::Registry;
@@ -281,26 +280,4 @@ async fn a_lease_that_somebody_deletes_is_created_again() {
         .await;
     world.wait(20).await;
     assert_eq!(usize::from(a.leads()) + usize::from(b.leads()), 1);
-}
-
-/// The API server takes nearly all the time that it has for each request.
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_is_stopped_in_the_middle_of_a_renewal_gives_the_lease_up_after_it() {
-    let (world, a, b) = World::with_two().await;
-    let slow = Rule::new(Effect::Delay(Duration::from_millis(2900)))
-        .verb(Verb::Patch)
-        .resource("leases")
-        .user_agent(A);
-    let slow = world.server.faults().add(slow);
-    while world.server.faults().hits(slow) == 0 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    a.stop().await;
-    let lease = world
-        .server
-        .peek("leases.coordination.k8s.io", NAMESPACE, "swaplet")
-        .unwrap();
-    assert_eq!(lease["spec"]["holderIdentity"], "");
-    world.wait(5).await;
-    assert!(b.leads());
 }

@@ -122,11 +122,10 @@ impl LeaseKeeper {
         self.leadership.clone()
     }
 
-    /// Gives the Lease up, so that another process can take over at once. A renewal that is under
-    /// way comes first, and may take all its time.
+    /// Gives the Lease up, so that another process can take over at once.
     pub async fn release(mut self) {
         self.stop.notify_one();
-        let _ = timeout(2 * REQUEST, self.task.join_next()).await;
+        let _ = timeout(REQUEST, self.task.join_next()).await;
     }
 }
 
