@@ -117,6 +117,19 @@ impl<'a> Newcomer<'a> {
         self.run(&format!("{commands} {values}")).await;
     }
 
+    /// Of the installation; what else is in the cluster belongs to other cases.
+    async fn says_that_all_is_well(&self) {
+        let system = &self.system;
+        let status = self
+            .run(&format!("swaplet status -n {system} || true"))
+            .await;
+        let (_, own) = status
+            .split_once(&format!("Deployment {system}/swaplet:\n"))
+            .unwrap_or_else(|| panic!("{status}"));
+        let own = own.split_once("\n\n").map_or(own, |(own, _)| own);
+        assert!(own.contains("  ok ") && !own.contains("  TODO "), "{own}");
+    }
+
     /// As the README's page on operations says; nothing of the whole cluster stays.
     async fn uninstalls(&self) {
         let system = &self.system;
@@ -179,6 +192,7 @@ async fn the_way_of_the_readme_ends_a_sidecar_and_leaves_nothing() {
     })
     .await;
     newcomer.records("kubectl events | grep Sidecar").await;
+    newcomer.says_that_all_is_well().await;
     newcomer.records("swaplet rescue --dry-run").await;
     newcomer.uninstalls().await;
 

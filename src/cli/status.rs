@@ -105,7 +105,7 @@ impl StatusArgs {
             }
             None => None,
         };
-        checks.extend(cluster.iter().flat_map(|facts| judge::cluster(facts)));
+        checks.extend(cluster.iter().flat_map(judge::cluster));
         print(&show::show(&checks, &all, cluster.as_ref(), self.output)?)?;
         Ok(exit_code(&checks))
     }

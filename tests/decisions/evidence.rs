@@ -93,9 +93,29 @@ fn a_signal_is_told_with_the_exit_code() {
         c.ended(0).restarted_as(EXIT, 1).status("lastState", last)
     })
     .phase("Succeeded");
+    let decision = life.sees(&ended);
+    assert_eq!(decision.action, None);
+    let [end, killed] = &decision.reports[..] else {
+        panic!("{:?}", decision.reports)
+    };
+    assert!(end.reason == Reason::SidecarEnded && end.note.contains("exit code 137, signal 9"));
+    assert!(killed.reason == Reason::SidecarKilled && killed.note.contains("trap 'exit 0' TERM"));
+    assert_eq!(life.sees(&ended).reports, []);
+}
+
+#[test]
+fn the_seconds_after_the_main_containers_are_told() {
+    let (mut life, after) = swapped(&ready("Never"));
+    let last =
+        serde_json::json!({"terminated": {"exitCode": 0, "finishedAt": "2025-01-01T00:01:07Z"}});
+    let ended = sidecar_is(&after, |c| {
+        c.ended(0).restarted_as(EXIT, 1).status("lastState", last)
+    })
+    .phase("Succeeded");
+    let told = life.tells(&ended, Reason::SidecarEnded);
     assert!(
-        life.tells(&ended, Reason::SidecarEnded)
-            .contains("exit code 137, signal 9")
+        told.ends_with("; sidecar ended 7 s after the main containers"),
+        "{told}"
     );
 }
 

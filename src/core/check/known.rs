@@ -122,7 +122,7 @@ pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
     };
     KNOWN
         .iter()
-        .find(|known| known.names.contains(&name) || known.images.iter().any(|end| ends_with(end)))
+        .find(|known| known.names.contains(&name) || known.images.iter().any(ends_with))
         .map(|known| known.what)
 }
 

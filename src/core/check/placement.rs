@@ -77,7 +77,6 @@ impl Placement {
     /// Whether a pod of the template may be put on this node, by its selector and tolerations.
     #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
-        let has = |(key, value): (&Box<str>, &Box<str>)| node.labels.get(key) == Some(value);
         let tolerated = |taint: &Taint| {
             taint.key.starts_with(STATE)
                 || self
@@ -87,7 +86,11 @@ impl Placement {
         };
         self.node.as_ref().is_none_or(|name| *name == node.name)
             && (self.node.is_some()
-                || self.selector.iter().all(has) && node.taints.iter().all(tolerated))
+                || self
+                    .selector
+                    .iter()
+                    .all(|(key, value)| node.labels.get(key) == Some(value))
+                    && node.taints.iter().all(tolerated))
     }
 }
 

@@ -1,5 +1,7 @@
 //! A pod as a node reads it.
 
+mod mounts;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +11,7 @@ use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 
 use super::behaviour::{BadWord, Behaviour, Role, sleep_time};
 use super::images::{ImageKind, Images};
+use mounts::{Mount, Volume};
 
 /// What Kubernetes gives a pod to stop, unless the pod says otherwise.
 const DEFAULT_GRACE: u64 = 30;
@@ -66,36 +69,6 @@ pub(super) struct Spec {
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
     pub volumes: Vec<Volume>,
-}
-
-/// A volume of the spec, as far as it is an image.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Volume {
-    name: String,
-    image: Option<ImageVolume>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ImageVolume {
-    reference: String,
-}
-
-impl Spec {
-    /// The images that a container has as volumes.
-    pub fn image_volumes<'a>(&'a self, container: &'a Container) -> impl Iterator<Item = &'a str> {
-        let is_mounted = |volume: &&Volume| {
-            container
-                .volume_mounts
-                .iter()
-                .any(|mount| mount.name == volume.name)
-        };
-        self.volumes
-            .iter()
-            .filter(is_mounted)
-            .filter_map(|volume| Some(&*volume.image.as_ref()?.reference))
-    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -179,13 +152,6 @@ pub(super) struct Env {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Mount {
-    name: String,
-    mount_path: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
 pub(super) struct Lifecycle {
     pre_stop: Option<Hook>,
     post_start: Option<Hook>,
@@ -215,6 +181,7 @@ impl PodSeen {
     #[must_use]
     pub fn read(pod: &Value) -> Self {
         let mut seen = Self::deserialize(pod).unwrap_or_default();
+        seen.spec.join();
         if seen.metadata.uid.is_empty() {
             seen.metadata.uid = pod["metadata"]["uid"]
                 .as_str()
@@ -306,21 +273,6 @@ impl Container {
     fn role(&self, pod: Policy) -> Role {
         let stays = self.is_marked() || self.restart_policy.unwrap_or(pod) == Policy::Always;
         if stays { Role::Stays } else { Role::Main }
-    }
-
-    /// A program on a volume stays there whatever the image is.
-    pub fn command_is_on_a_volume(&self) -> bool {
-        let Some(command) = self.command.first() else {
-            return false;
-        };
-        let below = |mount: &Mount| {
-            command
-                .strip_prefix(mount.mount_path.trim_end_matches('/'))
-                .is_some_and(|rest| rest.starts_with('/'))
-        };
-        self.volume_mounts
-            .iter()
-            .any(|mount| !mount.mount_path.is_empty() && below(mount))
     }
 
     pub fn pre_stop(&self) -> Duration {

@@ -271,6 +271,7 @@ fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
     let is_possible = command.split('/').all(|name| name.len() <= LONGEST_NAME);
     let has_it = images.kind(&unit.spec.image) != ImageKind::Exit
         || unit.spec.command_is_on_a_volume()
+        || unit.spec.command_is_a_script()
         || images.exit_image_has(command);
     let is_there = is_possible && has_it;
     let why = if !is_possible {

@@ -283,6 +283,20 @@ fn row_36_a_command_on_a_volume_runs_again() {
 }
 
 #[test]
+fn a10_a_script_of_a_config_map_is_run_by_the_exit_image() {
+    let mut world = World::new(pod("Never", "term=143"));
+    let spec = &mut world.pod["spec"];
+    spec["containers"][1]["command"] = json!(["/v/run.sh"]);
+    spec["containers"][1]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    spec["volumes"] = json!([{"name": "v", "configMap": {"name": "scripts"}}]);
+    world.nudge();
+    world.run(5.0);
+    world.swap(1, "exit:1");
+    world.run(60.0);
+    assert_eq!(world.phase(), "Succeeded");
+}
+
+#[test]
 fn rows_37_and_38_a_kubelet_that_dies_while_the_sidecar_stops() {
     for (policy, side, phase) in [
         ("Never", "term=143", "Failed"),

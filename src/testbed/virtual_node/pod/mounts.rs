@@ -1,0 +1,91 @@
+//! The volumes of a pod, and what its containers see of them.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Container, Spec};
+
+/// A volume of the spec, as far as it is an image, or holds files of configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in super::super) struct Volume {
+    name: String,
+    image: Option<ImageVolume>,
+    config_map: Option<IgnoredAny>,
+    secret: Option<IgnoredAny>,
+    projected: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageVolume {
+    reference: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in super::super) struct Mount {
+    name: String,
+    mount_path: String,
+    /// Whether it is a ConfigMap or the like, whose programs are scripts.
+    #[serde(skip)]
+    is_configuration: bool,
+}
+
+impl Spec {
+    /// Notes with each mount what is behind it.
+    pub(super) fn join(&mut self) {
+        let is_configuration = |volume: &Volume| {
+            volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some()
+        };
+        for container in self.init_containers.iter_mut().chain(&mut self.containers) {
+            for mount in &mut container.volume_mounts {
+                let volume = self.volumes.iter().find(|volume| volume.name == mount.name);
+                mount.is_configuration = volume.is_some_and(is_configuration);
+            }
+        }
+    }
+
+    /// The images that a container has as volumes.
+    pub fn image_volumes<'a>(&'a self, container: &'a Container) -> impl Iterator<Item = &'a str> {
+        let is_mounted = |volume: &&Volume| {
+            container
+                .volume_mounts
+                .iter()
+                .any(|mount| mount.name == volume.name)
+        };
+        self.volumes
+            .iter()
+            .filter(is_mounted)
+            .filter_map(|volume| Some(&*volume.image.as_ref()?.reference))
+    }
+}
+
+impl Container {
+    /// A program on a volume stays there whatever the image is.
+    pub fn command_is_on_a_volume(&self) -> bool {
+        self.mount_of_command()
+            .is_some_and(|mount| !mount.is_configuration)
+    }
+
+    /// A script is there whatever the image is, and what runs it is the image's.
+    pub fn command_is_a_script(&self) -> bool {
+        self.mount_of_command()
+            .is_some_and(|mount| mount.is_configuration)
+    }
+
+    /// The innermost mount that has the command.
+    fn mount_of_command(&self) -> Option<&Mount> {
+        let command = self.command.first()?;
+        let below = |mount: &&Mount| {
+            command
+                .strip_prefix(mount.mount_path.trim_end_matches('/'))
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.volume_mounts
+            .iter()
+            .filter(|mount| !mount.mount_path.is_empty())
+            .filter(below)
+            .max_by_key(|mount| mount.mount_path.len())
+    }
+}
