@@ -23,11 +23,14 @@ const POLICIES: usize = 500;
 const PODS: u32 = 10_000;
 const ROUNDS: u32 = 5;
 
+/// `spec` of the policy of this number.
+type Spec = fn(usize) -> Value;
+
 fn main() {
     let pods: Vec<_> = (0..PODS).map(|nth| pod(nth).to_string()).collect();
     let floor = per_event(&pods, &mut policies(0, |_| json!({})));
     println!("decode alone:                          {}", micros(floor));
-    let rows: [(&str, fn(usize) -> Value); 3] = [
+    let rows: [(&str, Spec); 3] = [
         (
             "500 policies, the last is about it:   ",
             |nth| json!({"sidecars": [{"name": if nth + 1 == POLICIES { "log" } else { "other" }}]}),
@@ -51,7 +54,7 @@ fn main() {
     }
 }
 
-fn policies(count: usize, spec: fn(usize) -> Value) -> Policies {
+fn policies(count: usize, spec: Spec) -> Policies {
     let mut policies = Policies::default();
     for nth in 0..count {
         let metadata = json!({"name": format!("p{nth:03}"), "uid": nth.to_string()});

@@ -174,8 +174,11 @@ impl PolicyStore {
             .filter(|(key, known)| key.0 == kind && known.list != number)
             .map(|(key, _)| key.clone())
             .collect();
-        gone.iter()
-            .fold(false, |changed, key| self.remove(key) || changed)
+        let mut has_changed = false;
+        for key in &gone {
+            has_changed |= self.remove(key);
+        }
+        has_changed
     }
 
     fn remove(&mut self, key: &PolicyKey) -> bool {

@@ -32,12 +32,15 @@ pub type Labels = BTreeMap<String, String>;
 /// order they count.
 pub type PolicyKey = (PolicyKind, Box<str>, Box<str>);
 
+/// The rules about containers of a namespace, by their name and image.
+type OfNamespace = HashMap<(Box<str>, Box<str>), Arc<[Fitting]>>;
+
 /// The policies.
 #[derive(Debug, Default)]
 pub struct Policies {
     all: BTreeMap<PolicyKey, Prepared>,
     namespaces: BTreeMap<Box<str>, Labels>,
-    kept: HashMap<Box<str>, HashMap<(Box<str>, Box<str>), Arc<[Fitting]>>>,
+    kept: HashMap<Box<str>, OfNamespace>,
     kept_answers: usize,
     kept_rules: usize,
 }
@@ -258,8 +261,8 @@ fn unmark(pod: &mut Pod) -> Option<Arc<SidecarRule>> {
 
 impl Selects {
     fn has(&self, owner: &str, labels: &Labels) -> bool {
-        let is_owner = |kind: &Box<str>| **kind == *owner || **kind == *ANY_OWNER;
-        self.owner_kinds.iter().any(is_owner) && self.pods.matches(labels)
+        let mut kinds = self.owner_kinds.iter().map(|kind| &**kind);
+        kinds.any(|kind| kind == owner || kind == ANY_OWNER) && self.pods.matches(labels)
     }
 }
 

@@ -21,7 +21,7 @@ const LONGEST_IMAGE: usize = 512;
 /// The longest name of a kind.
 const LONGEST_KIND: usize = 63;
 /// The most requirements and values of a selector.
-const MOST_REQUIREMENTS: usize = 64;
+const MOST_REQUIREMENTS: usize = 1024;
 /// The longest time, in seconds.
 const LONGEST: i64 = 86_400;
 const MOST_ORDER: i64 = 1000;
