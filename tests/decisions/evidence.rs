@@ -93,10 +93,14 @@ fn a_signal_is_told_with_the_exit_code() {
         c.ended(0).restarted_as(EXIT, 1).status("lastState", last)
     })
     .phase("Succeeded");
-    assert!(
-        life.tells(&ended, Reason::SidecarEnded)
-            .contains("exit code 137, signal 9")
-    );
+    let decision = life.sees(&ended);
+    assert_eq!(decision.action, None);
+    let [end, killed] = &decision.reports[..] else {
+        panic!("{:?}", decision.reports)
+    };
+    assert!(end.reason == Reason::SidecarEnded && end.note.contains("exit code 137, signal 9"));
+    assert!(killed.reason == Reason::SidecarKilled && killed.note.contains("trap 'exit 0' TERM"));
+    assert_eq!(life.sees(&ended).reports, []);
 }
 
 /// Row 7: the command is missing in the exit image.
