@@ -16,6 +16,7 @@ mod leash;
 mod links;
 mod markdown;
 mod metrics;
+mod presets;
 mod queries;
 mod readme;
 mod reasons;

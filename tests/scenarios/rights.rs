@@ -67,7 +67,8 @@ async fn with_work_for_everything() -> Restarts {
     world
         .request(
             "r",
-            &json!({"podName": "p", "containers": [{"name": "app"}], "ttlSecondsAfterFinished": 5}),
+            // Without a deadline a request that is denied ends after ten minutes.
+            &json!({"podName": "p", "containers": [{"name": "app"}], "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 7200}),
         )
         .await;
     world

@@ -158,6 +158,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --terminate=false
 {{- end }}
 {{- end }}
+{{- if .Values.sidecarPolicies.enabled }}
+- --sidecar-policies
+{{- end }}
 {{- if .Values.restart.enabled }}
 - --restart
 {{- if .Values.restart.withoutLeash }}

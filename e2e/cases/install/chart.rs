@@ -121,6 +121,7 @@ async fn policies_of_sidecars_bring_their_rights_crds_and_list() {
     .await
     .unwrap();
     assert!(on.contains(r#"'["team-*"]'"#) && !on.contains(r#"'["-"]'"#));
+    assert!(on.contains("- --sidecar-policies\n") && !off.contains("--sidecar-policies"));
     assert_eq!(
         names(&on, "CustomResourceDefinition"),
         [
