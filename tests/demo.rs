@@ -362,12 +362,7 @@ fn events_are_in_their_order(serving: &Serving, described: &str) {
             .contains("SidecarEnded"),
         "a5: {events}"
     );
-    let sorted = serving.kubectl(&[
-        "get",
-        "events",
-        "--sort-by=.lastTimestamp",
-        "--field-selector=involvedObject.kind=Pod",
-    ]);
+    let sorted = serving.kubectl(&["get", "events", "--sort-by=.lastTimestamp"]);
     let last = sorted.trim_end().lines().rev().take(12);
     assert!(
         last.into_iter().any(|line| line.contains("SidecarEnded")),

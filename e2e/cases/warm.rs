@@ -404,7 +404,7 @@ async fn a_pinned_tag_is_pulled_by_the_digest_that_the_registry_has_for_it() {
     );
     assert_eq!(
         (output.status.code(), warmer.world.pods().await.len()),
-        (Some(1), 0),
+        (Some(2), 0),
         "{told}"
     );
     warmer.done().await;

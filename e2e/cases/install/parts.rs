@@ -97,7 +97,7 @@ async fn what_belongs_together_finds_each_other() {
     let names = json!([{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]);
     assert_eq!(
         policy["spec"]["egress"],
-        json!([{"ports": names}, {"ports": [to(443), to(6443)]}])
+        json!([{"ports": names}, {"ports": [to(443), to(6443), to(8443), to(16443)]}])
     );
 
     let none = "podDisruptionBudget.enabled=false,networkPolicy.enabled=false,flowSchema.enabled=false,topologySpreadConstraints=null";

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::json::{int, list, text};
 use super::kinds::{Columns, Kind};
 use super::print_pod;
-use super::view::metadata;
+use super::view::{Include, metadata};
 
 /// A heading: name, type, format, and 1 for columns that only `-o wide` shows.
 pub(super) type Heading = (&'static str, &'static str, &'static str, u8);
@@ -58,13 +58,13 @@ pub fn table(
     kind: &Kind,
     objects: &[Arc<Value>],
     now: Timestamp,
-    with_object: bool,
+    with: Include,
     columns: bool,
     list: &Value,
 ) -> Value {
     let rows: Vec<_> = objects
         .iter()
-        .map(|object| row(kind, object, now, with_object))
+        .map(|object| row(kind, object, now, with))
         .collect();
     let headings = if columns { headings(kind) } else { Value::Null };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list, "columnDefinitions": headings, "rows": rows})
@@ -97,7 +97,7 @@ fn heading(name: &str, kind: &str, format: &str, priority: u8) -> Value {
     json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
 }
 
-fn row(kind: &Kind, object: &Value, now: Timestamp, with_object: bool) -> Value {
+fn row(kind: &Kind, object: &Value, now: Timestamp, with: Include) -> Value {
     let name = text(object, "/metadata/name");
     let age = ago(now, text(object, "/metadata/creationTimestamp"));
     let cells = match &kind.columns {
@@ -115,10 +115,10 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, with_object: bool) -> Value 
             .chain(columns.iter().map(|(_, path)| custom(object, path, now)))
             .collect(),
     };
-    let shown = if with_object {
-        metadata(object)
-    } else {
-        Value::Null
+    let shown = match with {
+        Include::Nothing => Value::Null,
+        Include::Metadata => metadata(object),
+        Include::Object => object.clone(),
     };
     let mut row = json!({"cells": cells, "object": shown});
     if let Some(condition) = print_pod::completed(object).filter(|_| kind.columns == Columns::Pod) {

@@ -18,8 +18,29 @@ pub enum View {
     Objects,
     /// `PartialObjectMetadata`.
     Metadata,
-    /// `Table`; the flag says whether rows carry metadata.
-    Table(bool),
+    /// `Table`
+    Table(Include),
+}
+
+/// What the rows of a table carry besides their cells: `includeObject`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    /// `None`
+    Nothing,
+    /// `Metadata`, and where nothing is asked for.
+    Metadata,
+    /// `Object`, by which `kubectl get --sort-by` sorts.
+    Object,
+}
+
+impl Include {
+    fn read(asked: &str) -> Self {
+        match asked {
+            "None" => Self::Nothing,
+            "Object" => Self::Object,
+            _ => Self::Metadata,
+        }
+    }
 }
 
 impl View {
@@ -27,9 +48,9 @@ impl View {
     pub fn of(request: &Request) -> Self {
         let forms = request.accept.split(',').map(str::trim);
         let known = forms.filter_map(|form| match form {
-            form if form.contains("as=Table") => {
-                Some(Self::Table(request.query.get("includeObject") != "None"))
-            }
+            form if form.contains("as=Table") => Some(Self::Table(Include::read(
+                request.query.get("includeObject"),
+            ))),
             form if form.contains("as=PartialObjectMetadata") => Some(Self::Metadata),
             form if form.starts_with("application/json") || form.starts_with("*/*") => {
                 Some(Self::Objects)
