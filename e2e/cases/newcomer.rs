@@ -29,6 +29,19 @@ struct Newcomer<'a> {
     record: String,
 }
 
+/// Without what depends on the moment and on other cases: whether the node has shown how the sidecar
+/// itself ended, and which other installations there are.
+fn steady(printed: &str) -> String {
+    let lines = printed
+        .lines()
+        .filter(|line| !line.starts_with("note: ") && !line.contains("  SidecarKilled  "));
+    let cut = |line: &str| match line.split_once("log-collector ended (exit code") {
+        Some((begin, _)) => format!("{begin}log-collector ended ...\n"),
+        None => format!("{line}\n"),
+    };
+    lines.map(cut).collect()
+}
+
 impl<'a> Newcomer<'a> {
     fn new(world: &'a World) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -94,7 +107,7 @@ impl<'a> Newcomer<'a> {
         if let Some(pod) = self.world.pods().await.first() {
             printed = printed.replace(&pod.name_any(), "report-m4x7k");
         }
-        let printed = settled(&printed)
+        let printed = steady(&settled(&printed))
             .replace(&self.world.images.work, "busybox")
             .replace(&variable("SWAPLET_E2E_REGISTRY"), "registry.example")
             .replace(&self.world.namespace, "default");
