@@ -1,14 +1,18 @@
 //! Requests to restart containers of pods on virtual nodes, on the real virtual-kubelet library:
 //! proven, or refused with the reason.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
+use swaplet_controller::frame::clock::time_of_day;
 
 use crate::audit::written_in;
 use crate::controller::Controller;
 use crate::pods::{container, pod, spec};
 use crate::restart::{Restarts, started};
 use crate::virtual_kubelet::VirtualNode;
+use crate::world::eventually;
 
 /// A virtual node with running pods of one container `app`, and a controller that keeps what it
 /// learns.
@@ -105,6 +109,12 @@ async fn a_node_that_updates_and_reports_a_digest() {
     ] {
         let case = Case::new(name, options, None, &["p"]).await;
         let before = case.see("p").await;
+        // Statuses tell seconds: a start in the second of the one before would prove nothing.
+        let next = started(&before, "app").unwrap() + Duration::from_secs(1);
+        eventually("the second of its start to be over", || async {
+            (time_of_day() > next).then_some(())
+        })
+        .await;
         assert_eq!(
             case.restart("p", None).await,
             ("Succeeded".to_owned(), String::new())
