@@ -30,11 +30,13 @@ struct Newcomer<'a> {
 }
 
 /// Without what depends on the moment and on other cases: whether the node has shown how the sidecar
-/// itself ended, and which other installations there are.
+/// itself ended, which other installations there are, and whether each node is an ordinary one.
 fn steady(printed: &str) -> String {
-    let lines = printed
-        .lines()
-        .filter(|line| !line.starts_with("note: ") && !line.contains("  SidecarKilled  "));
+    let lines = printed.lines().filter(|line| {
+        !line.starts_with("note: ")
+            && !line.starts_with("On ordinary nodes ")
+            && !line.contains("  SidecarKilled  ")
+    });
     let cut = |line: &str| match line.split_once("log-collector ended (exit code") {
         Some((begin, _)) => format!("{begin}log-collector ended ...\n"),
         None => format!("{line}\n"),
