@@ -273,33 +273,6 @@ async fn a_sidecar_whose_image_cannot_be_pulled_is_ended_by_the_phase() {
     world.done().await;
 }
 
-/// The first test can tell: written at once and not again, a kubelet takes the phase back.
-#[tokio::test]
-async fn the_naive_write_of_the_phase_is_taken_back() {
-    let world = World::new("finish-naive").await;
-    let (phases, recorder) = Phases::record(&world);
-    let mut tally = (0, 0);
-    let mut batches = 0;
-    while tally == (0, 0) && batches < NAIVE_BATCHES {
-        naive_batch(&world, batches).await;
-        batches += 1;
-        tally = phases.tally();
-    }
-    println!(
-        "naive: {} pods, {} taken back, {} Failed",
-        batches * HALF * 2,
-        tally.0,
-        tally.1
-    );
-    assert_ne!(
-        tally,
-        (0, 0),
-        "{batches} batches without a sign of the race: the other case proves nothing"
-    );
-    recorder.abort();
-    world.done().await;
-}
-
 /// The main containers end one after another, so that some end just before the kubelet compares
 /// statuses, which it does every 10 s.
 async fn naive_batch(world: &World, batch: usize) {
@@ -361,5 +334,32 @@ mod long {
     #[tokio::test]
     async fn no_pod_of_hundreds_whose_mains_succeeded_ends_failed_by_the_phase() {
         no_pod_ends_failed("finish-many", 19).await;
+    }
+
+    /// The first test can tell: written at once and not again, a kubelet takes the phase back.
+    #[tokio::test]
+    async fn the_naive_write_of_the_phase_is_taken_back() {
+        let world = World::new("finish-naive").await;
+        let (phases, recorder) = Phases::record(&world);
+        let mut tally = (0, 0);
+        let mut batches = 0;
+        while tally == (0, 0) && batches < NAIVE_BATCHES {
+            naive_batch(&world, batches).await;
+            batches += 1;
+            tally = phases.tally();
+        }
+        println!(
+            "naive: {} pods, {} taken back, {} Failed",
+            batches * HALF * 2,
+            tally.0,
+            tally.1
+        );
+        assert_ne!(
+            tally,
+            (0, 0),
+            "{batches} batches without a sign of the race: the other case proves nothing"
+        );
+        recorder.abort();
+        world.done().await;
     }
 }

@@ -11,8 +11,8 @@ pub(super) struct LeashArgs {
     #[arg(long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
     leash: String,
     /// Restart containers also without the leash. Then whoever may write ContainerRecreateRequests,
-    /// or statuses of pods, may restart containers, and whoever may write both while one is parked
-    /// says which image it gets back
+    /// or statuses of pods, may restart containers, and whoever may write statuses of pods says
+    /// which image a container gets that is in the park image, without any request
     #[arg(long, env = "SWAPLET_RESTART_WITHOUT_LEASH", requires = "restart")]
     restart_without_leash: bool,
 }
