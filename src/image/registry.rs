@@ -8,6 +8,7 @@ mod ask;
 mod client;
 mod hosts;
 mod login;
+mod options;
 mod reach;
 mod retry;
 
@@ -24,19 +25,9 @@ use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError};
 use ask::{Answer, Asker};
 use login::Login;
+pub use options::{Access, RegistryOptions, TIMEOUT};
 pub use reach::{Judged, Lookup, Reach};
 use swaplet_core::image::reference::ImageReference;
-
-/// How long one request may take: a registry that needs longer for a few kilobytes is not there.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The waits before the second, third and fourth try: together under four seconds, so that a person
-/// at a terminal does not give up first.
-const PAUSES: [Duration; 3] = [
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-];
 
 /// The longest wait that a registry is granted; who asks for more is told as the error, for
 /// somebody else to come back.
@@ -45,11 +36,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// One call of the client library makes up to this many requests (a version probe, and the steps of
 /// an upload).
 const REQUESTS_PER_CALL: u32 = 6;
-
-/// The most that is ever read of an answer: the limit that registries have for a manifest.
-const MAX_READ: usize = 4 * 1024 * 1024;
-
-const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"));
 
 /// The types of manifest that are understood, or at least told apart.
 const ACCEPTED: [&str; 4] = [
@@ -64,54 +50,6 @@ const ACCEPTED: [&str; 4] = [
 pub fn install_crypto() {
     // It fails only if a choice was made before, and then there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
-/// What a repository is spoken to for. Some registries refuse a login that asks for more than the
-/// credentials may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Reading.
-    Pull,
-    /// Reading and writing.
-    PullAndPush,
-}
-
-/// How to talk to registries.
-#[derive(Debug, Clone)]
-pub struct RegistryOptions {
-    /// What for.
-    pub access: Access,
-    /// Which addresses may be connected to: not all, where somebody else than the user of this
-    /// machine has named the registry.
-    pub reach: Reach,
-    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be
-    /// listed, where these are trusted.
-    pub plain_http: Vec<String>,
-    /// Hosts, with or without port, that are spoken to although only this machine or this cluster
-    /// can reach them: link-local addresses, names of Services. Those in `plain_http` need not be
-    /// listed again.
-    pub allowed: Vec<String>,
-    /// How long one request may take.
-    pub timeout: Duration,
-    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number
-    /// of further tries. A registry that asks for a longer wait gets it.
-    pub pauses: Vec<Duration>,
-    /// Told about each retry.
-    pub note: fn(&str),
-}
-
-impl Default for RegistryOptions {
-    fn default() -> Self {
-        Self {
-            access: Access::PullAndPush,
-            reach: Reach::Anywhere,
-            plain_http: Vec::new(),
-            allowed: Vec::new(),
-            timeout: TIMEOUT,
-            pauses: PAUSES.to_vec(),
-            note: |text| tracing::warn!("{text}"),
-        }
-    }
 }
 
 /// A connection to the registry of one repository.

@@ -12,8 +12,13 @@ use reqwest::redirect::{Attempt, Policy};
 use serde_json::Value;
 
 use super::hosts::Hosts;
-use super::{MAX_READ, USER_AGENT};
 use crate::registry_error::{Problem, RegistryError};
+
+/// The most that is ever read of an answer: the limit that registries have for a manifest.
+const MAX_READ: usize = 4 * 1024 * 1024;
+
+/// What swaplet calls itself.
+pub(super) const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"));
 
 /// The longest wait that a registry can ask for; the number is any that it likes.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);

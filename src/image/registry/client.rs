@@ -5,10 +5,10 @@ use oci_distribution::client::{ClientConfig, ClientProtocol};
 use oci_distribution::secrets::RegistryAuth;
 use swaplet_core::image::reference::ImageReference;
 
-use super::ask::Asker;
+use super::ask::{Asker, USER_AGENT};
 use super::hosts::Hosts;
 use super::login::Login;
-use super::{RegistryOptions, USER_AGENT};
+use super::options::RegistryOptions;
 use crate::registry_error::{Problem, RegistryError};
 
 /// In the type of the registry client.

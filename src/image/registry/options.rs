@@ -1,0 +1,64 @@
+//! How registries are talked to.
+
+use std::time::Duration;
+
+use super::reach::Reach;
+
+/// How long one request may take: a registry that needs longer for a few kilobytes is not there.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The waits before the second, third and fourth try: together under four seconds, so that a person
+/// at a terminal does not give up first.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+
+/// What a repository is spoken to for. Some registries refuse a login that asks for more than the
+/// credentials may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading.
+    Pull,
+    /// Reading and writing.
+    PullAndPush,
+}
+
+/// How to talk to registries.
+#[derive(Debug, Clone)]
+pub struct RegistryOptions {
+    /// What for.
+    pub access: Access,
+    /// Which addresses may be connected to: not all, where somebody else than the user of this
+    /// machine has named the registry.
+    pub reach: Reach,
+    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be
+    /// listed, where these are trusted.
+    pub plain_http: Vec<String>,
+    /// Hosts, with or without port, that are spoken to although only this machine or this cluster
+    /// can reach them: link-local addresses, names of Services. Those in `plain_http` need not be
+    /// listed again.
+    pub allowed: Vec<String>,
+    /// How long one request may take.
+    pub timeout: Duration,
+    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number
+    /// of further tries. A registry that asks for a longer wait gets it.
+    pub pauses: Vec<Duration>,
+    /// Told about each retry.
+    pub note: fn(&str),
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            access: Access::PullAndPush,
+            reach: Reach::Anywhere,
+            plain_http: Vec::new(),
+            allowed: Vec::new(),
+            timeout: TIMEOUT,
+            pauses: PAUSES.to_vec(),
+            note: |text| tracing::warn!("{text}"),
+        }
+    }
+}
