@@ -18,7 +18,8 @@ use crate::frame::metrics::Metrics;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
 use crate::restart::on_config::{self, RestartOnSettings};
-use crate::warm::jobs::{AskedInside, WarmSettings};
+use crate::warm::jobs::WarmSettings;
+use crate::warm::jobs::driver::AskedInside;
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::{jobs, predownload};
 
@@ -93,7 +94,7 @@ impl Beside {
                 common,
                 tools,
             } = self.clone();
-            jobs::run(discovery, common, warm.clone(), asked, tools)
+            jobs::driver::run(discovery, common, warm.clone(), asked, tools)
         };
         anew("pulling images", metrics, begin).await
     }

@@ -8,23 +8,15 @@
 //! others too.
 
 mod caches;
-mod driver;
+pub(crate) mod driver;
 mod entry;
-mod finalizers;
-mod image_waits;
+mod handle;
 mod isolation;
 mod messages;
 mod nodes;
-mod observe;
-mod observe_caches;
-mod orphans;
-mod own;
-mod rights;
 mod room;
-mod see;
-mod sharing;
-mod taints;
-mod written;
+mod settings;
+mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,28 +24,21 @@ use std::time::Duration;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::image_waits::ImageWaits;
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::warming::startup_taint::StartupTaints;
+use swaplet_core::warm::pull_job::object::JobKind;
+use swaplet_core::warm::startup_taint::StartupTaints;
 
 use crate::frame::clock::Now;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::writer::report::Notice;
-pub use caches::CacheNews;
 use caches::Caches;
-pub use driver::WarmSettings;
-pub(crate) use driver::{AskedInside, run};
 use entry::{Entry, exit_images};
-use finalizers::Finalizers;
 use isolation::Jobs;
-pub use messages::{Asked, Happened, PullAnswer, PullWrite};
+use messages::{Asked, Key, PodQuery, key_of};
+pub use messages::{Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
 use room::{Room, Taken, Turns};
-
-/// A job: its kind, namespace and name.
-pub type Key = (JobKind, Box<str>, Box<str>);
-
-/// The pods that a job's `podSelector` selects: the uid of the job, its namespace and the selector.
-pub type PodQuery = (Box<str>, Box<str>, String);
+pub use settings::WarmSettings;
+use step::finalizers::Finalizers;
 
 /// The jobs, the nodes and the pods.
 pub struct PullJobs {
@@ -316,8 +301,4 @@ impl PullJobs {
             .chain(self.finalizers.next_due())
             .min()
     }
-}
-
-fn key_of(job: &PullJob) -> Key {
-    (job.kind, job.namespace.clone(), job.name.clone())
 }

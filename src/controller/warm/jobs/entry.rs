@@ -22,8 +22,8 @@ use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended};
 
 use self::run::Run;
 use self::selected::Selected;
+use super::messages::{Key, PodQuery, PullWrite};
 use super::room::Room;
-use super::{Key, PodQuery, PullWrite};
 use crate::frame::clock::Now;
 use crate::frame::isolated::break_if_asked;
 use crate::frame::watch::Event;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use swaplet_core::report::reason::Reason;
 
-use super::Key;
 use super::entry::Entry;
+use super::messages::Key;
 use crate::frame::isolated::defects::{Defects, log};
 use crate::frame::isolated::isolated;
 

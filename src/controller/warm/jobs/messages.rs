@@ -11,16 +11,22 @@ use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::pull_job::pins::Resolved;
+use swaplet_core::warm::startup_taint::Untaint;
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::startup_taint::Untaint;
 use swaplet_core::warm::warming::{Action, Answer};
 
-use super::{CacheNews, Key, PodQuery};
+use super::caches::CacheNews;
 use crate::frame::watch::Event;
 use crate::frame::writer::Outcome;
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::write::Warmers;
 use crate::warm::write::pull_job::Report;
+
+/// A job: its kind, namespace and name.
+pub type Key = (JobKind, Box<str>, Box<str>);
+
+/// The pods that a job's `podSelector` selects: the uid of the job, its namespace and the selector.
+pub type PodQuery = (Box<str>, Box<str>, String);
 
 /// For which job registries are asked: where it is, and its uid.
 pub type Asked = (Key, Box<str>);
@@ -123,4 +129,9 @@ impl Happened {
             | Self::Written(_) => None,
         }
     }
+}
+
+/// The job itself.
+pub(super) fn key_of(job: &PullJob) -> Key {
+    (job.kind, job.namespace.clone(), job.name.clone())
 }

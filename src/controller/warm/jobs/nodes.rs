@@ -7,9 +7,9 @@ use swaplet_core::cluster::node_class::Recognised;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{Node, NodeWire};
 use swaplet_core::warm::pull_job::{CONTROL_PLANE, TargetNode};
+use swaplet_core::warm::startup_taint::StartupTaints;
 use swaplet_core::warm::warming::nodes::{has_image_caches, shapes};
 use swaplet_core::warm::warming::shape::ShapeChoice;
-use swaplet_core::warm::warming::startup_taint::StartupTaints;
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;

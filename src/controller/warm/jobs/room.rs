@@ -8,7 +8,7 @@ use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::warming::{Action, Elsewhere};
 
 use super::entry::Entry;
-use super::{Key, PullWrite};
+use super::messages::{Key, PullWrite};
 
 /// So many pods of one node may pull for long beside another one; who waits then waits for one of
 /// them, which gives way after a while.

@@ -8,10 +8,10 @@ use swaplet_core::warm::image_cache::object::{API_VERSION, IMAGE_CACHE, IMAGE_CA
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::caches::CacheNews;
 use crate::frame::connection::discovery::ask;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::{Event, watch_noted};
+use crate::warm::jobs::caches::CacheNews;
 
 /// How often it is asked whether they are served.
 const ASK_AGAIN: Duration = Duration::from_secs(30);

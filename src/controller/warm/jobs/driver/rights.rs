@@ -3,10 +3,10 @@
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::{Action, Answer};
 
-use super::messages::{PullAnswer, PullWrite};
-use super::{CacheNews, Happened};
 use crate::frame::serve::Health;
 use crate::frame::writer::Outcome;
+use crate::warm::jobs::caches::CacheNews;
+use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
 
 /// What the right to see Events is for.
 pub(crate) const SEE_PULLS: &str =

@@ -15,8 +15,8 @@ use swaplet_core::warm::warming::End;
 
 use super::Entry;
 use crate::frame::connection::namespaces::Namespaces;
-use crate::warm::jobs::WarmSettings;
 use crate::warm::jobs::nodes::Nodes;
+use crate::warm::jobs::settings::WarmSettings;
 
 /// What the log calls it. No object can have a name with a space.
 const NAME: &str = "exit images";

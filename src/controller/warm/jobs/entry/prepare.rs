@@ -9,9 +9,9 @@ use swaplet_core::warm::pull_job::{exceeds_deadline, limits};
 
 use super::Entry;
 use crate::frame::clock::Now;
-use crate::warm::jobs::WarmSettings;
 use crate::warm::jobs::entry::run::{Run, warmers};
 use crate::warm::jobs::nodes::Nodes;
+use crate::warm::jobs::settings::WarmSettings;
 
 impl Entry {
     /// Brings what is under way in line with the job, the nodes and the time.

@@ -13,7 +13,7 @@ use super::{Entry, FIRST_RETRY};
 use crate::frame::clock::Now;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Target, is_missing_right};
-use crate::warm::jobs::PullWrite;
+use crate::warm::jobs::messages::PullWrite;
 use crate::warm::write::pull_job::Report;
 
 /// Between two reports of a job that goes on: its counts change with every image on every node.

@@ -15,8 +15,8 @@ use swaplet_core::warm::warming::shape::Shapes;
 
 use super::selected::Selected;
 use crate::warm::direct::LATE_EVENTS;
-use crate::warm::jobs::WarmSettings;
 use crate::warm::jobs::nodes::Nodes;
+use crate::warm::jobs::settings::WarmSettings;
 use crate::warm::write::Warmers;
 
 /// A pod whose controller is gone for good ends after a day.

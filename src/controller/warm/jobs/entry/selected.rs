@@ -6,9 +6,9 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::{Phase, Pod};
 use swaplet_core::warm::pull_job::object::{PullJob, Targets};
 
-use super::PodQuery;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::warm::jobs::messages::PodQuery;
 
 /// The nodes of these pods.
 pub(crate) struct Selected {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use swaplet_core::warm::pull_job::object::{Completion, JobKind, PullJob};
 
-use super::entry::Entry;
-use super::{PullJobs, key_of};
+use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::messages::key_of;
 
 impl PullJobs {
     /// These there are from now on.

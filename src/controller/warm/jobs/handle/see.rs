@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use super::caches::CacheNews;
-use super::entry::Entry;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
-use super::{PullJobs, key_of};
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::caches::CacheNews;
+use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::messages::key_of;
 
 impl PullJobs {
-    pub(super) fn see_caches(&mut self, news: CacheNews) {
+    pub(in crate::warm::jobs) fn see_caches(&mut self, news: CacheNews) {
         let Some(caches) = &mut self.caches else {
             return;
         };
@@ -28,7 +29,7 @@ impl PullJobs {
         }
     }
 
-    pub(super) fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
+    pub(in crate::warm::jobs) fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
         match event {
             Event::ListStart => {
                 let listed = self
@@ -63,7 +64,7 @@ impl PullJobs {
         }
     }
 
-    pub(super) fn apply(&mut self, mut job: PullJob) {
+    pub(in crate::warm::jobs) fn apply(&mut self, mut job: PullJob) {
         if let Ok(spec) = &mut job.spec {
             self.settings.sandbox_keys.keep_to(&mut spec.pods);
         }
@@ -87,7 +88,7 @@ impl PullJobs {
         }
     }
 
-    pub(super) fn see_pod(&mut self, event: Event<WarmerPodWire>, now: Duration) {
+    pub(in crate::warm::jobs) fn see_pod(&mut self, event: Event<WarmerPodWire>, now: Duration) {
         match event {
             Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
             Event::Listed(pod) | Event::Applied(pod) => {

@@ -1,11 +1,15 @@
 //! What is known after a write of the loop has come back.
 
-use super::messages::{PullAnswer, PullWrite};
-use super::{PullJobs, key_of};
 use crate::frame::clock::Now;
+use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::messages::{PullAnswer, PullWrite, key_of};
 
 impl PullJobs {
-    pub(super) fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {
+    pub(in crate::warm::jobs) fn written(
+        &mut self,
+        (write, answer): (PullWrite, PullAnswer),
+        now: Now,
+    ) {
         let since_start = now.since_start;
         match (write, answer) {
             (

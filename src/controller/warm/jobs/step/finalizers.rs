@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use swaplet_core::warm::pull_job::object::PullJob;
 
-use super::{Key, PullWrite, key_of};
+use crate::warm::jobs::messages::{Key, PullWrite, key_of};
 
 /// The wait before the same job is written to again.
 const AGAIN: Duration = Duration::from_secs(30);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use swaplet_core::warm::pod::WarmerPod;
 
-use super::entry::Entry;
-use super::{Key, PullJobs, PullWrite};
+use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::messages::{Key, PullWrite};
 
 /// The wait before a deletion of the same pod is sent again.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);

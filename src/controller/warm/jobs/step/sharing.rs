@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use swaplet_core::warm::warming::End;
 
-use super::PullJobs;
-use super::entry::Entry;
+use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::entry::Entry;
 
 impl PullJobs {
     /// What one job has proved counts for the others, where their pods would prove the same.
-    pub(super) fn share(&mut self, now: Duration) {
+    pub(in crate::warm::jobs) fn share(&mut self, now: Duration) {
         let mut found = Vec::new();
         for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| {
             (key.clone(), (entry.fallbacks(), entry.news()))

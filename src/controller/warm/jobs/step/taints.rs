@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 use swaplet_core::warm::warming::Answer;
-use swaplet_core::warm::warming::startup_taint::{STARTUP_TAINT, Untaint};
 
-use super::entry::Entry;
-use super::{PullJobs, PullWrite};
+use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::entry::Entry;
+use crate::warm::jobs::messages::PullWrite;
 
 impl PullJobs {
     /// Nodes whose time to wait is over, or that have nothing to wait for.

@@ -1,0 +1,6 @@
+//! What the loop hears: of jobs, pods, image caches, and of its own writes.
+
+mod image_waits;
+mod own;
+mod see;
+mod written;
