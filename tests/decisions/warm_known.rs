@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+use swaplet_core::warm::known::{Announced, Knowledge, Known, ListedNode, known};
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::warming::known::{Announced, Knowledge, Known, ListedNode, known};
 use swaplet_core::warm::warming::pulled::Pulled;
 
 use crate::warm::{A, B, nothing, object, pod, read, refused, running, waiting};

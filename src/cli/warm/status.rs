@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::list::words;
 use swaplet_controller::warm::status::{Answer, Question, ask};
-use swaplet_core::warm::warming::known::{Announced, Knowledge, Known};
+use swaplet_core::warm::known::{Announced, Knowledge, Known};
 
 use super::results::{header, how};
 use crate::cli::client::ClusterArgs;

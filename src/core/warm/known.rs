@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::evidence::{Verdict, has_run, judge};
-use super::pulled::Pulled;
+use super::warming::evidence::{Verdict, has_run, judge};
+use super::warming::pulled::Pulled;
 use crate::image::ImageReference;
 use crate::objects::pod::{ContainerState, Phase};
 use crate::warm::pod::{NAME_PREFIX, WarmerImage, WarmerPod};

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Answer;
+use super::warming::Answer;
 use crate::objects::node::Node;
 
 /// The key of the taint, whatever its value and effect.

@@ -5,8 +5,7 @@
 //! image is there is believed only from the pod's status ([`evidence`]). Where that does not work,
 //! a pod has a container for each of several images and a command that no image has ([`shape`]).
 //! [`nodes`] says where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a
-//! pull. [`known`] answers those who only ask. [`startup_taint`] keeps pods from a node until its
-//! images are there.
+//! pull.
 //!
 //! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as
 //! an argument, as everywhere here.
@@ -14,12 +13,10 @@
 mod action;
 pub mod evidence;
 mod image;
-pub mod known;
 mod node;
 pub mod nodes;
 pub mod pulled;
 pub mod shape;
-pub mod startup_taint;
 mod step;
 mod table;
 mod waits;
@@ -27,7 +24,7 @@ mod waits;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use self::action::{Action, Answer, End, Ended, Limits};
+pub use self::action::{Action, Answer, Elsewhere, End, Ended, Limits};
 pub use self::image::ImageProgress;
 use self::node::NodeProgress;
 pub(crate) use self::node::SLOW;
@@ -36,17 +33,6 @@ use self::shape::Shapes;
 use self::table::Table;
 pub use self::waits::Waits;
 use crate::warm::pod::WarmerPod;
-
-/// What others do on a node who warm images as well.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// A pod of theirs is there: no other begins.
-    pub taken: bool,
-    /// They wait for the node.
-    pub wanted: bool,
-    /// Pods that warm nothing wait there for their images, which come first.
-    pub others_pull: bool,
-}
 
 /// The same images on all of these nodes.
 #[derive(Debug)]

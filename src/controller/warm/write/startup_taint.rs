@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
+use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 use swaplet_core::warm::warming::Answer;
-use swaplet_core::warm::warming::startup_taint::{STARTUP_TAINT, Untaint};
 
 use super::answer;
 use crate::frame::writer::{Writer, params, test};

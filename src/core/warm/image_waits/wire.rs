@@ -5,9 +5,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::ImageWait;
 use crate::objects::pod::ContainerState;
-use crate::objects::pod::container_wire::{Objects, Text};
 use crate::objects::pod::wire::StateWire;
-use crate::objects::values::lenient::{Lenient, Object, Present};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
 
 /// What is waited for where the node says this of a container, or nothing; any other reason is
 /// another trouble than a pull under way.

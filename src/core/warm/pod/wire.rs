@@ -8,10 +8,9 @@ use super::{
 };
 use crate::objects::node::ConditionWire;
 use crate::objects::pod::Phase;
-use crate::objects::pod::container_wire::{Objects, Text};
 use crate::objects::pod::wire::StateWire;
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Lenient, Object, Present, Said};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Said, Text};
 
 /// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
 /// be decoded.

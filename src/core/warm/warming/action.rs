@@ -97,3 +97,14 @@ pub struct Ended {
     /// What the kubelet has said of the pull.
     pub pulled: Option<Pulled>,
 }
+
+/// What others do on a node who warm images as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// A pod of theirs is there: no other begins.
+    pub taken: bool,
+    /// They wait for the node.
+    pub wanted: bool,
+    /// Pods that warm nothing wait there for their images, which come first.
+    pub others_pull: bool,
+}

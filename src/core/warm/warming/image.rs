@@ -7,8 +7,8 @@
 use crate::backoff::Backoff;
 use std::time::Duration;
 
+use super::action::{End, Ended};
 use super::pulled::Pulled;
-use super::{End, Ended};
 
 /// The wait before the second try of an image; it doubles. A little longer than the kubelet's own
 /// (10 s, doubled up to 300 s), so that each of our tries is a real pull.

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use self::kept::Kept;
 pub use self::stuck::SLOW;
+use super::action::{Action, End, Limits};
 use super::evidence::{has_started, what_keeps};
 use super::image::ImageProgress;
 use super::shape::Shapes;
-use super::{Action, End, Limits};
 use crate::objects::pod::Phase;
 use crate::warm::pod::{Shape, WarmerPod};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Elsewhere, Warming};
+use super::Warming;
 use crate::isolated::isolated;
-use crate::warm::warming::action::Action;
+use crate::warm::warming::action::{Action, Elsewhere};
 use crate::warm::warming::node::{NodeProgress, Slots};
 use crate::warm::warming::waits::Waits;
 

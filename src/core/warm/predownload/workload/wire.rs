@@ -12,11 +12,10 @@ use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer};
 
 use super::{PARALLELISM, PREDOWNLOAD, TIMEOUT};
-use crate::objects::pod::container_wire::{Objects, Text};
 use crate::objects::pod::wire::brief::{ContainerWire, images};
 use crate::objects::values::bounds;
 use crate::objects::values::label_selector::{is_label_key, is_label_value};
-use crate::objects::values::lenient::{Lenient, Object, Shape, drain_map};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, drain_map};
 
 /// A Deployment or StatefulSet of a list or watch, read at once. As for pods, only JSON that is no
 /// object of Kubernetes at all cannot be decoded.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{NodeProgress, Slots};
+use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::image::ImageProgress;
 use crate::warm::warming::pulled::Pulled;
-use crate::warm::warming::{Action, End, Limits};
 
 impl NodeProgress {
     /// These are the images from now on; what is known of those that stay is kept.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::NodeProgress;
-use crate::warm::warming::Elsewhere;
+use crate::warm::warming::action::Elsewhere;
 
 /// How long one node is kept back for others, in all.
 const MOST: Duration = Duration::from_secs(600);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::NodeProgress;
 use crate::warm::pod::{Shape, WarmerImage};
+use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::evidence::{Verdict, has_run, judge};
-use crate::warm::warming::{Action, End, Limits};
 
 /// How long a status that proves nothing may stay as it is before a new pod is to tell: longer than
 /// a kubelet takes to act on a swap.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{NodeProgress, REPLACE, Seen};
 use crate::warm::pod::WarmerPod;
-use crate::warm::warming::Limits;
+use crate::warm::warming::action::Limits;
 use crate::warm::warming::evidence::has_started;
 use crate::warm::warming::pulled::Pulled;
 

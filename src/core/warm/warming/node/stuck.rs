@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::NodeProgress;
+use crate::warm::warming::action::{Action, Limits};
 use crate::warm::warming::evidence::has_started;
-use crate::warm::warming::{Action, Limits};
 
 /// From then on a pull keeps nobody else from its node.
 pub const SLOW: Duration = Duration::from_secs(60);

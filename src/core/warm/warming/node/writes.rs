@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{NodeProgress, REPLACE};
 use crate::warm::pod::{Shape, WarmerPod};
-use crate::warm::warming::{Action, Answer, End, Limits};
+use crate::warm::warming::action::{Action, Answer, End, Limits};
 
 /// The wait after a write that failed, where the server does not say.
 const WRITE_AGAIN: Duration = Duration::from_secs(2);
