@@ -5,58 +5,22 @@
 //! that vanishes is counted once.
 
 mod indexes;
+mod plan;
 mod pods;
 mod sync;
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use k8s_openapi::api::batch::v1::{Job, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub use indexes::{INDEX, is_indexed};
+pub use plan::{FINALIZER, Plan, finished};
 pub use pods::{Backoff, past_backoff_limit};
 use pods::{is_active, tracked};
 use sync::Sync;
-
-/// Holds a pod until its job has noted how it ended.
-pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
-/// What to do now, in the order of the fields; pods are created after others are deleted, and
-/// before the status is written.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// Names of pods that are released and then deleted, without being counted.
-    pub forget: Vec<String>,
-    /// Names of pods that are deleted.
-    pub delete: Vec<String>,
-    /// How many pods are created.
-    pub create: usize,
-    /// The indexes of the pods that are created, if the job has indexes.
-    pub indexes: Vec<usize>,
-    /// The new status, if it differs.
-    pub status: Option<JobStatus>,
-    /// Names of pods that lose their finalizer.
-    pub release: Vec<String>,
-    /// When to look again, if nothing happens before.
-    pub wake: Option<Duration>,
-    /// Whether the job has outlived its `ttlSecondsAfterFinished`.
-    pub expired: bool,
-    /// What to remember.
-    pub backoff: Backoff,
-}
-
-impl Plan {
-    /// Whether it changes anything.
-    #[must_use]
-    pub fn acts(&self) -> bool {
-        let pods = [&self.forget, &self.delete, &self.release];
-        self.status.is_some()
-            || self.create > 0
-            || self.expired
-            || pods.iter().any(|names| !names.is_empty())
-    }
-}
 
 /// Decides the next step for a job.
 #[must_use]
@@ -88,20 +52,6 @@ pub fn decide(job: &Job, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Pla
     } = sync;
     plan.status = (status != old).then_some(status);
     plan
-}
-
-/// The condition with which a job has ended.
-#[must_use]
-pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
-    condition(status, "Complete").or_else(|| condition(status, "Failed"))
-}
-
-fn condition<'a>(status: &'a JobStatus, kind: &str) -> Option<&'a JobCondition> {
-    status
-        .conditions
-        .iter()
-        .flatten()
-        .find(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 /// Nothing happens to a finished job, but that stray pods are released and its time to live runs

@@ -9,11 +9,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
+use super::indexes;
+use super::plan::{FINALIZER, Plan, condition};
 use super::pods::{
     add, drain, extend, for_removal, has_ended, is_ready, number, past_backoff_limit, phase,
     replaces_only_failed, terminating, tracked,
 };
-use super::{FINALIZER, Plan, condition, indexes};
 
 /// More pods than this are not created or deleted at once.
 const BATCH: usize = 500;
