@@ -7,9 +7,8 @@ use kube_core::Resource as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::node::{Node, NodeWire};
-use crate::objects::pod::container_wire::{Objects, Text};
 use crate::objects::values::bounded_value::BoundedValue;
-use crate::objects::values::lenient::{Lenient, Object};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Text};
 
 /// A node with its list of images.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ pub mod container_spec;
 pub(crate) mod container_wire;
 pub mod evidence;
 pub mod readiness;
+pub mod restart_policy;
 pub mod roles;
 pub mod rule;
 pub mod template;
@@ -13,6 +14,7 @@ pub mod wire;
 
 use std::sync::Arc;
 
+pub use self::restart_policy::RestartPolicy;
 use self::rule::SidecarRule;
 use super::job::JobRef;
 use super::values::env::Mark;
@@ -171,19 +173,6 @@ pub struct Terminated {
     pub finished_at: Option<jiff::Timestamp>,
 }
 
-/// `restartPolicy` of a pod or of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RestartPolicy {
-    /// Every end is followed by a restart.
-    Always,
-    /// Only an exit code other than 0 is.
-    OnFailure,
-    /// No end is.
-    Never,
-    /// A value that this version does not know, or none: nothing is assumed about it.
-    Unknown(Box<str>),
-}
-
 /// `status.phase`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -197,28 +186,6 @@ pub enum Phase {
     Failed,
     /// Unknown or not reported.
     Unknown,
-}
-
-impl RestartPolicy {
-    pub(crate) fn read(text: Option<&str>) -> Self {
-        match text {
-            Some("Always") => Self::Always,
-            Some("OnFailure") => Self::OnFailure,
-            Some("Never") => Self::Never,
-            _ => Self::Unknown(text.unwrap_or_default().into()),
-        }
-    }
-
-    /// The word of the API.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Always => "Always",
-            Self::OnFailure => "OnFailure",
-            Self::Never => "Never",
-            Self::Unknown(word) => word,
-        }
-    }
 }
 
 impl Phase {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::RestartPolicy;
+use super::restart_policy::RestartPolicy;
 use crate::objects::values::env::Mark;
 
 /// `spec` of a pod or of a pod template.

@@ -6,24 +6,17 @@ mod variables;
 mod volumes;
 
 use self::variables::{EnvFromWire, VariableWire};
-use self::volumes::{MountWire, VolumeWire};
-use std::collections::BTreeMap;
+use self::volumes::{MountWire, ProfileWire, VolumeWire, Volumes};
 
 use serde::Deserialize;
 
 use self::lists::{CommandWire, MountsWire};
 use self::rules::RuleWire;
-use super::container_spec::{Backing, ContainerSpec, Hook, PodSpec};
+use super::container_spec::{ContainerSpec, Hook, PodSpec};
 use super::{RestartPolicy, RestartRule};
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
-use crate::objects::values::lenient::{Lenient, Object, Present};
-
-pub(crate) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
-pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> =
-    Lenient<Vec<Lenient<Object<T>>>, MOST>;
-type Flag = Lenient<Option<bool>>;
-type Member<T> = Lenient<Option<Box<T>>>;
+use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Present, Text};
 
 /// `spec` of a pod, with as much of each container as `C` keeps.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -75,14 +68,6 @@ struct SecurityWire {
     seccomp_profile: Member<ProfileWire>,
     app_armor_profile: Member<ProfileWire>,
     se_linux_options: Member<ProfileWire>,
-}
-
-/// The `type` of a seccomp or AppArmor profile, and that of an SELinux label.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ProfileWire {
-    #[serde(rename = "type")]
-    kind: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -169,9 +154,6 @@ impl<C> PodSpecWire<C> {
         first(&fields)
     }
 }
-
-/// What is behind each volume, by its name.
-type Volumes<'a> = BTreeMap<&'a str, Backing>;
 
 /// What of a pod decides about its containers.
 pub(crate) struct Surroundings<'a> {

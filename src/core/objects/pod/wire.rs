@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::annotations::Written;
-use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surroundings, Text, policy};
+use super::container_wire::{ContainerSpecWire, PodSpecWire, Surroundings, policy};
 use super::weight::{drop_unused_facts, within_bounds};
 use super::{Container, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule};
 use crate::isolated::isolated;
@@ -20,7 +20,7 @@ use crate::objects::command::ContainerFacts;
 use crate::objects::job::OwnerWire;
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
-use crate::objects::values::lenient::{Lenient, Object, Present, Texts};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, Texts};
 
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;

@@ -24,6 +24,16 @@ pub struct Lenient<T, const MOST: usize = { bounds::ITEMS }> {
     pub malformed: bool,
 }
 
+/// A string of at most so many bytes.
+pub(crate) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
+/// A list of at most so many objects.
+pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> =
+    Lenient<Vec<Lenient<Object<T>>>, MOST>;
+/// A boolean.
+pub(crate) type Flag = Lenient<Option<bool>>;
+/// An object within an object.
+pub(crate) type Member<T> = Lenient<Option<Box<T>>>;
+
 impl<T: Default, const MOST: usize> Lenient<T, MOST> {
     fn malformed() -> Self {
         Self {

@@ -12,12 +12,12 @@ use crate::objects::command::ContainerFacts;
 use crate::objects::job::OwnerWire;
 use crate::objects::pod::RestartPolicy;
 use crate::objects::pod::container_spec::{ContainerSpec, PodSpec};
-use crate::objects::pod::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Text};
+use crate::objects::pod::container_wire::{ContainerSpecWire, PodSpecWire};
 use crate::objects::pod::readiness::{GateCondition, KRUISE_POD_READY, PodReadiness};
 use crate::objects::pod::wire::PodWire;
 use crate::objects::values::bounded_value::BoundedValue;
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Lenient, Object, Present};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
 use crate::restart::parked::Parked;
 
 type Integer = Lenient<Option<i64>>;

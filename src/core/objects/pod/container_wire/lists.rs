@@ -2,9 +2,9 @@
 
 use serde::de::SeqAccess;
 
-use super::{MountWire, Text};
+use super::volumes::MountWire;
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Filled, Lenient, Object, Shape, drain_array};
+use crate::objects::values::lenient::{Filled, Lenient, Object, Shape, Text, drain_array};
 
 /// `command`, of which the first item alone is kept.
 #[derive(Clone, Debug, Default)]

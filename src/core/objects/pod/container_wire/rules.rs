@@ -3,9 +3,8 @@
 use serde::Deserialize;
 
 use super::super::container_spec::Rule;
-use super::{Member, Objects, Text};
 use crate::objects::pod::RestartRule;
-use crate::objects::values::lenient::{Lenient, Object};
+use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Text};
 
 /// One rule. Its action is not read: each that there is starts the container again, alone
 /// (`Restart`) or with all others (`RestartAllContainers`).

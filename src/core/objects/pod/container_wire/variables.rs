@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{Flag, Member, Text};
 use crate::objects::pod::container_spec::{EnvValue, EnvVar};
 use crate::objects::values::bounds;
 use crate::objects::values::env::{Entry, Hidden};
-use crate::objects::values::lenient::{Lenient, Object};
+use crate::objects::values::lenient::{Flag, Lenient, Member, Object, Text};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -1,11 +1,23 @@
 //! Volumes and their mounts as they come from the API server.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
-use super::{Member, ProfileWire, Text, Volumes};
 use crate::objects::pod::container_spec::{Backing, MountSpec};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{Filled, Lenient, Present};
+use crate::objects::values::lenient::{Filled, Lenient, Member, Present, Text};
+
+/// What backs the volumes of a pod, by their names.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, Backing>;
+
+/// The `type` of a seccomp or AppArmor profile, and that of an SELinux label.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ProfileWire {
+    #[serde(rename = "type")]
+    pub(super) kind: Text,
+}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -8,8 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::node::ConditionWire;
-use crate::objects::pod::container_wire::{Objects, Text};
-use crate::objects::values::lenient::{Lenient, Object, Present, Texts};
+use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, Texts};
 
 /// Such a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

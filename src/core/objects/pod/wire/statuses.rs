@@ -3,9 +3,8 @@
 use serde::Deserialize;
 
 use super::{Integer, Time};
-use crate::objects::pod::container_wire::Text;
 use crate::objects::pod::{ContainerState, ContainerStatus, Terminated};
-use crate::objects::values::lenient::{Lenient, Object, Said};
+use crate::objects::values::lenient::{Lenient, Object, Said, Text};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -6,9 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{ConfiguredPod, Life, Use};
-use crate::objects::pod::container_wire::{Objects, Text};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{self, Lenient, Object, Present};
+use crate::objects::values::lenient::{self, Lenient, Object, Objects, Present, Text};
 use crate::restart::on_config::annotation::{Reference, ReferenceKind, parse};
 
 type Texts = Lenient<lenient::Texts>;
