@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use crate::audit::{assert_nothing_but_swaps, assert_swapped_once, written_in};
 use crate::controller::{Controller, Why};
 use crate::pods::{EXITS_143, STOPS_SLOWLY, container, main_ok, pod, sidecar, spec};
+use crate::witness::Witness;
 use crate::world::{World, eventually};
 
 fn main_has_ended(pod: &Pod) -> bool {
@@ -169,4 +170,38 @@ async fn a_pod_of_the_same_name_is_another_pod() {
         .collect();
     assert_eq!(of_the_second.len(), 1, "{swaps:#?}");
     world.done().await;
+}
+
+/// The same by a scenario, `tests/scenarios/watches.rs`, where etcd is restored in earnest.
+mod long {
+    use super::*;
+
+    /// A real API server keeps a watch from a version that it has not reached open, and is silent.
+    #[tokio::test]
+    async fn f5_a_restore_of_etcd_is_noticed_by_one_cheap_list() {
+        let mut world = World::new("restored").await;
+        let witness = Witness::of(&mut world).await;
+        witness.next_list_is_ahead();
+        let _controller = Controller::process(&world, &[], Why::Witnessed).await;
+        eventually("the first list", || async {
+            (witness.lists_of_pods() > 0).then_some(())
+        })
+        .await;
+        let containers = vec![main_ok(&world), sidecar(&world, "log", EXITS_143)];
+        world
+            .create_pod(pod("p", spec("OnFailure", containers)))
+            .await;
+        world
+            .pod_is("p", "done but for its sidecar", main_has_ended)
+            .await;
+        sleep(Duration::from_secs(10)).await;
+        assert!(
+            written_in(&world.namespace).is_empty(),
+            "the watch from the future is silent"
+        );
+        world.pod_ends("p", "Succeeded").await;
+        assert_eq!(witness.lists_of_pods(), 2);
+        assert_swapped_once(&world.namespace, &["p"]);
+        world.done().await;
+    }
 }

@@ -1,5 +1,7 @@
 //! Single containers of running pods are restarted, by requests, on a real kubelet.
 
+use std::time::Duration;
+
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
@@ -9,7 +11,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use swaplet_controller::frame::clock::time_of_day;
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::audit::{Written, written_in};
 use crate::controller::Controller;
@@ -652,6 +654,33 @@ mod long {
             restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"),
             2
         );
+        restart.world.done().await;
+    }
+
+    /// The second one is made when the kubelet has restarted the container, or is about to, and may
+    /// not have told it.
+    #[tokio::test]
+    async fn v5_a_restart_from_before_the_request_is_none_of_its_own() {
+        let restart = Restarts::new("restart-late-status").await;
+        let _controller = restart.controller().await;
+        restart.run_pod("Always", COUNTS).await;
+        let pods = restart.world.api::<Pod>();
+        for nth in 0..6 {
+            let generation = pods.get("p").await.unwrap().metadata.generation;
+            restart.request(&format!("a{nth}"), &app()).await;
+            restart
+                .world
+                .pod_is("p", "changed", |pod| pod.metadata.generation != generation)
+                .await;
+            sleep(Duration::from_millis(300 * nth)).await;
+            let name = format!("b{nth}");
+            restart.request(&name, &app()).await;
+            assert_eq!(restart.completed(&name).await[0]["phase"], "Succeeded");
+            let made = restart.requests.get(&name).await.unwrap();
+            let made = made.metadata.creation_timestamp.unwrap().0;
+            let started = started(&pods.get("p").await.unwrap(), "app").unwrap();
+            assert!(started > made, "{name}: {started} {made}");
+        }
         restart.world.done().await;
     }
 

@@ -3,9 +3,10 @@
 //! after it.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use http::header::{ACCEPT, AUTHORIZATION, HOST};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -16,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -43,6 +44,8 @@ type Which = fn(&str, &str) -> bool;
 struct Gate {
     /// `None`: all are let through.
     last: watch::Sender<Option<Last>>,
+    /// Whether the next list of pods is from before a restore of etcd.
+    lists_ahead: AtomicBool,
 }
 
 /// The last write that is let through.
@@ -54,7 +57,21 @@ enum Last {
     Written(String),
 }
 
+/// So far ahead that no test comes there.
+const AHEAD: u64 = 1_000_000_000;
+
 impl Gate {
+    /// Whether this is the list of pods that is to be from before a restore.
+    fn is_ahead(&self, head: &Parts) -> bool {
+        let query = head.uri.query().unwrap_or_default();
+        let asks = |word: &str| query.split('&').any(|part| part == word);
+        let is_list = head.method == Method::GET
+            && head.uri.path().ends_with("/pods")
+            && !asks("watch=true")
+            && !asks("limit=1");
+        is_list && self.lists_ahead.swap(false, Ordering::Relaxed)
+    }
+
     /// What is to be done with this request.
     fn opens(&self, head: &Parts, body: &str) -> Opened {
         let resource = head.uri.path().rsplit('/').next().unwrap_or_default();
@@ -140,6 +157,24 @@ impl Witness {
         self.life_until(|_, _| true, world, arguments).await
     }
 
+    /// The next list of pods is told at a version that the API server is far from, as one from
+    /// before a restore of etcd is.
+    pub fn next_list_is_ahead(&self) {
+        self.gate.lists_ahead.store(true, Ordering::Relaxed);
+    }
+
+    /// How often pods were listed, without the questions for one of them.
+    pub fn lists_of_pods(&self) -> usize {
+        let asked = self.asked.lock().unwrap();
+        let is_list = |path: &str| {
+            path.contains("/pods?")
+                && !path.contains("watch=true")
+                && !path.contains("limit=1&")
+                && !path.ends_with("limit=1")
+        };
+        asked.iter().filter(|(path, _)| is_list(path)).count()
+    }
+
     /// From now on all writes are let through again, but for those that wait.
     pub fn all_writes(&self) {
         self.gate.last.send_replace(None);
@@ -213,7 +248,7 @@ async fn pass(
         // Not even when the gate opens again: its sender is killed before that.
         return std::future::pending().await;
     }
-    let write = name(&head);
+    let (write, is_ahead) = (name(&head), gate.is_ahead(&head));
     let accept = head
         .headers
         .get(ACCEPT)
@@ -229,6 +264,9 @@ async fn pass(
     let answer = client
         .send(Request::from_parts(head, Body::from(body.to_vec())))
         .await;
+    if is_ahead {
+        return told_ahead(answer?).await;
+    }
     let Opened::IsLast(which) = opened else {
         return answer;
     };
@@ -242,6 +280,21 @@ async fn pass(
     // One that was refused is none.
     gate.last.send_replace(Some(Last::Awaited(which)));
     answer
+}
+
+/// A list at a version that is far ahead of its own.
+async fn told_ahead(answer: Response<Body>) -> Result<Response<Body>, kube::Error> {
+    let (mut head, body) = answer.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let mut list: Value = serde_json::from_slice(&body).expect("a list in JSON");
+    let version = &mut list["metadata"]["resourceVersion"];
+    let own: u64 = version.as_str().unwrap().parse().unwrap();
+    *version = (own + AHEAD).to_string().into();
+    head.headers.remove(CONTENT_LENGTH);
+    Ok(Response::from_parts(
+        head,
+        Body::from(list.to_string().into_bytes()),
+    ))
 }
 
 fn write_kubeconfig(folder: &Path, address: &str) -> std::path::PathBuf {

@@ -133,8 +133,24 @@ fn d1c_an_alias_that_can_never_be_pulled() {
     assert!(violated(&denied, HasDiscoveries::AnyOf(["no trap"].into())).contains(&"no trap"));
 }
 
-/// Where the request is deleted, a user changes the image, or the node acts after it was given up,
-/// nobody takes the alias back; and that is all that can go wrong.
+/// Also where the request is deleted, at whatever moment: it is kept until that is seen.
+#[test]
+fn d1c_deleted_an_alias_that_can_never_be_pulled_is_taken_back_without_its_request() {
+    let model = Restart {
+        moved: true,
+        outlasts: true,
+        ..Restart::new(1, 1, "Always")
+    };
+    // All that is wrong is that nothing can succeed.
+    assert_eq!(
+        violated(&model, HasDiscoveries::AnyFailures),
+        ["R1 a restart succeeds"]
+    );
+}
+
+/// Where a user changes the image, the node acts after it was given up, or a change arrives after
+/// both its sender and the request are gone, nobody takes the alias back; and that is all that can
+/// go wrong.
 #[test]
 fn d1c_an_alias_that_can_never_be_pulled_stays_where_nobody_sees_what_the_node_does() {
     for (controllers, faults) in [(1, 2), (2, 1)] {

@@ -1,5 +1,7 @@
-//! The tests that docs/reliability.md names are there, and as many writes as it says.
+//! docs/reliability.md has a row for each finding, the tests that it names are there, and as many
+//! writes as it says.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -21,6 +23,46 @@ fn every_test_that_a_finding_is_shown_by_is_there() {
             text.contains(&format!("fn {test}(")),
             "{file}.rs has no test {test}"
         );
+    }
+}
+
+/// What the first cells of the tables name: `bug 7`, or a letter and a number.
+fn findings() -> BTreeSet<String> {
+    let cells = TEXT
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split('|').next());
+    let mut named = BTreeSet::new();
+    for cell in cells {
+        let mut kind = "";
+        for word in cell.split(|letter: char| !letter.is_alphanumeric()) {
+            let is_number = word.parse::<u8>().is_ok();
+            match word {
+                "" | "and" => continue,
+                "bug" | "bugs" => kind = "bug ",
+                _ if !is_number => kind = "",
+                _ => {}
+            }
+            named.insert(format!("{kind}{word}"));
+        }
+    }
+    named
+}
+
+/// So many were found by each of the trials.
+#[test]
+fn every_finding_has_a_row() {
+    let named = findings();
+    for (kind, count) in [
+        ("A", 19),
+        ("bug ", 14),
+        ("V", 6),
+        ("B", 8),
+        ("I", 9),
+        ("D", 7),
+    ] {
+        let all = (1..=count).map(|number| format!("{kind}{number}"));
+        let missing: Vec<_> = all.filter(|finding| !named.contains(finding)).collect();
+        assert!(missing.is_empty(), "no row for {missing:?}");
     }
 }
 

@@ -16,11 +16,14 @@ async fn on_a_node(profile: Profile, policy: &str, owners: Value) -> World {
     );
     world.parts.spawn(node.run());
     let container = |name: &str| json!({"name": name, "image": format!("registry.example/{name}:1"), "args": ["run=forever"]});
+    let mut log = container("log");
+    // What is written must be possible to take back: that takes more steps.
+    log["imagePullPolicy"] = json!("Always");
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "web-0", "labels": {"app": "web"}, "ownerReferences": owners},
         "spec": {"nodeName": "node-1", "restartPolicy": policy, "terminationGracePeriodSeconds": 1,
-            "containers": [container("app"), container("log")]},
+            "containers": [container("app"), log]},
     });
     world.create(pod).await;
     world

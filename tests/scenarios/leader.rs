@@ -1,6 +1,7 @@
 //! Several processes, of which one works.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use prometheus_client::registry::Registry;
@@ -11,9 +12,10 @@ use swaplet_controller::run::lead::run_while_leading;
 use swaplet_testbed::apiserver::{Effect, Rule, RuleId, Verb};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
 use super::harness::{CONCURRENCY, World, exposition, settings};
-use super::line::Line;
+use super::line::{Line, Patches, Sent};
 use super::node::Kubelet;
 use super::objects::{EXIT, pod};
 use super::prometheus::{EVERY, Prometheus};
@@ -21,6 +23,9 @@ use super::prometheus::{EVERY, Prometheus};
 const NAMESPACE: &str = "swaplet";
 const A: &str = "swaplet-a";
 const B: &str = "swaplet-b";
+const LEASE_PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/swaplet/leases/swaplet";
+/// What a stop may take of the half minute that Kubernetes gives a pod.
+const STOP: Duration = Duration::from_secs(15);
 
 /// One process.
 struct Process {
@@ -110,6 +115,14 @@ impl World {
         panic!("it does not take over")
     }
 
+    fn holder(&self) -> String {
+        let lease = self
+            .server
+            .peek("leases.coordination.k8s.io", NAMESPACE, "swaplet")
+            .unwrap();
+        lease["spec"]["holderIdentity"].as_str().unwrap().to_owned()
+    }
+
     fn lease_fault(&self, effect: impl Into<Effect>, process: &str) -> RuleId {
         self.server
             .faults()
@@ -180,6 +193,103 @@ async fn after_a_clean_stop_the_other_takes_over_within_5_seconds() {
     assert_eq!((world.patches_of_pods(A), world.patches_of_pods(B)), (0, 1));
 }
 
+/// A process that is told to stop while the API server is slow gives the Lease back all the same,
+/// wherever in a renewal the stop meets it, and the other need not wait for it to expire.
+#[tokio::test(start_paused = true)]
+async fn bugs_b_a_stop_in_a_slow_renewal_gives_the_lease_back() {
+    let late = Duration::from_millis(2600);
+    let renewals_and_all = [
+        (Effect::Delay(late), usize::MAX),
+        (Effect::ApplyThenDelay(late), usize::MAX),
+        (Effect::ApplyThenDelay(late), 1),
+        (Effect::Hang, 1),
+        (Effect::ApplyThenDrop, 1),
+    ];
+    for (effect, times) in renewals_and_all {
+        for moment in [0, 700, 1400, 2100, 2800] {
+            let what = format!("{effect:?}, {times} times, after {moment} ms");
+            let (world, a, b) = World::with_two().await;
+            let rule = Rule::new(effect.clone()).resource("leases").user_agent(A);
+            world
+                .server
+                .faults()
+                .add(rule.verb(Verb::Patch).times(times));
+            sleep(Duration::from_millis(2000 + moment)).await;
+            assert!(a.leads(), "{what}");
+            let start = Instant::now();
+            a.stop().await;
+            assert!(start.elapsed() < STOP, "{what}: {:?}", start.elapsed());
+            let after = world.until_leads(&b).await;
+            assert!(after <= 3, "{what}: {after} s after it had stopped");
+        }
+    }
+}
+
+/// What is given back is never the Lease of somebody else: also where all that a process says
+/// comes after it has been taken for gone.
+#[tokio::test(start_paused = true)]
+async fn bugs_b_a_lease_that_somebody_else_has_taken_is_not_given_back() {
+    for late in [13, 20, 30] {
+        let (world, a, b) = World::with_two().await;
+        a.line
+            .patches(Patches::ArriveLate(Duration::from_secs(late)));
+        world.wait(1).await;
+        let start = Instant::now();
+        a.stop().await;
+        assert!(start.elapsed() < STOP, "{late}: {:?}", start.elapsed());
+        world.until_leads(&b).await;
+        for _ in 0..60 {
+            world.wait(1).await;
+            assert!(b.leads() && world.holder().starts_with(B), "{late}");
+        }
+    }
+    let (world, a, b) = World::with_two().await;
+    let fault = world.lease_fault(Effect::Hang, A);
+    world.wait(16).await;
+    assert!(b.leads() && !a.leads());
+    world.server.faults().remove(fault);
+    let line = a.line.clone();
+    let before = line.sent().len();
+    a.stop().await;
+    world.wait(30).await;
+    let writes = |sent: &Sent| sent.method == http::Method::PATCH;
+    assert!(!line.sent()[before..].iter().any(writes));
+    assert!(b.leads());
+}
+
+/// A standby that takes the Lease in the moment of its stop gives it back as well.
+#[tokio::test(start_paused = true)]
+async fn bugs_b_who_is_told_to_stop_while_it_takes_the_lease_gives_it_back() {
+    let (world, a, b) = World::with_two().await;
+    let rule = Rule::new(Effect::ApplyThenDelay(Duration::from_secs(2)));
+    world
+        .server
+        .faults()
+        .add(rule.resource("leases").user_agent(B).verb(Verb::Patch));
+    a.kill();
+    while !world.holder().starts_with(B) {
+        sleep(Duration::from_millis(100)).await;
+    }
+    b.stop().await;
+    assert_eq!(world.holder(), "");
+}
+
+/// Where nothing can be reached a stop takes no longer than that.
+#[tokio::test(start_paused = true)]
+async fn bugs_b_a_stop_ends_in_time_whatever_the_api_server_does() {
+    for effect in [Effect::Hang, Effect::Drop, Effect::reply(503).into()] {
+        let (world, a, _b) = World::with_two().await;
+        world
+            .server
+            .faults()
+            .add(Rule::new(effect.clone()).user_agent(A));
+        world.wait(1).await;
+        let start = Instant::now();
+        a.stop().await;
+        assert!(start.elapsed() < STOP, "{effect:?}: {:?}", start.elapsed());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_a_kill_the_other_takes_over_within_20_seconds_and_goes_on() {
     let (world, a, b) = World::with_two().await;
@@ -212,7 +322,7 @@ async fn t9_whoever_cannot_renew_stops_before_the_other_begins() {
         let fault = world.lease_fault(effect.clone(), A);
         let mut both = 0;
         for _ in 0..300 {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            sleep(Duration::from_millis(100)).await;
             both += usize::from(a.leads() && b.leads());
         }
         assert_eq!(both, 0, "{effect:?}: two lead at once");
@@ -269,11 +379,10 @@ async fn without_the_right_to_lead_nothing_is_done_and_that_is_said() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_somebody_deletes_is_created_again() {
     let (world, a, b) = World::with_two().await;
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/swaplet");
     world
         .request(
             http::Method::DELETE,
-            &path,
+            LEASE_PATH,
             "application/json",
             &serde_json::json!({}),
         )

@@ -13,7 +13,7 @@ use serde_json::json;
 use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::clock::{Clock, time_of_day};
 use super::list::words;
@@ -24,6 +24,13 @@ use super::writer::FIELD_MANAGER;
 pub const LEASE: &str = "swaplet";
 /// What one request may take: two of them fit into the time that is left when a renewal is due.
 const REQUEST: Duration = Duration::from_secs(3);
+/// How often it is tried to give the Lease up: the first try meets what became of a renewal that
+/// was under way, the second one reads it, and one may be lost.
+const TRIES: u32 = 3;
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+/// What giving up may take: of the half minute that a pod has to end, and less than the Lease lasts.
+const GIVING_UP: Duration = Duration::from_secs(9);
 
 /// Whether this process may write.
 #[derive(Clone, Debug)]
@@ -125,7 +132,7 @@ impl LeaseKeeper {
     /// Gives the Lease up, so that another process can take over at once.
     pub async fn release(mut self) {
         self.stop.notify_one();
-        let _ = timeout(REQUEST, self.task.join_next()).await;
+        let _ = timeout(GIVING_UP, self.task.join_next()).await;
     }
 }
 
@@ -151,15 +158,25 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// Competes until it is told to stop, and gives up what it holds then. A request that is under
+    /// way is not waited for: where the API server is slow there is always one.
     async fn keep(mut self, stop: Arc<Notify>) {
+        tokio::select! {
+            biased;
+            () = stop.notified() => {}
+            () = self.compete() => {}
+        }
+        self.release().await;
+    }
+
+    /// Does not end.
+    async fn compete(&mut self) {
         loop {
             let sent = self.clock.now();
             let answer = match self.election.step(sent) {
                 Step::Wait(until) => {
-                    tokio::select! {
-                        () = sleep_until(self.clock.instant(until)) => continue,
-                        () = stop.notified() => return self.release().await,
-                    }
+                    sleep_until(self.clock.instant(until)).await;
+                    continue;
                 }
                 Step::Read => self.read().await,
                 Step::Create => self.create().await,
@@ -272,13 +289,34 @@ impl Keeper {
         written(timeout(REQUEST, self.leases.patch(LEASE, &parameters, &patch)).await)
     }
 
+    /// Each try has a version that had us as the holder as its precondition: it is refused where
+    /// somebody else has taken the Lease, and makes a renewal void that is still on its way.
     async fn release(self) {
         self.until.send_replace(None);
-        if let Some(version) = self.election.held() {
-            // A second is the least that the API server takes.
-            let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": MicroTime(time_of_day())});
-            self.patch(version, &spec).await;
+        let mut known = self.election.held().map(Box::from);
+        for _ in 0..TRIES {
+            if known.is_none() {
+                match self.read().await {
+                    Answer::Read(Some(lease)) if *lease.holder == *self.me => {
+                        known = Some(lease.version)
+                    }
+                    Answer::Read(_) => return,
+                    _ => {}
+                }
+            }
+            if let Some(version) = known.take()
+                && let Answer::Wrote(_) = self.give_up(&version).await
+            {
+                return;
+            }
+            sleep(PAUSE).await;
         }
+    }
+
+    async fn give_up(&self, version: &str) -> Answer {
+        // A second is the least that the API server takes.
+        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": MicroTime(time_of_day())});
+        self.patch(version, &spec).await
     }
 
     fn seconds(&self) -> i32 {

@@ -176,7 +176,7 @@ pub fn decide(
         Sight::Absent
     };
     if request.deleting || request.is_completed() {
-        return after_completion(request, sight, around);
+        return after_completion(request, sight, memory, around);
     }
     if let Some(decision) = others::carry_out(request, memory, around) {
         return decision;
@@ -297,8 +297,16 @@ fn because(reason: &str) -> String {
 /// Whoever has carried a request out cleans up after it. One that was refused, or that OpenKruise
 /// has completed, goes when its time has come as well: where OpenKruise does not delete it, nobody
 /// else does.
-fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<'_>) -> Decision {
+fn after_completion(
+    request: &RestartRequest,
+    sight: Sight<'_>,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Decision {
     if request.journal.is_some() {
+        if let Some(decision) = late::after_deletion(request, sight, memory, around) {
+            return decision;
+        }
         if let Some(decision) = readiness::after_restart(request, sight) {
             return decision;
         }

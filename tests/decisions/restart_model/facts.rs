@@ -18,6 +18,8 @@ pub struct Message {
 pub struct RequestFacts {
     /// It is completed, nobody takes it for active, and each container has its verdict.
     pub is_over: bool,
+    /// It is being deleted, and nothing keeps it.
+    pub is_gone: bool,
     pub pod_uid: Option<Box<str>>,
     /// What it says of the container.
     pub state: RecreateState,
@@ -36,6 +38,7 @@ impl RequestFacts {
             is_over: request.is_completed()
                 && !request.active
                 && request.states.iter().all(|state| state.phase.is_final()),
+            is_gone: request.deleting && request.finalizers.is_empty(),
             pod_uid: request.pod_uid.clone(),
             state: request.state("app"),
             intent: request.mark("app").and_then(|mark| mark.intent.clone()),

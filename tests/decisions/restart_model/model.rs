@@ -33,8 +33,8 @@ pub struct Restart {
     pub known_as: Option<&'static str>,
     /// Whether no alias can be pulled, and each start asks the registry.
     pub moved: bool,
-    /// Whether the request is there, and waits, until the node has acted: what a node does after
-    /// that is seen by nobody.
+    /// Whether the request waits until the node has acted, for what a node does after that is seen by
+    /// nobody; and nothing goes wrong but that the request is deleted.
     pub outlasts: bool,
     /// Whether it exits with 0 when it is stopped.
     pub exits_0: bool,
@@ -240,6 +240,12 @@ impl Restart {
     }
 
     fn push_faults(&self, state: &State, unread: u8, events: &mut Vec<Event>) {
+        if self.outlasts {
+            if state.request != ABSENT {
+                self.push(events, Step::DeleteRequest, unread & REQUEST);
+            }
+            return;
+        }
         for nth in 0..self.controllers {
             if state.controllers[nth].sent != NOTHING
                 || (self.all_orders && state.controllers[nth] != Controller::NEW_LIFE)
@@ -249,7 +255,7 @@ impl Restart {
         }
         // Who writes notes does not delete requests: against both together there is the policy
         // alone that keeps notes for swaplet.
-        if state.request != ABSENT && self.forger != Forger::OfNotes && !self.outlasts {
+        if state.request != ABSENT && self.forger != Forger::OfNotes {
             self.push(events, Step::DeleteRequest, unread & REQUEST);
         }
         for step in self.forger.steps(state) {

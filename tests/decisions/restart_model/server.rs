@@ -99,7 +99,7 @@ impl Restart {
             let is_of_pod = before.pod_uid.as_ref() == Some(&stores.pod_facts(state.pod).uid);
             state.truth.lie |= (!restarted || state.real.image == PARKED) && is_of_pod;
         }
-        state.request = written;
+        state.request = stores.without_what_is_gone(written);
     }
 
     /// Whether every write is guarded as it is to be.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::facts::{Message, WriteFacts};
 use super::forger::forged_request;
 use super::model::Restart;
-use super::state::{ABSENT, Controller, ImageId, NOTHING, Real, Run, Sender, State, Step};
+use super::state::{Controller, ImageId, NOTHING, Real, Run, Sender, State, Step};
 use super::world::{EXITED, Mutant, ORIGINAL, OTHER, PARKED, PodChange, Stores};
 use crate::restart::world::{read_request, request};
 
@@ -35,7 +35,7 @@ impl Restart {
                 )));
                 state.truth.count_before = (!self.force).then_some(state.real.count);
             }
-            Step::DeleteRequest => state.request = ABSENT,
+            Step::DeleteRequest => state.request = stores.delete_request(state.request),
             Step::ForgeRequest(form, labels) => {
                 state.requests -= 1;
                 state.request = stores.request(read_request(&forged_request(form, labels)));

@@ -317,6 +317,22 @@ impl Stores {
         self.request(object)
     }
 
+    /// A request that somebody deletes: it stays as long as a finalizer keeps it.
+    pub fn delete_request(&mut self, request: Id) -> Id {
+        let mut object = self.requests.get(request).clone();
+        object.deleting = true;
+        let deleted = self.request(object);
+        self.without_what_is_gone(deleted)
+    }
+
+    pub fn without_what_is_gone(&self, request: Id) -> Id {
+        if self.request_facts(request).is_gone {
+            ABSENT
+        } else {
+            request
+        }
+    }
+
     /// Whether an image is one that the container had, an alias of it or the park image.
     pub fn is_honest(&self, image: ImageId) -> bool {
         is_honest(&self.images[usize::from(image)])

@@ -337,3 +337,30 @@ async fn bugs_b_a_restart_that_is_denied_ends_in_words() {
     assert_eq!(world.image_changes("p"), 1);
     world.assert_quiet().await;
 }
+
+/// The node has restarted the container for one request, and its status comes late: the next one is
+/// made in between.
+#[tokio::test(start_paused = true)]
+async fn v5_a_restart_from_before_the_request_is_none_of_its_own() {
+    let world = Restarts::with_pod("Always").await;
+    let _life = world.start_controller();
+    world.fault(Effect::Delay(Duration::from_secs(6)), |rule| {
+        rule.verb(Verb::Patch)
+            .resource("pods")
+            .subresource("status")
+            .user_agent("node")
+    });
+    world.request("a", &app()).await;
+    world.wait(5).await;
+    assert_eq!((world.image_changes("p"), world.restarts("app")), (1, 0));
+    world.request("b", &app()).await;
+    world.wait(60).await;
+    for name in ["a", "b"] {
+        assert_eq!(outcome(&world, name).0, "Succeeded", "{name}");
+    }
+    assert_eq!(world.restarts("app"), 2);
+    let made = world.time(&world.get("b")["metadata"]["creationTimestamp"]);
+    let started = world.started("app", &world.pod());
+    assert!(started > made, "{started} {made}");
+    world.assert_quiet().await;
+}

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use swaplet::image::ImagePattern;
+use swaplet_testbed::apiserver::{Effect, Verb};
 use swaplet_testbed::virtual_node::{
     KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions,
 };
@@ -181,6 +182,77 @@ async fn the_registry_is_down_and_asked_at_each_start() {
     world.node.set_missing_images(Vec::new());
     world.wait(400).await;
     assert!(world.restarts("app") >= 1, "it runs again: {}", world.pod());
+}
+
+/// The registry has another image by the tag, and the one before no more.
+fn moved() -> Vec<ImagePattern> {
+    vec!["registry.example/app:1@*".parse().unwrap()]
+}
+
+/// A request that is deleted while its alias cannot be pulled, whoever lives to see it.
+#[tokio::test(start_paused = true)]
+async fn d1c_deleted_an_alias_that_cannot_be_pulled_is_taken_back_without_its_request() {
+    for (killed, seconds) in [(false, 1), (false, 4), (false, 20), (true, 1), (true, 4)] {
+        let what = format!("after {seconds} s, killed: {killed}");
+        let mut pod = pod("Always");
+        pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        pod["spec"]["containers"][0]["args"] = json!(["run=forever", "term-after=3s"]);
+        let world = Restarts::on(Profile::kubelet(), &pod).await;
+        world.node.set_missing_images(moved());
+        let mut life = world.start_controller();
+        if seconds == 20 {
+            // What would take it back is denied meanwhile.
+            world.fault(Effect::reply(403), |rule| {
+                rule.verb(Verb::Patch).resource("pods").after(1).times(4)
+            });
+        }
+        world.request("r", &app()).await;
+        world.wait(seconds).await;
+        assert_eq!(world.image("app"), pinned(APP), "{what}");
+        if killed {
+            life.kill();
+        }
+        world.delete_request("r").await;
+        world.wait(5).await;
+        if killed {
+            life = world.start_controller();
+        }
+        world.wait(400).await;
+        assert!(world.find("r").is_none(), "{what}: {}", world.get("r"));
+        assert_eq!(
+            (world.image("app"), world.image_changes("p")),
+            (APP.to_owned(), 2),
+            "{what}"
+        );
+        let pod = world.pod();
+        let running = &Restarts::status(&pod, "app")["state"]["running"];
+        assert!(running.is_object(), "{what}: {pod}");
+        world.assert_quiet().await;
+        drop(life);
+    }
+}
+
+/// One whose alias can be had after all goes as soon as that runs.
+#[tokio::test(start_paused = true)]
+async fn d1c_deleted_an_alias_that_runs_is_left_and_holds_no_request() {
+    for args in [
+        json!(["run=forever", "term-after=3s"]),
+        json!(["run=1s", "exit=1"]),
+    ] {
+        let mut pod = pod("Always");
+        pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        pod["spec"]["containers"][0]["args"] = args.clone();
+        let world = Restarts::on(Profile::kubelet(), &pod).await;
+        let _life = world.start_controller();
+        world.request("r", &forced()).await;
+        world.wait(1).await;
+        assert_eq!(world.image("app"), pinned(APP));
+        world.delete_request("r").await;
+        world.wait(30).await;
+        assert!(world.find("r").is_none(), "{args}: {}", world.get("r"));
+        assert_eq!(world.image("app"), pinned(APP));
+        world.assert_quiet().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -341,12 +341,12 @@ impl UnderWay {
                 request.states = states.clone();
                 request.completed_at = (*phase == RequestPhase::Completed).then(time_of_day);
             }
+            Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
             // Without a request nothing could repair the readiness of the pod, so it is not asked
             // for.
             Action::Swap(..)
             | Action::Release
             | Action::Delete
-            | Action::Finalize(_)
             | Action::NoteUnready
             | Action::SetReadiness(_) => {}
         }

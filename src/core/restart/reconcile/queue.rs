@@ -1,5 +1,6 @@
 //! Requests for the same pod are carried out one after another.
 
+use super::readiness;
 use crate::objects::recreate_request::RequestPhase;
 use crate::restart::request::RestartRequest;
 
@@ -16,10 +17,11 @@ pub struct Place {
 
 impl Place {
     /// That of a request; none for one that holds nobody up: it is over, somebody else's, or being
-    /// deleted, for its restart, if it was begun, needs no end.
+    /// deleted, for its restart, if it was begun, needs no end; unless it is kept for one.
     #[must_use]
     pub fn of(request: &RestartRequest) -> Option<Self> {
-        let is_over = request.is_completed() || request.deleting || request.ends_sidecars();
+        let is_gone = request.deleting && !readiness::has_finalizer(request);
+        let is_over = request.is_completed() || is_gone || request.ends_sidecars();
         let waits = request.phase != RequestPhase::Recreating;
         (!is_over).then(|| Self {
             waits,

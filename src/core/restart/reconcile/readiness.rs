@@ -54,13 +54,7 @@ pub(crate) fn before_restart(
         return act(Action::NoteUnready);
     };
     if !has_finalizer(request) {
-        let finalizers = request
-            .finalizers
-            .iter()
-            .cloned()
-            .chain([UNREADY_ACQUIRED.into()])
-            .collect();
-        return act(Action::Finalize(finalizers));
+        return act(hold(request));
     }
     match readiness.kept_by(&key(request)) {
         Some(gate) => act(set(pod, readiness, gate)),
@@ -117,7 +111,8 @@ fn set(pod: &RestartPod, before: &PodReadiness, gate: GateCondition) -> Action {
     })
 }
 
-fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
+/// Whether this is the pod that it was made for, and is there to stay.
+pub(crate) fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
     !pod.pod.deleting
         && request
             .pod_uid
@@ -125,13 +120,25 @@ fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
             .is_none_or(|uid| *uid == pod.pod.uid)
 }
 
-/// Whether a request that is over may have left an entry in the readiness of its pod.
+/// Whether a request that is over may have left something in its pod.
 pub(crate) fn is_held(request: &RestartRequest) -> bool {
     let may_have_left_it = request.active && request.strategy.unready_seconds.is_some();
     request.journal.is_some() && (has_finalizer(request) || may_have_left_it)
 }
 
-fn has_finalizer(request: &RestartRequest) -> bool {
+/// Keeps a request until what it has begun in its pod is over.
+pub(crate) fn hold(request: &RestartRequest) -> Action {
+    let finalizers = request
+        .finalizers
+        .iter()
+        .cloned()
+        .chain([UNREADY_ACQUIRED.into()])
+        .collect();
+    Action::Finalize(finalizers)
+}
+
+/// Whether it is kept so.
+pub(crate) fn has_finalizer(request: &RestartRequest) -> bool {
     request
         .finalizers
         .iter()

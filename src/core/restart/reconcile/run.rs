@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::container::{Step, Target};
-use super::{Action, Around, Decision, Memory, Status, parking, readiness};
+use super::{Action, Around, Decision, Memory, Status, late, parking, readiness};
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;
@@ -62,7 +62,9 @@ fn carry_out(
     around: &Around<'_>,
 ) -> Decision {
     if !plan.marks.is_empty() {
-        if let Some(before) = readiness::before_restart(request, pod, memory, around) {
+        let before = readiness::before_restart(request, pod, memory, around)
+            .or_else(|| late::before_restart(request, pod, &plan.marks));
+        if let Some(before) = before {
             return before;
         }
         let mut journal = journal.clone();

@@ -297,6 +297,63 @@ fn bug6_room_is_given_back_when_a_request_is_deleted_halfway() {
     }
 }
 
+/// A request that is deleted while its alias cannot be pulled goes when the image before is back,
+/// and what it took of the Job's room when the container runs again.
+#[test]
+fn d1c_deleted_room_is_given_back_when_the_image_before_runs_again() {
+    let mut index = index_with_job();
+    let (mut restarts, write) = about_to_swap(&mut index);
+    let answer = stored_pod(&changed(pod_of_job("a", "10"), "12"));
+    restarts.written(write, Ok(answer), at(1).since_start);
+    let mut pod = changed(pod_of_job("a", "10"), "14");
+    pod["spec"]["containers"][1]["imagePullPolicy"] = json!("Always");
+    pod["status"]["observedGeneration"] = json!(2);
+    pod["status"]["containerStatuses"][1]["state"] =
+        json!({"waiting": {"reason": "ErrImagePull", "message": "not found"}});
+    shows(&mut restarts, pod.clone());
+    applies(&mut index, &pod, at(2));
+    applies(&mut index, &done("13"), at(2));
+
+    let mut request = begun();
+    request["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:02Z");
+    request["metadata"]["finalizers"] = json!(["crr.apps.kruise.io/unready-acquired"]);
+    hears(&mut restarts, request.clone());
+    let write = turn(&mut restarts, &mut index, at(3)).remove(0);
+    let Action::WriteDown(journal) = &write.action else {
+        panic!("{write:?}")
+    };
+    request["metadata"]["annotations"]["swaplet.io/restart-journal"] = json!(journal.as_text());
+    request["metadata"]["resourceVersion"] = json!("20");
+    let answer = stored_request(&request);
+    restarts.written(write, Ok(answer), at(3).since_start);
+    let write = turn(&mut restarts, &mut index, at(4)).remove(0);
+    assert!(
+        matches!(&write.action, Action::Swap(change) if &*change.swaps[0].to == "r.example/side:1"),
+        "{write:?}"
+    );
+    assert!(swaps(&mut index, at(4)).is_empty(), "the room is taken");
+
+    pod["metadata"]["resourceVersion"] = json!("15");
+    pod["metadata"]["generation"] = json!(3);
+    pod["spec"]["containers"][1]["image"] = json!("r.example/side:1");
+    restarts.written(write, Ok(stored_pod(&pod)), at(4).since_start);
+    let write = turn(&mut restarts, &mut index, at(5)).remove(0);
+    assert!(
+        matches!(&write.action, Action::Finalize(left) if left.is_empty()),
+        "{write:?}"
+    );
+    let gone = serde_json::from_value(request).unwrap();
+    restarts.hear(Event::Deleted(gone), at(5).since_start);
+    assert!(turn(&mut restarts, &mut index, at(6)).is_empty());
+
+    let mut runs = restarted(pod_of_job("a", "10"), "16");
+    runs["metadata"]["generation"] = json!(3);
+    runs["spec"]["containers"][1]["image"] = json!("r.example/side:1");
+    runs["status"]["observedGeneration"] = json!(3);
+    applies(&mut index, &runs, at(6));
+    assert_eq!(swaps(&mut index, at(6)), ["b".into()]);
+}
+
 /// What begins is forgotten with its pod, also where only a list tells that it is gone.
 #[test]
 fn bug6_nothing_is_kept_of_restarts_in_pods_that_are_gone() {
