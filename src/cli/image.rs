@@ -88,7 +88,7 @@ Examples:
   swaplet image push registry.example/swaplet/controller:v1 --dry-run
 
   # For nodes of both platforms, with the programs of a release
-  swaplet image push registry.example/swaplet/controller:v1 --program amd64/swaplet \
+  swaplet image push registry.example/swaplet/controller:v1 --program amd64/swaplet \\
     --program arm64/swaplet
 
   # The registry for derived exit images has a certificate of the company's own authority
