@@ -44,9 +44,7 @@ fn names(file: &[u8]) -> Option<Vec<String>> {
         .ok()?
         .dynamic_table(endian, file)
         .ok()?;
-    let needed = dynamic
-        .iter()
-        .filter(|entry| entry.tag == i64::from(DT_NEEDED));
+    let needed = dynamic.iter().filter(|entry| entry.tag == DT_NEEDED);
     needed
         .map(|entry| {
             let name = std::str::from_utf8(dynamic.string(entry).ok()?).ok()?;
