@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a step of a test that fails is a panic")]
 
+mod tls;
+
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::Path;

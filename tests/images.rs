@@ -26,7 +26,7 @@ mod fake;
 mod guards;
 mod park_exit;
 mod reach;
-mod real;
+pub(crate) mod real;
 
 use fake::{Answer, FakeRegistry};
 use real::RealRegistry;

@@ -717,6 +717,77 @@ async fn a8_beside_a_controller_its_exit_image_is_taken_and_no_other_without_for
     assert!(cluster.rescue(&one).await.exits(0).out.contains("later"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_where_the_lease_cannot_be_read_that_is_said_and_nothing_is_done_without_force() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    cluster.install(&["--exit-image", EXIT]).await;
+    cluster.lead().await;
+    cluster.forbid(|rule| rule.resource("leases"));
+    let other = ["--exit-image", "registry.example/other/exit:v2"];
+    let ran = cluster.rescue(&other).await.exits(2);
+    for words in [
+        "the Lease default/swaplet cannot be read (",
+        "that is forbidden for jane",
+        "--force",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert_eq!(pod_writes(&cluster), 0);
+    // With its own exit image both do the same.
+    cluster.rescue(&[]).await.exits(0);
+    assert_eq!(cluster.images("report"), [EXIT]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pods_of_the_jobs_of_a_cron_job_are_explained() {
+    let mut nightly = job("nightly-1", "Never");
+    nightly["metadata"]["ownerReferences"] = json!([{"apiVersion": "batch/v1", "kind": "CronJob",
+        "name": "nightly", "uid": "c0ffee", "controller": true}]);
+    let cluster = Cluster::with_stuck(&[nightly, job("other", "Never")]).await;
+    let ran = cluster
+        .explain(&["cronjob/nightly", "-o", "json"])
+        .await
+        .exits(0);
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    let pods = said["pods"].as_array().unwrap();
+    let names: Vec<_> = pods.iter().map(|pod| pod["name"].as_str()).collect();
+    assert_eq!(names, [Some(&*cluster.pod_of("nightly-1"))], "{said}");
+    let ran = cluster.explain(&["cj", "weekly"]).await.exits(2);
+    assert!(ran.err.contains("CronJob default/weekly"), "{}", ran.err);
+}
+
+/// It is stopped before it makes a pod: what it would run with is told by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_takes_its_images_from_the_installation() {
+    let cluster = Cluster::start().await;
+    let node = || cluster.server.peek_all("nodes").len() == 1;
+    cluster.eventually("the node", node).await;
+    let park = "registry.example/swaplet/park:v1";
+    cluster
+        .install(&["--exit-image", EXIT, "--restart", "--park-image", park])
+        .await;
+    cluster.forbid(|rule| rule.resource("pods").verb(Verb::Create));
+    let probe = async |given: &[&str]| {
+        let arguments = [&["node-1"], given].concat();
+        let ran = Ran::of(cluster.command("probe", &arguments).output().await.unwrap());
+        ran.out + &ran.err
+    };
+    let of_the_installation = |said: &str, flag: &str, image: &str| {
+        said.contains(&format!("--{flag} {image} comes from the installation"))
+    };
+    let said = probe(&[]).await;
+    assert!(of_the_installation(&said, "exit-image", EXIT), "{said}");
+    assert!(of_the_installation(&said, "park-image", park), "{said}");
+    assert!(said.contains("that is forbidden for jane"), "{said}");
+
+    let said = probe(&["--exit-image", "registry.example/mine:v1"]).await;
+    assert!(
+        !of_the_installation(&said, "exit-image", EXIT)
+            && of_the_installation(&said, "park-image", park),
+        "what is given by hand counts more: {said}"
+    );
+}
+
 /// Whoever may make Deployments somewhere must not choose what is written to the pods of others.
 #[tokio::test(flavor = "multi_thread")]
 async fn flags_of_a_deployment_count_only_if_its_account_may_change_the_pods() {

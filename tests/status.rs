@@ -14,6 +14,8 @@ use swaplet_testbed::{ApiServer, Clock};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
+use crate::images::real::RealRegistry;
+
 const EXIT: &str = "registry.example/swaplet/exit:v1";
 const COMMAND: [&str; 3] = [
     "run",
@@ -213,6 +215,42 @@ async fn all_is_well_and_the_flags_in_force_are_told() {
         .map(|request| request.resource.clone())
         .collect();
     assert_eq!(resources.len(), 1, "it only asks: {resources:?}");
+}
+
+/// It is asked only when that is wanted, for the flags of an installation name it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_registry_says_whether_it_has_the_exit_image_if_it_is_to_be_asked() {
+    let Some(registry) = RealRegistry::start() else {
+        return;
+    };
+    let image = registry.reference("swaplet/exit:v1");
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", &image]).await;
+    let not_asked = cluster.checks(0).await.to_string();
+    assert!(
+        !not_asked.contains("\"subject\":\"registry\""),
+        "{not_asked}"
+    );
+
+    let asked = async |code: i32| {
+        let (ended, out, err) = cluster.status(&["--registry", "-o", "json"]).await;
+        assert_eq!(ended, Some(code), "{out}{err}");
+        let status: Value = serde_json::from_str(&out).unwrap();
+        of(&status, "registry").clone()
+    };
+    let missing = asked(1).await;
+    assert_eq!(missing["state"], "attention", "{missing}");
+    let pushed = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["exit-image", "push", &image])
+        .output()
+        .await
+        .unwrap();
+    assert!(pushed.status.success());
+    assert_eq!(asked(0).await["state"], "ok");
+    drop(registry);
+    let silent = asked(2).await;
+    assert_eq!(silent["state"], "unknown", "{silent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@ mod flow;
 mod installation;
 pub mod installed;
 mod parts;
+mod release;
 
 pub use self::chart::helm;
 

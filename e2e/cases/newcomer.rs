@@ -207,6 +207,10 @@ async fn the_way_of_the_readme_ends_a_sidecar_and_leaves_nothing() {
     })
     .await;
     newcomer.records("kubectl events | grep Sidecar").await;
+    // Where users look: it is the last of all Events, those of the kubelet among them.
+    newcomer
+        .records("kubectl describe pod -l job-name=report | tail -n 1")
+        .await;
     newcomer.says_that_all_is_well().await;
     newcomer.records("swaplet rescue --dry-run").await;
     newcomer.uninstalls().await;

@@ -61,14 +61,14 @@ pub(super) struct ExplainArgs {
     /// The namespace of the pod [default: that of the context]
     #[arg(short, long)]
     namespace: Option<String>,
-    #[command(flatten)]
-    rules: AskedRules,
     /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Form::Text)]
     output: Form,
+    #[command(flatten)]
+    rules: AskedRules,
     #[command(flatten)]
     cluster: ClusterArgs,
 }

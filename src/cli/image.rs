@@ -11,11 +11,13 @@ pub(super) mod registry_args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, Subcommand};
 
 use self::export::ExportArgs;
 use self::push::PushArgs;
+use swaplet_core::image::exit::Platform;
+
 use crate::image::BuiltImage;
 use crate::image::build::build_controller;
 use crate::image::program_files::ProgramFiles;
@@ -24,7 +26,8 @@ use crate::image::program_files::ProgramFiles;
 ///
 /// The image holds this very program, for the platform of this machine, and nothing else: no shell,
 /// no package manager. If the program is not static, its loader and shared objects come along as
-/// this machine has them. It runs as user 65532.
+/// this machine has them. It runs as user 65532. For nodes of several platforms name the program of
+/// each with --program.
 #[derive(Debug, Args)]
 pub(super) struct Image {
     #[command(subcommand)]
@@ -65,6 +68,11 @@ struct ImageExportArgs {
 
 #[derive(Debug, Args)]
 struct ContentsArgs {
+    /// Pack this swaplet instead of the one that you call; repeatable, one for each platform. Of
+    /// another platform than this machine's, the shared objects are taken from the folder of Debian's
+    /// cross compiler
+    #[arg(long = "program", value_name = "FILE")]
+    programs: Vec<PathBuf>,
     /// The certificates of authorities, as PEM, that the controller trusts when it pushes derived
     /// exit images [default: those of this machine]
     #[arg(long, value_name = "FILE")]
@@ -78,6 +86,10 @@ Examples:
 
   # See the digest first; nothing is sent
   swaplet image push registry.example/swaplet/controller:v1 --dry-run
+
+  # For nodes of both platforms, with the programs of a release
+  swaplet image push registry.example/swaplet/controller:v1 --program amd64/swaplet \\
+    --program arm64/swaplet
 
   # The registry for derived exit images has a certificate of the company's own authority
   swaplet image push registry.example/swaplet/controller:v1 --ca-certificates company.pem";
@@ -103,14 +115,35 @@ impl Image {
 
 impl ContentsArgs {
     fn build(&self) -> anyhow::Result<BuiltImage> {
-        let mut program = ProgramFiles::of(
-            &std::env::current_exe().context("cannot tell where this program lies")?,
-        )?;
+        let mut programs = Vec::new();
+        for file in self.files()? {
+            let program = ProgramFiles::of(&file)?;
+            let platform = program.platform;
+            ensure!(
+                programs.iter().all(|(other, _)| *other != platform),
+                "two programs are for {platform}: name one for each platform with --program"
+            );
+            programs.push((platform, self.with_certificates(program)?));
+        }
+        programs.sort_by_key(|(platform, _)| Platform::ALL.iter().position(|at| at == platform));
+        let programs: Vec<_> = programs.into_iter().map(|(_, program)| program).collect();
+        Ok(build_controller(&programs)?)
+    }
+
+    fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        if !self.programs.is_empty() {
+            return Ok(self.programs.clone());
+        }
+        let this = std::env::current_exe().context("cannot tell where this program lies")?;
+        Ok(vec![this])
+    }
+
+    fn with_certificates(&self, mut program: ProgramFiles) -> anyhow::Result<ProgramFiles> {
         if !program.add_certificates(self.ca_certificates.as_deref())? {
             eprintln!(
                 "note: this machine has no certificates of authorities, so the controller cannot push derived exit images to registries with TLS; name some with --ca-certificates FILE"
             );
         }
-        Ok(build_controller(&program)?)
+        Ok(program)
     }
 }

@@ -53,8 +53,9 @@ Examples:
   # Without any exit image: by writing the phase of the pods
   swaplet rescue -n batch --prefer=finish
 
-A pod is stuck if its main containers are done and a container with \
-KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true has not ended. Those that are stuck now are listed \
+A pod is stuck if its main containers are done and a sidecar has not ended: a container with \
+KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, or one that the annotation swaplet.io/sidecars of the \
+pod names. Those that are stuck now are listed \
 first; then the controller of `swaplet run` runs here, restricted to exactly these, until all \
 have ended, until only those are left that somebody has to mend, or until the timeout. Pods that \
 become stuck meanwhile are left alone: call it again, or run the controller.
@@ -71,13 +72,13 @@ SubjectAccessReview; whoever may not ask names the namespace with --state-namesp
 given by hand counts more. Its controller ends these pods by itself, and `swaplet explain` says \
 what it waits for. Both together never hit the wrong pod, for every write is guarded; but neither \
 knows what the other one is about to swap, so for Jobs under OnFailure let only one of them work \
-at a time. With another exit image than that of a controller which holds its Lease, nothing is \
-done without --force.
+at a time. With another exit image than that of a controller which holds its Lease, or whose \
+Lease you may not read, nothing is done without --force.
 
 Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or \
 have ended Failed although their main containers succeeded; 2 wrong usage, the pods cannot be \
 read, none of those that are named is stuck, or a controller with another exit image holds its \
-Lease.";
+Lease or may hold it.";
 
 /// End the Job pods that are stuck now, once, without installing anything
 ///
@@ -109,8 +110,6 @@ pub(super) struct RescueArgs {
     /// When those are given up that have not ended
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(1..=u32::MAX))]
     timeout: u32,
-    #[command(flatten)]
-    rules: AskedRules,
     /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: it is
     /// looked for in all]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
@@ -120,6 +119,8 @@ pub(super) struct RescueArgs {
     output: Output,
     #[command(flatten)]
     registry: RegistryArgs,
+    #[command(flatten)]
+    rules: AskedRules,
     #[command(flatten)]
     cluster: ClusterArgs,
 }

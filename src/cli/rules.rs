@@ -27,7 +27,12 @@ pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
 pub struct NodeTableArgs {
     /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet
     /// nodes --help`)
-    #[arg(long, value_name = "FILE", env = "SWAPLET_NODE_CLASSES")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "FILE",
+        env = "SWAPLET_NODE_CLASSES"
+    )]
     node_classes: Option<PathBuf>,
     /// What stands in the file, where that is not one of this machine.
     #[arg(skip)]
@@ -70,6 +75,7 @@ impl NodeTableArgs {
 
 /// Which exit images there are, and what is allowed.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Ending sidecars")]
 pub struct RulesArgs {
     /// The image that sidecars are swapped to; a static program that exits 0 at once
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
@@ -81,6 +87,7 @@ pub struct RulesArgs {
     /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for`
     /// has told
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "PATH,...",
         env = "SWAPLET_EXIT_IMAGE_PATHS",
@@ -88,18 +95,18 @@ pub struct RulesArgs {
         requires = "exit_image"
     )]
     exit_image_paths: Vec<String>,
-    /// Derive exit images for the paths that --exit-image does not have, and keep them here: a
-    /// repository for nothing else, which the nodes can pull from
+    /// Derive exit images for other paths, and keep them here: those that --exit-image does not have,
+    /// in a repository for nothing else, which the nodes can pull from
     #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
     derived_repository: Option<ImageReference>,
     /// Swap images on all virtual nodes of class VirtualUpdates also under restartPolicy Never:
     /// where the provider judges the pod while no container of it runs, it fails a pod whose work
     /// is done [default: where the row of the node says so, or a pod has proved it]
-    #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
+    #[arg(hide_short_help = true, long, env = "SWAPLET_SWAP_UNDER_NEVER")]
     swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
-    /// Whether the phase of a pod may be written where swapping images does not end it; needs patch
+    /// Whether the phase of a pod may be written; where swapping images does not end it. Needs patch
     /// of pods/status
     #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
     finish: FinishArg,

@@ -75,11 +75,13 @@ Examples:
   swaplet run --config /etc/swaplet/config.yaml
   swaplet run --config /etc/swaplet/config.yaml --print-config
 
-Every flag is also a variable, SWAPLET_ with the flag in capitals, and a key of the file of \
---config: a flag counts more than its variable, and that more than the file.
+Every flag but --print-config is also a variable, SWAPLET_ with the flag in capitals, and but \
+--config a key of the file of --config: a flag counts more than its variable, and that more than \
+the file.
 
-A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account \
-that runs this needs to list, watch and patch pods, to patch pods/status (not with \
+A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, if the \
+annotation swaplet.io/sidecars of its pod names it, or by a policy (--sidecar-policies). The \
+account that runs this needs to list, watch and patch pods, to patch pods/status (not with \
 --finish=never), to list and watch jobs.batch, to create events, and to list and \
 watch nodes (without that, every node counts as unknown).
 
@@ -92,24 +94,24 @@ a configuration.";
 #[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm"]).multiple(true)))]
 pub struct RunArgs {
     /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags,
-    /// without the dashes in front.; it is read at the start
+    /// without the dashes in front; it is read at the start
     #[arg(long, value_name = "FILE", env = "SWAPLET_CONFIG")]
     config: Option<PathBuf>,
-    /// Print what it would run with, and where that comes from, in the form of --config, and exit
+    /// Print what it would run with, and exit; in the form of --config, with where each comes from
     #[arg(long)]
     print_config: bool,
-    #[command(flatten)]
-    controller: ControllerArgs,
-    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand
-    /// by. Without it, run one process
+    /// Work only while this process leads: holds the Lease `swaplet` in --state-namespace; others
+    /// stand by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
-    /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
+    /// Serve /healthz, /readyz and /metrics here; for example 127.0.0.1:8080 [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN", value_parser = everywhere)]
     listen: Option<SocketAddr>,
     /// The form of the log, on standard error; RUST_LOG sets the level
-    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
     log_format: LogFormat,
+    #[command(flatten)]
+    controller: ControllerArgs,
     #[command(flatten)]
     cluster: ConnectionArgs,
     /// Each flag with its value, and where that comes from.
@@ -250,9 +252,10 @@ pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 pub(super) fn start_log(format: LogFormat) {
-    // kube logs each request as a span; at info that would be every write twice.
+    // kube logs each request as a span; at info that would be every write twice. What the verifier of
+    // certificates logs with each try is in the error, which is told once.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| "info,kube=warn".into());
+        .unwrap_or_else(|_| "info,kube=warn,rustls_platform_verifier=off".into());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -11,8 +11,9 @@ mod rights;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod told;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use self::observe::Watches;
 use self::policies::Sidecars;
 use self::rights::{note_right, right_of};
 pub use self::settings::{Settings, TimeOfDay};
+use self::told::Told;
 use crate::cluster::verdict_store::VerdictStore;
 use crate::frame::clock::{Clock, time_of_day};
 use crate::frame::connection::discovery::Discovery;
@@ -136,8 +138,7 @@ struct Controller {
     today: Timestamp,
     verdicts: Option<VerdictStore>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
-    /// The troubles of watches that were told: a missing right is met again with every try.
-    told: HashSet<String>,
+    told: Told,
 }
 
 impl Controller {
@@ -178,7 +179,7 @@ impl Controller {
             today: Timestamp::UNIX_EPOCH,
             verdicts: None,
             progress: None,
-            told: HashSet::new(),
+            told: Told::default(),
         }
     }
 

@@ -30,6 +30,7 @@ pub struct ConnectionArgs {
     as_user: Option<String>,
     /// Act as a member of this group (repeatable); needs --as
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "GROUP",
         env = "SWAPLET_AS_GROUP",

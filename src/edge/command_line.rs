@@ -46,9 +46,21 @@ fn without_empty_variable(flag: Arg) -> Arg {
     }
 }
 
-/// As it is printed by `-h`: without the variables, which `--help` names.
+/// As it is printed by `-h`: without the variables, which `--help` names, and with how many flags
+/// more that has.
 #[must_use]
 pub fn in_summary(command: Command) -> Command {
+    let more = command
+        .get_arguments()
+        .filter(|flag| flag.is_hide_short_help_set() && !flag.is_hide_set())
+        .count();
+    let command = if more > 0 {
+        command.after_help(format!(
+            "--help has {more} more flags, and says all of each."
+        ))
+    } else {
+        command
+    };
     command
         .mut_args(|flag| flag.hide_env(true))
         .mut_subcommands(in_summary)
@@ -72,8 +84,7 @@ fn short_help(flag: Arg) -> Arg {
     if flag.get_long_help().is_some() {
         return flag;
     }
-    let ends = [". ", "; "].map(|end| help.find(end));
-    let Some(end) = ends.into_iter().flatten().min() else {
+    let Some(end) = end_of_clause(&help) else {
         return flag;
     };
     let (first, rest) = help.split_at(end);
@@ -83,6 +94,23 @@ fn short_help(flag: Arg) -> Arg {
         .map_or("", |at| &rest[at..]);
     let short = format!("{first}{default}");
     flag.help(short).long_help(help)
+}
+
+/// Where the first clause ends that is neither in brackets nor quoted.
+fn end_of_clause(help: &str) -> Option<usize> {
+    let (mut depth, mut quoted) = (0_u32, false);
+    for (at, letter) in help.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            '`' => quoted = !quoted,
+            '.' | ';' | ':' if depth == 0 && !quoted && help[at + 1..].starts_with(' ') => {
+                return Some(at);
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The words of examples as a plugin of kubectl is called: `kubectl swaplet` for `swaplet`.
@@ -300,6 +328,14 @@ mod tests {
                 .get_long_help()
                 .is_none()
         );
+        for (help, short) in [
+            ("One (a; b) of it; more", "One (a; b) of it"),
+            ("Name it: `a; b`. More", "Name it"),
+            ("All `a; b`. More", "All `a; b`"),
+        ] {
+            let flag = short_help(Arg::new("a").help(help));
+            assert_eq!(flag.get_help().unwrap().to_string(), short);
+        }
     }
 
     #[test]

@@ -131,11 +131,19 @@ pub fn build<S: AsRef<str>>(
     Ok(over(kind.into(), paths, platforms))
 }
 
-/// Builds the image of the controller, for the platform that the program is built for.
+/// Builds the image of the controller, for the platforms that the programs are built for.
 ///
 /// # Errors
 /// [`LayerError`] if one of the paths cannot be in an image.
-pub fn build_controller(program: &ProgramFiles) -> Result<BuiltImage, LayerError> {
+pub fn build_controller(programs: &[ProgramFiles]) -> Result<BuiltImage, LayerError> {
+    let platforms = programs
+        .iter()
+        .map(controller_platform)
+        .collect::<Result<_, _>>()?;
+    Ok(over(Label::Controller, PathSet::new([""; 0])?, platforms))
+}
+
+fn controller_platform(program: &ProgramFiles) -> Result<PlatformImage, LayerError> {
     let layer = Blob::new(
         media_type::LAYER,
         layer::layer_of_files(&program.files)?.bytes,
@@ -144,18 +152,13 @@ pub fn build_controller(program: &ProgramFiles) -> Result<BuiltImage, LayerError
         program: PROGRAM,
         libraries: program.has_libraries().then_some(LIBRARIES),
     };
-    let platform = platform_image(
+    Ok(platform_image(
         Label::Controller,
         program.platform,
         layer,
         &start,
         program.program_size,
         0,
-    );
-    Ok(over(
-        Label::Controller,
-        PathSet::new([""; 0])?,
-        vec![platform],
     ))
 }
 

@@ -1,6 +1,8 @@
 //! The files that a program needs to run in an image that holds nothing else: itself, and where it
 //! is not static, its loader and shared objects as this machine has them.
 
+mod cross;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,13 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Where other distributions keep them: Fedora and Red Hat, SUSE.
 const OTHER_CERTIFICATES: [&str; 2] =
     ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
+
+/// The platform of this program, whose loader can be run.
+const HERE: Platform = if cfg!(target_arch = "aarch64") {
+    Platform::Arm64
+} else {
+    Platform::Amd64
+};
 
 /// What glibc before 2.34 opens when it looks up the name of a host, although the program does not
 /// name it.
@@ -51,6 +60,21 @@ pub enum ProgramError {
         path: PathBuf,
         /// Why.
         error: io::Error,
+    },
+    /// A shared object of a program for another platform is not on this machine.
+    #[error(
+        "{} is a program for {platform}, whose shared objects this machine has to have in {}: {words}; install Debian's packages libc6-{platform}-cross and libgcc-s1-{platform}-cross, or build it as a static program",
+        .program.display(), .folder.display()
+    )]
+    Cross {
+        /// The program.
+        program: PathBuf,
+        /// What it is built for.
+        platform: Platform,
+        /// Where its shared objects are looked for.
+        folder: PathBuf,
+        /// What is wrong.
+        words: String,
     },
     /// The program is not one for Linux on a platform that images are made for.
     #[error("{} is no 64-bit Linux program for amd64 or arm64, so no image can be made of it: run this on Linux", .0.display())]
@@ -86,7 +110,11 @@ impl ProgramFiles {
             program_size,
         };
         if let Some(loader) = loader {
-            packed.add_shared_objects(program, &loader)?;
+            if platform == HERE {
+                packed.add_shared_objects(program, &loader)?;
+            } else {
+                packed.add_from(program, &loader, cross::folder(platform))?;
+            }
         }
         Ok(packed)
     }
@@ -134,6 +162,37 @@ impl ProgramFiles {
         self.files
             .insert(loader.to_owned(), read(Path::new(loader))?);
         for (name, path) in &needed {
+            self.add_library(name, read(path)?);
+            if name.starts_with("libc.so") {
+                self.add_name_service(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of a program whose loader cannot be run here.
+    fn add_from(
+        &mut self,
+        program: &Path,
+        loader: &str,
+        folder: &Path,
+    ) -> Result<(), ProgramError> {
+        let fail = |words: String| ProgramError::Cross {
+            program: program.to_owned(),
+            platform: self.platform,
+            folder: folder.to_owned(),
+            words,
+        };
+        let needed = cross::needed(&self.files[PROGRAM], folder).map_err(fail)?;
+        let name = Path::new(loader).file_name().unwrap_or_default();
+        let bytes = std::fs::read(folder.join(name))
+            .map_err(|error| fail(format!("{}: {error}", name.display())))?;
+        self.files.insert(loader.to_owned(), bytes);
+        // Who needs the loader by its name as well has it already.
+        for (name, path) in needed
+            .iter()
+            .filter(|(needed, _)| Path::new(needed) != name)
+        {
             self.add_library(name, read(path)?);
             if name.starts_with("libc.so") {
                 self.add_name_service(path);
@@ -233,6 +292,39 @@ mod tests {
                 packed.files.keys()
             );
         }
+    }
+
+    /// What is read of the files is what the loader says of the same program: here it can be asked.
+    #[test]
+    fn what_a_program_for_another_platform_needs_is_read_from_the_files() {
+        let program = std::env::current_exe().unwrap();
+        let told = ProgramFiles::of(&program).unwrap();
+        if !told.has_libraries() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for (path, bytes) in told.files.iter().filter(|(path, _)| *path != PROGRAM) {
+            let name = Path::new(path).file_name().unwrap();
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let bytes = read(&program).unwrap();
+        let loader = kind_of(&bytes).unwrap().1.unwrap();
+        let mut packed = ProgramFiles {
+            platform: Platform::Amd64,
+            program_size: bytes.len(),
+            files: BTreeMap::from([(PROGRAM.to_owned(), bytes)]),
+        };
+        packed.add_from(&program, &loader, folder.path()).unwrap();
+        let names = |of: &ProgramFiles| of.files.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&packed), names(&told));
+
+        std::fs::remove_file(folder.path().join("libc.so.6")).unwrap();
+        let error = packed.add_from(&program, &loader, folder.path());
+        let words = error.unwrap_err().to_string();
+        assert!(
+            words.contains("libc.so.6: No such file") && words.contains("libc6-amd64-cross"),
+            "{words}"
+        );
     }
 
     #[test]

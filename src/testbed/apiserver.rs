@@ -9,9 +9,9 @@
 //! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only
 //!   one function at creation ([`ApiServer::set_webhook`]). Of the built-in admission only what
 //!   changes pods: default tolerations, priority, namespace life cycle.
-//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, an
-//!   empty OpenAPI v2, no schemas of types. So there is no `kubectl explain`, and no `kubectl create namespace x`
-//!   and the like, whose bodies are protobuf (415); `create -f` works.
+//! * JSON only: of protobuf no more than `kubectl create namespace`, `configmap` and `serviceaccount` send, no
+//!   YAML bodies, no compression, no aggregated discovery, an empty OpenAPI v2, no schemas of types. So there is no
+//!   `kubectl explain`, and no `kubectl create deployment x` and the like (415); `create -f` works.
 //! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`;
 //!   printer columns know simple paths.
 //! * Server-side apply merges and removes what the same manager applied before; it knows no
@@ -41,6 +41,7 @@ mod http;
 mod json;
 mod kinds;
 mod print_pod;
+mod protobuf;
 mod read;
 mod record;
 mod request;

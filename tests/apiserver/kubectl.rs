@@ -272,6 +272,34 @@ async fn shows_tables_descriptions_and_events() {
     );
 }
 
+/// kubectl sends protobuf, and no JSON where that is refused.
+#[tokio::test]
+async fn a17_what_kubectl_creates_by_name_is_created_or_refused_with_what_to_do() {
+    let Some(served) = Served::start().await else {
+        return;
+    };
+    for (line, created) in [
+        ("create ns reports", "namespace/reports created\n"),
+        (
+            "create configmap c -n reports --from-literal=a=b",
+            "configmap/c created\n",
+        ),
+        (
+            "create sa runner -n reports",
+            "serviceaccount/runner created\n",
+        ),
+    ] {
+        assert_eq!(served.kubectl(line, "").await, created);
+    }
+    let map = served.server.peek("configmaps", "reports", "c").unwrap();
+    assert_eq!(map["data"], json!({"a": "b"}));
+    let said = served.refused("create deployment d --image=i", "").await;
+    assert!(
+        said.contains("--dry-run=client -o yaml | kubectl create -f -"),
+        "{said}"
+    );
+}
+
 #[tokio::test]
 async fn follows_changes() {
     let Some(served) = Served::start().await else {

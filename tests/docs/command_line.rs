@@ -15,6 +15,9 @@ use swaplet_edge::exit;
 /// Set to anything, the files are written instead of compared.
 const UPDATE: &str = "SWAPLET_UPDATE_DOCS";
 
+/// What two screens hold at most.
+const SUMMARY: usize = 60;
+
 /// File names with what belongs into them.
 type Files = BTreeMap<String, String>;
 
@@ -161,8 +164,7 @@ fn the_short_help_is_a_summary() {
     visit(&commands().map(in_summary), &mut |command| {
         let short = command.clone().render_help().to_string();
         let (short_lines, long_lines) = (short.lines().count(), long_help(command).lines().count());
-        let is_short = short_lines <= 90 || 2 * short_lines <= long_lines;
-        if short.contains("Examples:") || !is_short || short_lines > long_lines {
+        if short.contains("Examples:") || short_lines > SUMMARY || short_lines > long_lines {
             wrong.push(format!(
                 "{}: {short_lines} of {long_lines}",
                 full_name(command)

@@ -71,6 +71,15 @@ fn what_the_readme_shows_is_what_was_recorded() {
     }
 }
 
+/// Users of ECI read this one page.
+#[test]
+fn a16_the_page_of_alibaba_eci_names_image_caches() {
+    let page = read(Path::new("docs/install/alibaba-eci.md"));
+    for wanted in ["--warm-image-caches", "warm.jobs.imageCaches", "ImageCache"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
 /// Commands and flags that the documents name are those of the programs.
 #[test]
 fn what_the_documents_call_is_there() {

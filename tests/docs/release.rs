@@ -1,15 +1,20 @@
 //! What a release consists of: what `deploy/release` says of it, and the chart.
 
+mod archives;
+mod workflows;
+
 use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 const PROGRAMS: [&str; 2] = ["swaplet", "swaplet-demo"];
+/// The processors with their platforms.
+const PLATFORMS: [(&str, &str); 2] = [("x86_64", "amd64"), ("aarch64", "arm64")];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -40,15 +45,18 @@ fn sha256(file: &Path) -> String {
         .collect()
 }
 
-/// A release of programs that were built before, where `cargo-deny` does as this script says.
-fn release(folder: &Path, to: &str, cargo_deny: &str) -> Output {
+/// A release of programs that were built before, for both platforms, where `cargo-deny` does as this
+/// script says.
+fn release(folder: &Path, to: &str, cargo_deny: &str, more: &[&str]) -> Output {
     let (built, tools) = (folder.join("built"), folder.join("tools"));
-    for folder in [&built, &tools] {
-        std::fs::create_dir_all(folder).unwrap();
+    for (processor, _) in PLATFORMS {
+        let of_target = built.join(format!("{processor}-unknown-linux-gnu"));
+        std::fs::create_dir_all(&of_target).unwrap();
+        for program in PROGRAMS {
+            std::fs::copy(stand_in(processor), of_target.join(program)).unwrap();
+        }
     }
-    for program in PROGRAMS {
-        std::fs::write(built.join(program), program).unwrap();
-    }
+    std::fs::create_dir_all(&tools).unwrap();
     let deny = tools.join("cargo-deny");
     std::fs::write(&deny, format!("#!/bin/sh\n{cargo_deny}\n")).unwrap();
     std::fs::set_permissions(&deny, Permissions::from_mode(0o755)).unwrap();
@@ -58,11 +66,18 @@ fn release(folder: &Path, to: &str, cargo_deny: &str) -> Output {
         .arg(folder.join(to))
         .arg("--programs")
         .arg(&built)
+        .args(["--swaplet", env!("CARGO_BIN_EXE_swaplet")])
+        .args(more)
         .env("PATH", path)
         .env("CARGO_NET_OFFLINE", "true")
         .current_dir(root())
         .output()
         .unwrap()
+}
+
+/// A small program for this processor.
+fn stand_in(processor: &str) -> PathBuf {
+    root().join(format!("quick-exit-image/bin/park-{processor}"))
 }
 
 fn files(folder: &Path) -> Vec<String> {
@@ -85,12 +100,12 @@ fn files(folder: &Path) -> Vec<String> {
 #[test]
 fn nothing_is_released_with_an_advisory_and_where_none_could_be_looked_up_that_is_said() {
     let folder = tempfile::tempdir().unwrap();
-    let found = release(folder.path(), "none", r#"[ "$1" = fetch ]"#);
+    let found = release(folder.path(), "none", r#"[ "$1" = fetch ]"#, &[]);
     assert!(!found.status.success() && !folder.path().join("none").exists());
     assert!(String::from_utf8_lossy(&found.stderr).contains("a dependency has an advisory"));
 
-    let unknown = release(folder.path(), "some", r#"[ "$1" != fetch ]"#);
-    assert!(unknown.status.success() && folder.path().join("some/swaplet").exists());
+    let unknown = release(folder.path(), "some", r#"[ "$1" != fetch ]"#, &[]);
+    assert!(unknown.status.success() && folder.path().join("some/SHA256SUMS").exists());
     let said = String::from_utf8_lossy(&unknown.stderr);
     assert!(said.contains("ADVISORIES WERE NOT LOOKED UP"), "{said}");
 }
@@ -100,7 +115,7 @@ fn a_release_lists_each_crate_of_its_programs_and_the_digest_of_each_file() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
     for to in ["first", "second"] {
-        let output = release(folder.path(), to, "exit 0");
+        let output = release(folder.path(), to, "exit 0", &[]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success() && !said.contains("ADVISORIES"),
@@ -108,25 +123,17 @@ fn a_release_lists_each_crate_of_its_programs_and_the_digest_of_each_file() {
         );
     }
     for program in PROGRAMS {
-        lists_its_crates(&first, program);
+        for (processor, platform) in PLATFORMS {
+            lists_its_crates(&first, program, processor, platform);
+        }
     }
     says_how_it_was_made(&first);
-    for file in [
-        "swaplet.cdx.json",
-        "swaplet-demo.cdx.json",
-        "provenance.json",
-    ] {
-        assert_eq!(
-            read(&first, file),
-            read(&second, file),
-            "the same sources give the same documents"
+    for file in files(&first) {
+        assert!(
+            sha256(&first.join(&file)) == sha256(&second.join(&file)),
+            "the same programs give the same files, and not {file}"
         );
     }
-    let missing: Vec<_> = manifests_of_the_documents()
-        .into_iter()
-        .filter(|path| !first.join(path).exists())
-        .collect();
-    assert!(missing.is_empty(), "users are told to apply {missing:?}");
 }
 
 /// What the documents name of `deploy`, but for the chart.
@@ -158,8 +165,9 @@ fn manifests_of_the_documents() -> BTreeSet<String> {
     named
 }
 
-fn lists_its_crates(folder: &Path, program: &str) {
-    let bom = read(folder, &format!("{program}.cdx.json"));
+fn lists_its_crates(folder: &Path, program: &str, processor: &str, platform: &str) {
+    let bom = read(folder, &format!("{program}-linux-{platform}.cdx.json"));
+    let target = format!("{processor}-unknown-linux-gnu");
     let components = bom["components"].as_array().unwrap();
     let name = |of: &Value| {
         format!(
@@ -174,7 +182,8 @@ fn lists_its_crates(folder: &Path, program: &str) {
         .map(name)
         .collect();
     let tree = ran(Command::new(env!("CARGO")).args([
-        "tree", "--locked", "-p", program, "-e", "normal", "--prefix", "none", "--format", "{p}",
+        "tree", "--locked", "-p", program, "-e", "normal", "--target", &target, "--prefix", "none",
+        "--format", "{p}",
     ]));
     let is_line = |line: &&str| !line.is_empty();
     let shipped: BTreeSet<String> = tree
@@ -247,7 +256,7 @@ fn says_how_it_was_made(folder: &Path) {
         handed_out
             .iter()
             .map(String::as_str)
-            .filter(|file| *file != "provenance.json")
+            .filter(|file| !["provenance.json", "SHA256SUMS"].contains(file))
             .collect(),
         "every file that is handed out"
     );

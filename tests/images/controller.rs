@@ -77,6 +77,40 @@ async fn the_controller_image_holds_this_program_and_is_always_the_same() {
     push_exit(&reference).must_fail_with(&["holds the controller image of swaplet", "never share"]);
 }
 
+/// A program of each platform in one image, in the order of the platforms.
+#[test]
+fn programs_of_several_platforms_make_one_image() {
+    let folder = TempDir::new().unwrap();
+    let program = |platform: &str| {
+        format!(
+            "{}/quick-exit-image/bin/park-{platform}",
+            env!("CARGO_MANIFEST_DIR")
+        )
+    };
+    let (amd64, arm64) = (program("x86_64"), program("aarch64"));
+    let packed = |programs: &[&str]| {
+        let reference = [
+            "image",
+            "push",
+            "registry.example/controller:v1",
+            "--dry-run",
+        ];
+        let named = programs.iter().flat_map(|program| ["--program", program]);
+        let arguments: Vec<_> = reference.into_iter().chain(named).collect();
+        swaplet(folder.path(), &arguments)
+    };
+    let both = packed(&[&arm64, &amd64]).must_succeed().out;
+    let platforms: Vec<_> = both.lines().skip(1).map(str::trim).collect();
+    assert!(
+        platforms.len() == 2
+            && platforms[0].starts_with("amd64: ")
+            && platforms[1].starts_with("arm64: "),
+        "{both}"
+    );
+    assert_eq!(both, packed(&[&amd64, &arm64]).must_succeed().out);
+    packed(&[&arm64, &arm64]).must_fail_with(&["two programs are for arm64"]);
+}
+
 #[test]
 fn certificates_that_are_not_there_are_an_error_that_names_the_file() {
     let folder = TempDir::new().unwrap();

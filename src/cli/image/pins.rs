@@ -12,12 +12,18 @@ pub(in crate::cli) struct PinArgs {
     /// private networks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7).
     /// Single hosts can be listed with --allow-host. Addresses of this machine, its link and its
     /// cloud are never asked
-    #[arg(long, env = "SWAPLET_PIN_PRIVATE_REGISTRIES", requires = "warm")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        env = "SWAPLET_PIN_PRIVATE_REGISTRIES",
+        requires = "warm"
+    )]
     pin_private_registries: bool,
     /// Ask for the tags of these repositories, and of those below them, with the credentials of
     /// --docker-config: whoever may make jobs learns the digests of their tags (repeatable)
     /// [default: none, all are asked without credentials]
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "HOST/REPOSITORY",
         env = "SWAPLET_PIN_CREDENTIALS",

@@ -18,6 +18,7 @@ pub(in crate::cli) struct RegistryArgs {
     /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for
     /// loopback addresses)
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "HOST",
         env = "SWAPLET_PLAIN_HTTP",
@@ -28,6 +29,7 @@ pub(in crate::cli) struct RegistryArgs {
     /// Speak to this registry host, with or without port, although its address is link-local or the
     /// name of a Service (repeatable)
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "HOST",
         env = "SWAPLET_ALLOW_HOST",

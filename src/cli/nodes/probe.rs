@@ -52,8 +52,8 @@ alone.
 
   swap under OnFailure   the image of the sidecar is changed to the exit image
   swap under Never       the same; a provider that fails on it fails the pod, and this one has
-                         nothing to lose. The park image exits with 0: what the provider makes
-                         of a sidecar that exits with another code is not shown
+                         nothing to lose. The park image exits with 143, as most programs do
+                         that SIGTERM ends
   finish                 the phase of the pod is written, and watched: the node may take it back
 
 The pods are deleted whatever happens, also on Ctrl-C. What a killed probe leaves behind is \

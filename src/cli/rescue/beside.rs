@@ -7,6 +7,7 @@ use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::frame::lease::LEASE;
+use swaplet_controller::frame::list::words;
 use swaplet_controller::terminate::snapshot::Snapshot;
 
 use super::rows::Stuck;
@@ -22,13 +23,23 @@ pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Op
     let (ours, theirs) = disagreement(installation, rules)?;
     let namespace = installation.state_namespace()?;
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let lease = leases.get_opt(LEASE).await.ok().flatten()?;
-    let holder = holder(&lease, time_of_day())?;
-    Some(format!(
-        "{holder} holds the Lease {namespace}/{LEASE}: the controller of Deployment {} ends these pods by itself, and would change {ours} to \
-         its own exit image {theirs} again. Leave --exit-image out, wait for it (swaplet explain POD says what it waits for), or say --force",
-        installation.place()
-    ))
+    let place = installation.place();
+    match leases.get_opt(LEASE).await {
+        Ok(lease) => {
+            let holder = holder(&lease?, time_of_day())?;
+            Some(format!(
+                "{holder} holds the Lease {namespace}/{LEASE}: the controller of Deployment {place} ends these pods by itself, and would change \
+                 {ours} to its own exit image {theirs} again. Leave --exit-image out, wait for it (swaplet explain POD says what it waits for), \
+                 or say --force"
+            ))
+        }
+        // Nobody knows whether somebody works there.
+        Err(error) => Some(format!(
+            "the Lease {namespace}/{LEASE} cannot be read ({}), so it is not known whether the controller of Deployment {place} works: it would \
+             change {ours} to its own exit image {theirs} again. Leave --exit-image out, ask for the right to get this Lease, or say --force",
+            words(&error)
+        )),
+    }
 }
 
 /// Our exit image and theirs, where theirs would not take ours for one.

@@ -29,24 +29,37 @@ use crate::image::reference::ImageReference;
 /// What the controller is to do.
 #[derive(Debug, Args)]
 pub(super) struct ControllerArgs {
-    #[command(flatten)]
-    pub(super) rules: RulesArgs,
     /// Only pods of this namespace (repeatable) [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     namespace: Vec<String>,
-    /// The namespace for the Lease of --leader-elect and for the ConfigMaps swaplet-node-verdicts,
-    /// which keeps what was proved on nodes for the next start, and swaplet-restart-on of
-    /// --restart-on-config [default: none, and what was proved is not kept]
+    /// The namespace of what is kept: the Lease of --leader-elect, and the ConfigMaps
+    /// swaplet-node-verdicts, which keeps what was proved on nodes for the next start, and
+    /// swaplet-restart-on of --restart-on-config [default: none, and what was proved is not kept]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
+    /// Writes of pods under way at once
+    #[arg(hide_short_help = true, long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
+    /// How long one write may take; then its result is unknown and the pod is looked at again
+    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS.into())]
+    #[arg(value_parser = seconds(1..=120))]
+    write_timeout: u32,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
+    pub(super) rules: RulesArgs,
     /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
     terminate: bool,
+    /// End also what SidecarPolicies and NamespacedSidecarPolicies name; needs
+    /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
+    #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
+    sidecar_policies: bool,
     #[command(flatten)]
     restart: RestartArgs,
     #[command(flatten)]
     warm: WarmArgs,
-    /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With
+    /// The park image; a static program that stays until SIGTERM (`swaplet park-image push`). With
     /// --restart a container waits in it whose image has no other spelling; without it such
     /// containers are not restarted. The pods of --warm run its program
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
@@ -54,6 +67,7 @@ pub(super) struct ControllerArgs {
     /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push
     /// --path`
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "PATH,...",
         env = "SWAPLET_PARK_IMAGE_PATHS",
@@ -61,24 +75,12 @@ pub(super) struct ControllerArgs {
         requires = "park_image"
     )]
     park_image_paths: Vec<String>,
-    /// When images of a Deployment, StatefulSet or CloneSet with the annotation
-    /// swaplet.io/predownload=true change, make ImagePullJobs for the nodes of its old pods; needs
+    /// Pull images before an update needs them: when those of a Deployment, StatefulSet or CloneSet
+    /// with the annotation swaplet.io/predownload=true change, make ImagePullJobs for the nodes of
+    /// its old pods; needs
     /// deploy/predownload.yaml, and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
     predownload: bool,
-    /// End also the sidecars that SidecarPolicies and NamespacedSidecarPolicies name; needs
-    /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
-    #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
-    sidecar_policies: bool,
-    /// Writes of pods under way at once
-    #[arg(long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    concurrency: u16,
-    /// How long one write may take; then its result is unknown and the pod is looked at again
-    #[arg(long, value_name = "DURATION", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS.into())]
-    #[arg(value_parser = seconds(1..=120))]
-    write_timeout: u32,
-    #[command(flatten)]
-    registry: RegistryArgs,
 }
 
 impl ControllerArgs {

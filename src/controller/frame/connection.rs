@@ -36,6 +36,12 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// silent. hyper's own 90 s let a dead network hide events for minutes.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// How it is told that there was no connection.
+pub const UNREACHABLE: &str = "cannot connect to the API server";
+
+/// How rustls begins to tell that it does not take a certificate.
+const CERTIFICATE: &str = "invalid peer certificate: ";
+
 /// How hyper begins to tell of a connection that it could not make.
 const CONNECTING: &str = "client error (Connect): ";
 
@@ -141,7 +147,7 @@ where
 }
 
 /// hyper says of a failure to connect that it is one, and why only behind that; not to whom. A
-/// certificate that nobody known has signed is told with the place where the authorities come from.
+/// certificate that is not taken is told with what to do.
 fn in_full(error: &dyn Error, server: &str, authorities: Option<&Path>) -> String {
     let mut words = error.to_string();
     for cause in successors(error.source(), |&cause| cause.source()) {
@@ -151,17 +157,30 @@ fn in_full(error: &dyn Error, server: &str, authorities: Option<&Path>) -> Strin
         }
     }
     if let Some(why) = words.strip_prefix(CONNECTING) {
-        words = format!("cannot connect to the API server {server}: {why}");
+        words = format!("{UNREACHABLE} {server}: {why}");
     }
-    if words.contains("invalid peer certificate: UnknownIssuer") {
-        let file = authorities.map_or_else(
-            || "certificate-authority of the kubeconfig".into(),
-            Path::to_string_lossy,
-        );
-        words =
-            format!("{words}: the certificate of the API server is not signed by a CA of {file}");
+    if let Some((_, why)) = words.split_once(CERTIFICATE) {
+        words = format!("{words}: {}", mended(why, authorities));
     }
     words
+}
+
+/// Why the certificate of the API server is not taken, and what to do.
+fn mended(why: &str, authorities: Option<&Path>) -> String {
+    let is_of = |names: &[&str]| names.iter().any(|name| why.contains(name));
+    if is_of(&["NotValidForName"]) {
+        "the certificate of the API server is for other names: use one of them as the server, or set tls-server-name in the kubeconfig".into()
+    } else if is_of(&["Expired", "NotValidYet"]) {
+        "the certificate of the API server is not valid today: renew it, or mend the clock of this machine".into()
+    } else if let Some(file) = authorities {
+        format!(
+            "the certificate of the API server is not signed by a CA of {}: put its CA there",
+            file.display()
+        )
+    } else {
+        "the certificate of the API server is not signed by a CA that is known here: name its CA in the kubeconfig, as \
+         certificate-authority-data or as the file certificate-authority".into()
+    }
 }
 
 /// kube reads of a refusal only the body, and an API server that is overloaded says only in a
@@ -185,4 +204,33 @@ fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, 
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a13_a_certificate_that_is_not_taken_is_told_with_what_to_do() {
+        let file = Path::new("/ca.crt");
+        for (why, authorities, wanted) in [
+            ("UnknownIssuer", None, "certificate-authority-data"),
+            ("UnknownIssuer", Some(file), "a CA of /ca.crt"),
+            (
+                "Other(OtherError(CaUsedAsEndEntity))",
+                None,
+                "certificate-authority-data",
+            ),
+            ("certificate NotValidForName: a", None, "tls-server-name"),
+            ("Expired", Some(file), "the clock of this machine"),
+        ] {
+            let error = std::io::Error::other(format!("{CONNECTING}{CERTIFICATE}{why}"));
+            let words = in_full(&error, "a:1", authorities);
+            assert!(
+                words.starts_with(&format!("{UNREACHABLE} a:1: ")),
+                "{words}"
+            );
+            assert!(words.contains(wanted), "{words}");
+        }
+    }
 }

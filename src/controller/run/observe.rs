@@ -85,11 +85,15 @@ impl Controller {
             }
             Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
             Event::ListEnd => {
+                self.told.reached();
                 let effects = self.index.list_ends(now);
                 self.effects(effects);
                 self.health.pods_listed();
             }
-            Event::Current(since) => self.health.pods_current(since),
+            Event::Current(since) => {
+                self.told.reached();
+                self.health.pods_current(since);
+            }
             Event::Deleted(pod) => {
                 let effects = read("pod", || pod.read())
                     .map(|pod| self.index.remove(&pod, now))

@@ -5,6 +5,7 @@ use swaplet_core::report::decision::Action;
 use swaplet_core::restart::reconcile::Action as RestartAction;
 
 use super::Controller;
+use super::told::Line;
 use crate::cluster::openkruise::News;
 use crate::frame::serve::Health;
 use crate::frame::watch::Event;
@@ -59,10 +60,10 @@ pub(super) fn note_right(health: &Health, what: &'static str, outcome: &Outcome)
 }
 
 impl Controller {
-    /// A line in the log; of a missing right one for each thing that it is needed for, not with
-    /// each try.
+    /// A line in the log; of a missing right one for each thing that it is needed for, and of an API
+    /// server that cannot be reached one for all, not with each try.
     pub(super) fn tell_trouble(&mut self, error: &str, what: &str) {
-        if !is_missing_right(error) || self.told.insert(format!("{what}: {error}")) {
+        if let Some(Line { error, what }) = self.told.news(error, what) {
             tracing::warn!(error, "{what}");
         }
     }

@@ -87,11 +87,11 @@ fn the_controller_image_starts_the_program_where_it_lies() {
             .iter()
             .map(|path| ((*path).to_owned(), b"contents".to_vec()))
             .collect();
-        build_controller(&ProgramFiles {
+        build_controller(&[ProgramFiles {
             platform: Platform::Amd64,
             files,
             program_size: 8,
-        })
+        }])
         .unwrap()
     };
     let image = of(&[PROGRAM]);

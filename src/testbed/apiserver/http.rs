@@ -19,6 +19,7 @@ use tower::BoxError;
 use super::discovery::{self, Answer};
 use super::faults::{Effect, Reply, RuleId, WatchFaults};
 use super::json::{list, text};
+use super::protobuf;
 use super::record::Recorded;
 use super::request::{Path, Query, Request, Verb, path};
 use super::state::{State, show};
@@ -82,6 +83,7 @@ impl ApiServer {
             return Ok(refusal(&ApiError::method_not_allowed()));
         };
         let header = |name| header_text(&parts.headers, name);
+        let (content_type, body) = in_json(header(header::CONTENT_TYPE), body);
         let request = Request {
             verb,
             kind,
@@ -89,7 +91,7 @@ impl ApiServer {
             name,
             subresource,
             query,
-            content_type: header(header::CONTENT_TYPE),
+            content_type,
             accept: header(header::ACCEPT),
             user_agent: header(header::USER_AGENT),
             body,
@@ -267,7 +269,18 @@ fn check_subresource(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// Bodies are JSON. Of the others `kubectl create <kind> ...` sends one.
+/// What can be read of protobuf, as JSON.
+fn in_json(content_type: String, body: Bytes) -> (String, Bytes) {
+    let read = content_type
+        .contains("protobuf")
+        .then(|| protobuf::as_json(&body));
+    match read.flatten() {
+        Some(json) => ("application/json".to_owned(), json),
+        None => (content_type, body),
+    }
+}
+
+/// Bodies are JSON. Of the others `kubectl create deployment ...` sends one.
 fn check_media_type(request: &Request) -> Result<(), ApiError> {
     let foreign = ["protobuf", "application/yaml", "cbor"]
         .iter()

@@ -16,16 +16,17 @@ const TRY_SECONDS: u32 = 1800;
 pub(super) struct WarmBoundsArgs {
     /// How long one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job
     /// says
-    #[arg(long, value_name = "DURATION", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
     #[arg(value_parser = seconds(60..=86_400))]
     warm_try_seconds_max: u32,
     /// Who does ImagePullJobs and ImageListPullJobs where OpenKruise's CRDs are there
-    #[arg(long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
     warm_coexist: WarmCoexistArg,
     /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable):
     /// whoever may make jobs there can delay each new node. They always wait for
     /// --warm-exit-images, and for jobs of --state-namespace
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "NAMESPACE",
         env = "SWAPLET_WARM_STARTUP_TAINT_NAMESPACE",

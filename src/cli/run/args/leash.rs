@@ -8,12 +8,17 @@ pub(super) struct LeashArgs {
     /// The leash without which --restart restarts nothing: the ValidatingAdmissionPolicyBindings
     /// NAME-pods (deploy/leash.yaml) and NAME-parked (deploy/leash-parked.yaml). Looking for them
     /// needs the role swaplet-restart-leash of deploy/restart.yaml
-    #[arg(long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(hide_short_help = true, long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
     leash: String,
     /// Restart containers also without the leash. Then whoever may write ContainerRecreateRequests,
     /// or statuses of pods, may restart containers, and whoever may write statuses of pods says
     /// which image a container gets that is in the park image, without any request
-    #[arg(long, env = "SWAPLET_RESTART_WITHOUT_LEASH", requires = "restart")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        env = "SWAPLET_RESTART_WITHOUT_LEASH",
+        requires = "restart"
+    )]
     restart_without_leash: bool,
 }
 

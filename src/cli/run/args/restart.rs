@@ -13,15 +13,16 @@ use super::leash::LeashArgs;
 use crate::cli::duration::seconds;
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Restarting containers")]
 pub(super) struct RestartArgs {
-    /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs
+    /// Restart containers for who asks by a ContainerRecreateRequest; needs
     /// deploy/restart.yaml, the leash (--leash), and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_RESTART")]
     restart: bool,
     #[command(flatten)]
     leash: LeashArgs,
-    /// Restart containers also when a ConfigMap or Secret changes that the annotation
-    /// swaplet.io/restart-on of their pod names:
+    /// Restart containers also when a ConfigMap or Secret changes: one that the annotation
+    /// swaplet.io/restart-on of their pod names, as in
     /// `app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings`. Of Secrets
     /// only the metadata is read. Needs --state-namespace, and the role swaplet-restart-on of
     /// deploy/restart.yaml
@@ -34,7 +35,7 @@ pub(super) struct RestartArgs {
     restart_on_config: bool,
     /// How long after a change containers are restarted that mount the object: nodes may take so
     /// long to bring the files up to date. Others are restarted after 5 s without a further change
-    #[arg(long, value_name = "DURATION", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS.into())]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS.into())]
     #[arg(value_parser = seconds(5..=3600))]
     restart_on_config_delay: u32,
 }

@@ -22,20 +22,26 @@ const WARM_NAMESPACE: &str = "swaplet-warm";
 const STARTUP_TAINT_SECONDS: u32 = 300;
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Warming images")]
 pub(super) struct WarmArgs {
-    /// Pull images for those who ask for it by an ImagePullJob or ImageListPullJob; needs
+    /// Pull images for ImagePullJobs and ImageListPullJobs; needs
     /// deploy/warm.yaml, deploy/pull-jobs.yaml and the CRDs, and leaves the jobs alone where
     /// OpenKruise is installed
     #[arg(long, env = "SWAPLET_WARM", requires = "park_image")]
     warm: bool,
     /// The namespace of the pods of --warm; those of jobs with pull secrets are in the namespace of
     /// the job [default: the one of --namespace, or else swaplet-warm]
-    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_NAMESPACE")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "NAMESPACE",
+        env = "SWAPLET_WARM_NAMESPACE"
+    )]
     warm_namespace: Option<String>,
     /// What the pods of --warm are
-    #[arg(long, value_enum, default_value_t = ShapeArg::Auto, env = "SWAPLET_WARM_SHAPE")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = ShapeArg::Auto, env = "SWAPLET_WARM_SHAPE")]
     warm_shape: ShapeArg,
-    /// Keep the exit image, and those that are derived meanwhile, on every node that keeps images,
+    /// Keep the exit image on every node that keeps images: also those that are derived meanwhile,
     /// so that no swap waits for a registry; new nodes get them at once. `swaplet warm status`
     /// tells where they are
     #[arg(
@@ -45,21 +51,22 @@ pub(super) struct WarmArgs {
         requires = "exit_image"
     )]
     warm_exit_images: bool,
-    /// Take the taint swaplet.io/warming, whatever its effect, from nodes that are Ready as soon as
-    /// --warm-exit-images, and jobs of type Never of the namespaces of
+    /// Take the taint swaplet.io/warming from nodes that are warm: whatever its effect, from nodes
+    /// that are Ready as soon as --warm-exit-images, and jobs of type Never of the namespaces of
     /// --warm-startup-taint-namespace, have their images there: pods that do not tolerate it come
     /// to a new node when it is warm. Needs the role swaplet-warm-startup-taint of deploy/warm.yaml
     #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
     warm_startup_taint: bool,
     /// When --warm-startup-taint takes the taint from a node that is not warm, counted from when it
     /// is seen Ready
-    #[arg(long, value_name = "DURATION", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
+    #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
     #[arg(value_parser = seconds(1..=86_400))]
     warm_startup_taint_timeout: u32,
     /// Labels and annotations that jobs may give to the pods of --warm by sandboxConfig; * stands
     /// for any characters but /. Webhooks, networks and autoscalers act on them, so no other key is
     /// taken over, and the message of the job says so [default: none]
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "KEY,...",
         env = "SWAPLET_WARM_SANDBOX_KEYS",
