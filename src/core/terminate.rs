@@ -141,6 +141,9 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if all.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
+    if let Some(until) = around.policies_unseen_until {
+        return Decision::later(Reason::PoliciesUnseen, until);
+    }
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }

@@ -1,5 +1,8 @@
 //! Sidecars that policies and annotations name: from the policy to the end, over several lives.
 
+mod unseen;
+mod virtual_nodes;
+
 use std::time::Duration;
 
 use http::Method;

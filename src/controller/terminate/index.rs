@@ -25,6 +25,7 @@ mod restarts;
 mod since;
 mod writes;
 
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -190,12 +191,15 @@ impl Index {
         }
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
-        match self.entries.get_mut(&uid) {
-            Some(entry) => entry.show(pod, self.list),
-            None => {
-                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
+        let entry = match self.entries.entry(uid.clone()) {
+            Occupied(known) => {
+                let entry = known.into_mut();
+                entry.show(pod, self.list);
+                entry
             }
-        }
+            Vacant(place) => place.insert(Entry::new(pod, self.list)),
+        };
+        entry.without_policies = self.policies.are_unknown();
         let mut effects = self.look(&uid, now);
         effects.extend(self.look_at_woken(now));
         effects

@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     /// Whether it wants an exit image that is not there.
     pub(crate) wants: bool,
     pub(crate) list: u64,
+    /// Whether its latest state was read before the policies were known.
+    pub(crate) without_policies: bool,
     pub(crate) counted: Counted,
     /// What it has proved about its node: once, for an old proof is no news.
     proved: Option<Proved>,
@@ -67,6 +69,7 @@ impl Entry {
             due: None,
             wants: false,
             list,
+            without_policies: false,
             counted: Counted::default(),
             proved: None,
         }
