@@ -6,7 +6,7 @@
 //! tolerated; a pod whose containers are all sidecars is refused, not ended.
 
 pub mod circumstances;
-pub(crate) mod ending;
+pub mod ending;
 pub mod explain;
 pub mod finish;
 pub mod memory;

@@ -36,6 +36,7 @@ use swaplet_core::report::decision::{Action, Decision, Paths, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::circumstances::Circumstances;
 use swaplet_core::terminate::decide;
+use swaplet_core::terminate::ending::Ends;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
@@ -75,8 +76,8 @@ pub enum Effect {
     Decided(Reason),
     /// A write was applied so long after the main containers were seen done.
     Written(Timed),
-    /// A pod is finished, so long after its first write.
-    Ended(Timed),
+    /// A pod is finished, so long after its first write, and its containers have ended so.
+    Ended(Timed, Ends),
     /// Push the exit image with these paths.
     Derive(Paths),
     /// A pod has proved how its node treats swaps.
