@@ -52,6 +52,7 @@ fn text() -> String {
             r#"request.userInfo.username in ["system:serviceaccount:swaplet:swaplet", "system:serviceaccount:swaplet-warm:swaplet-warm"]"#,
             r#"(request.userInfo.username.matches("^system:serviceaccount:e2e-[^:]*:swaplet$") && request.userInfo.username.startsWith("system:serviceaccount:e2e-leash-") == false)"#,
         )
+        .replace(r#"'["-"]'"#, r#"'["istio-proxy", "fluent-bit"]'"#)
         .replace(r#"'[""]'"#, r#"'["*", "*/*"]'"#)
         .replace(r#"["swaplet-warm"]"#, r#"["*"]"#)
 }

@@ -39,7 +39,7 @@ impl Set {
     }
 }
 
-static SETS: [Set; 5] = [
+static SETS: [Set; 6] = [
     Set::new(
         "default",
         &[
@@ -111,6 +111,15 @@ static SETS: [Set; 5] = [
             "restart-onfailure",
             "restart-ordered",
             "restart-two",
+        ],
+    ),
+    Set::new(
+        "policies",
+        &[
+            "policies-cron",
+            "policies-examples",
+            "vk-policies",
+            "vk-policies-inert",
         ],
     ),
     Set::new(

@@ -1,11 +1,22 @@
 //! Sidecars that nobody has marked, and the policies that name them.
 
+mod examples;
+mod injected;
+mod on_virtual_nodes;
+
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::audit::{Written, written_in};
 use crate::world::{World, create_crd};
+
+/// The collector and the proxy of these cases: both have presets, so the chart opens them.
+pub const COLLECTOR: &str = "fluent-bit";
+pub const PROXY: &str = "istio-proxy";
 
 static CRDS: OnceCell<()> = OnceCell::const_new();
 
@@ -28,9 +39,128 @@ fn resource(kind: &str, plural: &str) -> ApiResource {
     }
 }
 
+fn of_cluster() -> ApiResource {
+    resource("SidecarPolicy", "sidecarpolicies")
+}
+
+fn of_namespace() -> ApiResource {
+    resource("NamespacedSidecarPolicy", "namespacedsidecarpolicies")
+}
+
+impl World {
+    /// A policy for the pods of this namespace that have the label `case` with its name.
+    pub async fn policy(&self, name: &str, sidecars: Value) {
+        let resource = of_namespace();
+        let selector = json!({"matchLabels": {"case": name}});
+        let spec =
+            json!({"podSelector": selector, "ownerKinds": ["Job", "None"], "sidecars": sidecars});
+        Api::<DynamicObject>::namespaced_with(self.client.clone(), &self.namespace, &resource)
+            .create(
+                &PostParams::default(),
+                &DynamicObject::new(name, &resource).data(json!({"spec": spec})),
+            )
+            .await
+            .unwrap();
+    }
+
+    /// A policy of the cluster that looks at this namespace only, and has its name.
+    pub async fn cluster_policy(&self, sidecars: Value) {
+        let resource = of_cluster();
+        let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": self.namespace}});
+        let spec = json!({"namespaceSelector": selector, "sidecars": sidecars});
+        self.cluster_policies()
+            .create(
+                &PostParams::default(),
+                &DynamicObject::new(&self.namespace, &resource).data(json!({"spec": spec})),
+            )
+            .await
+            .unwrap();
+    }
+
+    pub fn cluster_policies(&self) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &of_cluster())
+    }
+
+    /// Takes the policy of the cluster away, which the namespace does not take along.
+    pub async fn without_cluster_policy(&self) {
+        let _ = self
+            .cluster_policies()
+            .delete(&self.namespace, &DeleteParams::default())
+            .await;
+    }
+
+    /// When the writes to end the pod came in.
+    pub fn ended_at(&self, pod: &str) -> Vec<Timestamp> {
+        let is_end = |write: &Written| {
+            write.pod == pod && (write.is_applied_swap() || write.is_applied_finish())
+        };
+        let writes = written_in(&self.namespace).into_iter().filter(is_end);
+        writes.map(|write| write.at).collect()
+    }
+
+    /// Asserts that the proxy of a pod was ended by a second write, when the collector had, which
+    /// takes 2 s to stop.
+    pub fn assert_in_order(&self, pod: &Pod) {
+        let (collector, proxy) = (end_of(pod, COLLECTOR), end_of(pod, PROXY));
+        assert!(
+            collector.finished() <= proxy.finished(),
+            "{collector:?} {proxy:?}"
+        );
+        let ended = self.ended_at(pod.metadata.name.as_deref().unwrap());
+        assert_eq!(ended.len(), 2, "one for each step");
+        let between = ended[1].duration_since(ended[0]);
+        assert!(between >= SignedDuration::from_secs(2), "{between:?}");
+    }
+
+    /// Asserts that the pod was ended so long after its main container, and at most 2 s later: its
+    /// node says in which second that ended.
+    pub fn assert_ended_after(&self, pod: &Pod, seconds: i64) {
+        let name = pod.metadata.name.as_deref().unwrap();
+        let since = |at: Timestamp| at.duration_since(end_of(pod, "main").finished());
+        let after = since(self.ended_at(name)[0]);
+        assert!(
+            after >= SignedDuration::from_secs(seconds)
+                && after <= SignedDuration::from_secs(seconds + 1 + 2),
+            "{name} was ended {after:?} after its main container"
+        );
+    }
+}
+
+/// How a container of a pod ended.
+pub fn end_of(pod: &Pod, container: &str) -> ContainerStateTerminated {
+    let statuses = pod.status.as_ref().unwrap().container_statuses.iter();
+    let status = statuses.flatten().find(|status| status.name == container);
+    let state = status.and_then(|status| status.state.clone());
+    state
+        .and_then(|state| state.terminated)
+        .unwrap_or_else(|| panic!("{container} has not ended"))
+}
+
+/// The time of an end, in whole seconds.
+pub trait Times {
+    fn finished(&self) -> Timestamp;
+}
+
+impl Times for ContainerStateTerminated {
+    fn finished(&self) -> Timestamp {
+        self.finished_at.clone().unwrap().0
+    }
+}
+
+/// A pod or a Job for the policy of this name.
+pub fn labelled(mut object: Value, case: &str) -> Value {
+    let labels = json!({"case": case});
+    if object["kind"] == "Job" {
+        object["spec"]["template"]["metadata"]["labels"] = labels;
+    } else {
+        object["metadata"]["labels"] = labels;
+    }
+    object
+}
+
 /// What the API server makes of a policy, without keeping it.
 async fn tried(world: &World, spec: &Value) -> Result<DynamicObject, String> {
-    let resource = resource("NamespacedSidecarPolicy", "namespacedsidecarpolicies");
+    let resource = of_namespace();
     let policies: Api<DynamicObject> =
         Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
     let policy = DynamicObject::new("tried", &resource).data(json!({"spec": spec}));

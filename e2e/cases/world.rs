@@ -299,7 +299,11 @@ impl World {
             .api::<Pod>()
             .delete_collection(&now, &ListParams::default())
             .await;
-        for name in [self.namespace.clone(), looks_for_leash(&self.namespace)] {
+        for name in [
+            self.namespace.clone(),
+            looks_for_leash(&self.namespace),
+            sees_policies(&self.namespace),
+        ] {
             let _ = Api::<ClusterRoleBinding>::all(self.client.clone())
                 .delete(&name, &DeleteParams::default())
                 .await;
@@ -336,9 +340,9 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     }
 }
 
-/// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and
-/// `deploy/pull-jobs.yaml`, in this namespace only as far as they are of namespaces, and a
-/// kubeconfig for it.
+/// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml`,
+/// `deploy/pull-jobs.yaml` and `deploy/sidecar-policies.yaml`, in this namespace only as far as they
+/// are of namespaces, and a kubeconfig for it.
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     let roles = ROLES.get_or_init(install_roles).await;
     let metadata = json!({"name": "swaplet", "namespace": namespace});
@@ -354,12 +358,14 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
         "swaplet-state",
         "swaplet-restart",
         "swaplet-pull-jobs",
+        "swaplet-namespaced-sidecar-policies",
     ] {
         grant(client, namespace, roles, role).await;
     }
     for (name, role) in [
         (namespace.to_owned(), "swaplet-nodes"),
         (looks_for_leash(namespace), "swaplet-restart-leash"),
+        (sees_policies(namespace), "swaplet-sidecar-policies"),
     ] {
         let binding = binding(
             "ClusterRoleBinding",
@@ -388,6 +394,11 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
 /// The name of the binding by which the account of a namespace may look for the leash.
 fn looks_for_leash(namespace: &str) -> String {
     format!("{namespace}-leash")
+}
+
+/// The name of the binding by which it may see SidecarPolicies.
+fn sees_policies(namespace: &str) -> String {
+    format!("{namespace}-policies")
 }
 
 async fn grant(client: &Client, namespace: &str, roles: &str, role: &str) {
@@ -428,7 +439,9 @@ async fn install_roles() -> String {
         "\n---\n",
         include_str!("../../deploy/restart.yaml"),
         "\n---\n",
-        include_str!("../../deploy/pull-jobs.yaml")
+        include_str!("../../deploy/pull-jobs.yaml"),
+        "\n---\n",
+        include_str!("../../deploy/sidecar-policies.yaml")
     );
     let manifest = manifest.replace("swaplet-leash-", &format!("{}-", leashes::name()));
     let mut hasher = DefaultHasher::new();

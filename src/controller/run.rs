@@ -316,7 +316,10 @@ impl Controller {
                 }
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Written(timed) => self.metrics.written_after(timed),
-                Effect::Ended(timed) => self.metrics.ended_after(timed),
+                Effect::Ended(timed, ends) => {
+                    self.metrics.ended_after(timed);
+                    self.metrics.ended_with(&ends, timed);
+                }
                 Effect::Derive(paths) => self.deriver.start(paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }

@@ -6,7 +6,7 @@
 //! tolerated; a pod whose containers are all sidecars is refused, not ended.
 
 pub mod circumstances;
-pub(crate) mod ending;
+pub mod ending;
 pub mod explain;
 pub mod finish;
 pub mod memory;
@@ -140,6 +140,9 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     }
     if all.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
+    }
+    if let Some(until) = around.policies_unseen_until {
+        return Decision::later(Reason::PoliciesUnseen, until);
     }
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);

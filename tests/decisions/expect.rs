@@ -63,6 +63,7 @@ pub struct Life {
     pub node: NodeClass,
     pub openkruise: Neighbour,
     pub facts: NodeFacts,
+    pub policies_unseen_until: Option<Duration>,
     pub now: Duration,
     pub started_at: Option<jiff::Timestamp>,
 }
@@ -94,6 +95,7 @@ impl Life {
             node: NodeClass::Kubelet,
             openkruise: Neighbour::default(),
             facts: NodeFacts::default(),
+            policies_unseen_until: None,
             now: Duration::ZERO,
             started_at: None,
         }
@@ -131,6 +133,7 @@ impl Life {
             node: self.node,
             facts: self.facts,
             openkruise,
+            policies_unseen_until: self.policies_unseen_until,
             now: self.now,
             started_at: self.started_at,
         }

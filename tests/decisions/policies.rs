@@ -1,6 +1,7 @@
 //! Which policy is about a container, and what annotations and policies make of the end of a pod.
 
 mod choice;
+mod properties;
 mod reading;
 mod steps;
 mod time;

@@ -14,7 +14,7 @@ use swaplet_core::report::reason::Reason;
 use crate::builder::read;
 use crate::expect::{DIGEST, EXIT, LISTED, Life, UNLISTED, rules};
 
-fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = Value> {
+pub fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = Value> {
     prop::sample::select(values).prop_map(Value::from)
 }
 
@@ -211,7 +211,7 @@ fn damaged_pods() -> impl Strategy<Value = Value> {
     })
 }
 
-fn any_pod() -> impl Strategy<Value = Value> {
+pub fn any_pod() -> impl Strategy<Value = Value> {
     prop_oneof![3 => pods(), 1 => damaged_pods()]
 }
 
@@ -228,7 +228,7 @@ fn with_swaps_applied(pod: &Pod, decision: &Decision) -> Pod {
     after
 }
 
-fn config() -> ProptestConfig {
+pub fn config() -> ProptestConfig {
     ProptestConfig {
         cases: 400,
         failure_persistence: None,

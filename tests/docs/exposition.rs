@@ -10,6 +10,7 @@ use swaplet_controller::frame::serve::{Health, serve};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::ending::{Code, Ends, SidecarEnd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -48,6 +49,15 @@ impl Exposition {
         };
         metrics.written_after(timed);
         metrics.ended_after(timed);
+        let end = SidecarEnd {
+            code: Code::Zero,
+            after: Some(timed.after),
+        };
+        let ends = Ends {
+            sidecars: vec![end],
+            pod_after: Some(timed.after),
+        };
+        metrics.ended_with(&ends, timed);
         metrics.pulled(Duration::from_secs(2));
         Self::read(&scrape(registry).await)
     }

@@ -217,6 +217,7 @@ fn decide(pod: &Pod) {
             node: NodeClass::Kubelet,
             facts: NodeFacts::default(),
             openkruise,
+            policies_unseen_until: None,
             now,
             started_at: Some(jiff::Timestamp::UNIX_EPOCH),
         };

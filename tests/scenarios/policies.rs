@@ -1,5 +1,8 @@
 //! Sidecars that policies and annotations name: from the policy to the end, over several lives.
 
+mod unseen;
+mod virtual_nodes;
+
 use std::time::Duration;
 
 use http::Method;
@@ -89,6 +92,12 @@ async fn a_policy_ends_sidecars_that_nobody_marked_and_its_status_says_so() {
     world.wait(30).await;
     assert_eq!(world.phase("p"), "Succeeded");
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    let ends = "swaplet_sidecar_ends_total{method=\"swap\",exit_code=";
+    let counted = |code: &str| life.sample(&format!("{ends}\"{code}\"}}"));
+    let all = ["0", "137", "143", "other", "unseen"].map(counted);
+    assert_eq!(all.into_iter().flatten().sum::<f64>(), 1.0, "{all:?}");
+    let pods = "swaplet_mains_end_to_pod_end_seconds_count{method=\"swap\",class=\"Kubelet\"}";
+    assert_eq!(life.sample(pods), Some(1.0));
     assert_eq!(
         (&status(&world)["matched"], &status(&world)["ended"]),
         (&json!(0), &json!(1))

@@ -2,6 +2,7 @@
 //! object.
 
 mod ages;
+mod ends;
 mod in_flight;
 
 use std::time::Duration;
@@ -18,9 +19,11 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::recreate_request::PLURAL;
 use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::ending::Ends;
 use tokio::time::Instant;
 
 use self::ages::{Ages, Oldest};
+use self::ends::EndMetrics;
 pub use self::in_flight::InFlight;
 use super::watch::age::WatchAges;
 
@@ -104,6 +107,7 @@ pub struct Metrics {
     until_written: Family<ByMethod, Histogram, fn() -> Histogram>,
     until_ended: Family<ByMethod, Histogram, fn() -> Histogram>,
     pulls: Histogram,
+    ends: EndMetrics,
 }
 
 impl Metrics {
@@ -142,6 +146,7 @@ impl Metrics {
             until_written: Family::new_with_constructor(|| Histogram::new(DELAYS)),
             until_ended: Family::new_with_constructor(|| Histogram::new(DELAYS)),
             pulls: Histogram::new(PULLS),
+            ends: EndMetrics::new(),
         }
     }
 
@@ -233,6 +238,7 @@ impl Metrics {
             Unit::Seconds,
             self.pulls.clone(),
         );
+        self.ends.register(registry);
     }
 
     /// Counters that alerts are about are there from the start: Prometheus sees no increase in a
@@ -343,6 +349,11 @@ impl Metrics {
     /// A pod is finished, so long after its first write.
     pub fn ended_after(&self, timed: Timed) {
         observe(&self.until_ended, timed);
+    }
+
+    /// The containers of a pod have ended so; `timed` says by what.
+    pub fn ended_with(&self, ends: &Ends, timed: Timed) {
+        self.ends.observe(ends, timed.method, timed.class);
     }
 
     /// A kubelet has pulled an image for a job, which took so long.

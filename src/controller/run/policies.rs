@@ -16,8 +16,8 @@ use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::writer::Outcome;
-use crate::terminate::policies::StatusWrite;
 use crate::terminate::policies::observe::{News, Scope, observe};
+use crate::terminate::policies::{PATIENCE, StatusWrite};
 
 /// How long the first list of pods waits for policies: who comes later is listed again.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl Controller {
     /// Waits until policies are known, or for a while: so that pods are not listed twice.
     pub(super) async fn first_policies(&mut self, sidecars: &mut Sidecars) -> Result<(), TaskDied> {
         let until = Instant::now() + FIRST_LISTS;
-        while self.index.policies.is_on() && !self.index.policies.are_listed() {
+        while self.index.policies.are_unknown() {
             match timeout_at(until, sidecars.news.recv()).await {
                 Ok(Some(news)) => self.see_policies(news, sidecars)?,
                 Ok(None) | Err(_) => break,
@@ -123,7 +123,8 @@ impl Controller {
                 self.tell_trouble(&error, "cannot watch namespaces; trying again");
             }
             Event::Current(_) => self.health.has(SEE_NAMESPACES),
-            Event::ListStart | Event::ListEnd => {}
+            Event::ListEnd => self.index.policies.namespaces_listed(),
+            Event::ListStart => {}
         }
     }
 
@@ -137,6 +138,14 @@ impl Controller {
     ) -> bool {
         self.tell_time(discovery, settings);
         self.report_policies(sidecars);
+        if self.index.policies.take_unknown(self.clock.now()) {
+            let words = format!(
+                "they were not listed within {} s of the start, so sidecars that are marked by their environment are ended without them",
+                PATIENCE.as_secs()
+            );
+            self.health.lacks(SEE_POLICIES, &words);
+            tracing::warn!("{SEE_POLICIES}: {words}");
+        }
         self.index.policies.take_relist(self.clock.now())
     }
 

@@ -25,6 +25,7 @@ mod restarts;
 mod since;
 mod writes;
 
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use swaplet_core::report::decision::{Action, Decision, Paths, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::circumstances::Circumstances;
 use swaplet_core::terminate::decide;
+use swaplet_core::terminate::ending::Ends;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
@@ -74,8 +76,8 @@ pub enum Effect {
     Decided(Reason),
     /// A write was applied so long after the main containers were seen done.
     Written(Timed),
-    /// A pod is finished, so long after its first write.
-    Ended(Timed),
+    /// A pod is finished, so long after its first write, and its containers have ended so.
+    Ended(Timed, Ends),
     /// Push the exit image with these paths.
     Derive(Paths),
     /// A pod has proved how its node treats swaps.
@@ -190,12 +192,15 @@ impl Index {
         }
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
-        match self.entries.get_mut(&uid) {
-            Some(entry) => entry.show(pod, self.list),
-            None => {
-                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
+        let entry = match self.entries.entry(uid.clone()) {
+            Occupied(known) => {
+                let entry = known.into_mut();
+                entry.show(pod, self.list);
+                entry
             }
-        }
+            Vacant(place) => place.insert(Entry::new(pod, self.list)),
+        };
+        entry.without_policies = self.policies.are_unknown();
         let mut effects = self.look(&uid, now);
         effects.extend(self.look_at_woken(now));
         effects

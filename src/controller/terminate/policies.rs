@@ -29,6 +29,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(160);
 /// After so long without a change it begins anew.
 const QUIET: Duration = Duration::from_secs(600);
+/// How long after the start nothing is ended of pods that were read before the policies were known:
+/// a sidecar that is marked by its environment may have a delay by one. After that the pods of an
+/// installation that may not see policies are ended as if there were none.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How often statuses are written at most.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
@@ -40,6 +44,10 @@ pub struct PolicyStore {
     known: BTreeMap<PolicyKey, Known>,
     /// The lists of each kind, and whether one was complete.
     lists: BTreeMap<PolicyKind, (u64, bool)>,
+    /// Whether the labels of all namespaces are known.
+    are_namespaces_listed: bool,
+    /// Whether it was told that policies are not known.
+    is_told: bool,
     relist: Relist,
     status_due: Option<Duration>,
     /// What stood in the status when the policy was first seen, and what came since.
@@ -87,6 +95,33 @@ impl PolicyStore {
         PolicyKind::ALL
             .iter()
             .all(|kind| self.lists.get(kind).is_some_and(|(_, done)| *done))
+    }
+
+    /// Whether it is not known yet which policies are about a pod: they, or the labels of namespaces
+    /// that they ask for, have not been listed.
+    #[must_use]
+    pub fn are_unknown(&self) -> bool {
+        let lack_namespaces = !self.are_namespaces_listed && self.set.ask_for_namespaces();
+        self.is_on && (!self.are_listed() || lack_namespaces)
+    }
+
+    /// Until when nothing is ended of pods that were read before the policies were known.
+    #[must_use]
+    pub fn unseen_until(&self, now: Duration) -> Option<Duration> {
+        (self.is_on && now < PATIENCE).then_some(PATIENCE)
+    }
+
+    /// Whether it is to be told now that pods are ended without policies; once.
+    pub fn take_unknown(&mut self, now: Duration) -> bool {
+        let is_late = now >= PATIENCE && self.are_unknown();
+        is_late && !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// The labels of all namespaces are known.
+    pub fn namespaces_listed(&mut self) {
+        let were_unknown = self.are_unknown();
+        self.are_namespaces_listed = true;
+        self.relist.wanted |= were_unknown;
     }
 
     /// What the watch of a kind tells. Returns whether it changes anything for pods.
@@ -165,6 +200,7 @@ impl PolicyStore {
     }
 
     fn list_ends(&mut self, kind: PolicyKind) -> bool {
+        let were_unknown = self.are_unknown();
         let list = self.lists.entry(kind).or_default();
         list.1 = true;
         let number = list.0;
@@ -178,6 +214,8 @@ impl PolicyStore {
         for key in &gone {
             has_changed |= self.remove(key);
         }
+        // What was read without them is read again.
+        self.relist.wanted |= were_unknown && !self.are_unknown();
         has_changed
     }
 

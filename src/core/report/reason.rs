@@ -119,6 +119,8 @@ reasons! {
     ExitCodeProbed: Silent, Itself, Pod;
     /// swaplet waits: nobody has looked yet whether OpenKruise ends sidecars here.
     OpenKruiseUnseen: Silent, Itself, Pod;
+    /// swaplet waits: policies about sidecars have not been listed yet.
+    PoliciesUnseen: Silent, Itself, Pod;
     /// swaplet waits: the exit image that the sidecar needs is pushed first.
     ExitImageAwaited: Silent, Itself, Pod;
     /// swaplet waits: the pod's node has not been seen yet.

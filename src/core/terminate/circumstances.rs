@@ -33,6 +33,9 @@ pub struct Circumstances<'a> {
     pub facts: NodeFacts,
     /// OpenKruise, where it is there.
     pub openkruise: OpenKruise<'a>,
+    /// Until when nothing is ended, because the pod was read before the policies were known that may
+    /// be about its sidecars.
+    pub policies_unseen_until: Option<Duration>,
     /// The time since the start of the process.
     pub now: Duration,
     /// The time of day at that start, by the clock of the API server; `None` where it is not known.

@@ -1,5 +1,7 @@
 //! What to tell about a pod that has come to its end.
 
+use std::time::Duration;
+
 use super::circumstances::Circumstances;
 use super::memory::{Memory, SwapRecord};
 use super::{finish, recreate};
@@ -10,6 +12,107 @@ use crate::report::reason::Reason;
 /// The exit code of what was ended by [`SIGKILL`]: 128 and the number.
 const KILLED: i64 = 137;
 const SIGKILL: i64 = 9;
+/// That of what SIGTERM has ended.
+const TERMINATED: i64 = 143;
+
+/// How the containers of a finished pod have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Its sidecars.
+    pub sidecars: Vec<SidecarEnd>,
+    /// How long after the main containers the last of all containers ended; `None` where the node
+    /// has not said.
+    pub pod_after: Option<Duration>,
+}
+
+/// How a sidecar itself has ended, as far as its node has shown it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SidecarEnd {
+    /// With which exit code.
+    pub code: Code,
+    /// How long after the main containers; `None` where the node has not said.
+    pub after: Option<Duration>,
+}
+
+/// The exit codes that are told apart where they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// It ended well.
+    Zero,
+    /// It did not stop in its grace period.
+    Killed,
+    /// SIGTERM ended it.
+    Terminated,
+    /// Any other.
+    Other,
+    /// The node has shown none of the sidecar itself.
+    Unseen,
+}
+
+impl Code {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Zero,
+        Self::Killed,
+        Self::Terminated,
+        Self::Other,
+        Self::Unseen,
+    ];
+
+    /// The value of a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Zero => "0",
+            Self::Killed => "137",
+            Self::Terminated => "143",
+            Self::Other => "other",
+            Self::Unseen => "unseen",
+        }
+    }
+
+    fn of(end: Option<&Terminated>) -> Self {
+        match end {
+            Some(end) if is_killed(end) => Self::Killed,
+            Some(end) => match end.exit_code {
+                Some(0) => Self::Zero,
+                Some(TERMINATED) => Self::Terminated,
+                Some(_) => Self::Other,
+                None => Self::Unseen,
+            },
+            None => Self::Unseen,
+        }
+    }
+}
+
+/// How the containers of a pod have ended, by the clock of its node, which counts whole seconds.
+#[must_use]
+pub fn ends(pod: &Pod, memory: &Memory) -> Ends {
+    let mains = roles::mains_ended_at(pod);
+    let after = |end: &Terminated| {
+        let after = end.finished_at?.duration_since(mains?);
+        Some(Duration::try_from(after).unwrap_or_default())
+    };
+    let sidecars = roles::sidecars(pod).map(|sidecar| {
+        let end = own_end(sidecar, memory);
+        SidecarEnd {
+            code: Code::of(end),
+            after: end.and_then(after),
+        }
+    });
+    let all = pod.containers.iter().map(|container| container.end());
+    let pod_after = all
+        .map(|end| end.and_then(after))
+        .collect::<Option<Vec<_>>>();
+    Ends {
+        sidecars: sidecars.collect(),
+        pod_after: pod_after.and_then(|after| after.into_iter().max()),
+    }
+}
+
+fn is_killed(end: &Terminated) -> bool {
+    end.exit_code == Some(KILLED) || end.signal == Some(SIGKILL)
+}
 
 /// The pod is finished: tells the truth about what was written to it.
 pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
@@ -34,7 +137,6 @@ fn own_end<'a>(sidecar: &'a Container, memory: &'a Memory) -> Option<&'a Termina
 
 /// Sidecars that did not stop in their grace period.
 fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
-    let is_killed = |end: &Terminated| end.exit_code == Some(KILLED) || end.signal == Some(SIGKILL);
     let names: Vec<_> = roles::sidecars(pod)
         .filter(|sidecar| own_end(sidecar, memory).is_some_and(is_killed))
         .map(|sidecar| &*sidecar.name)
@@ -50,21 +152,23 @@ fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
 
 /// How long after the main containers the sidecars ended, by the clock of the node, which counts
 /// whole seconds; nothing where they ended in the same.
-fn lateness(pod: &Pod, memory: &Memory) -> String {
-    let Some(mains) = roles::mains_ended_at(pod) else {
-        return String::new();
-    };
-    let late = roles::sidecars(pod).filter_map(|sidecar| {
-        let ended = own_end(sidecar, memory)?.finished_at?;
-        let seconds = ended.duration_since(mains).as_secs();
-        (seconds > 0).then(|| {
-            format!(
+pub(crate) fn lateness(pod: &Pod, memory: &Memory) -> String {
+    let ends = ends(pod, memory);
+    let seconds = |after: Option<Duration>| after.map(|after| after.as_secs()).filter(|s| *s > 0);
+    let late = roles::sidecars(pod).zip(&ends.sidecars);
+    let mut late: String = late
+        .filter_map(|(sidecar, end)| {
+            let seconds = seconds(end.after)?;
+            Some(format!(
                 "; {} ended {seconds} s after the main containers",
                 sidecar.name
-            )
+            ))
         })
-    });
-    late.collect()
+        .collect();
+    if let Some(seconds) = seconds(ends.pod_after) {
+        late.push_str(&format!("; the pod ended {seconds} s after them"));
+    }
+    late
 }
 
 fn swapped(pod: &Pod, memory: &Memory) -> Decision {

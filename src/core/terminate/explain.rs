@@ -227,6 +227,9 @@ fn methods(
     node_why: &str,
     decision: &Decision,
 ) -> Vec<Finding> {
+    if around.policies_unseen_until.is_some() {
+        return Vec::new();
+    }
     let mut findings = vec![node(pod, around, node_why)];
     if around.facts.unseen_until.is_some() {
         return findings;

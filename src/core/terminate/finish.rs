@@ -336,7 +336,8 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
         return Some(Decision::tell(Reason::PodFailedAfterFinish, note));
     }
     let note = if around.may_be_kubelet() {
-        format!("the pod is {phase}: {ends}")
+        let late = ending::lateness(pod, memory);
+        format!("the pod is {phase}: {ends}{late}")
     } else {
         format!(
             "the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted"

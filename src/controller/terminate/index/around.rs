@@ -25,6 +25,8 @@ pub(crate) struct Around<'a> {
     pub(crate) image_troubles: &'a ImageTroubles,
     pub(crate) lines: &'a Lines,
     pub(crate) started_at: Option<Timestamp>,
+    /// Until when nothing is ended of a pod that was read without policies.
+    pub(crate) policies_unseen_until: Option<Duration>,
 }
 
 impl<'a> Around<'a> {
@@ -40,6 +42,7 @@ impl<'a> Around<'a> {
             node: self.openkruise.class(pod, node),
             facts,
             openkruise: self.openkruise.around(pod),
+            policies_unseen_until: self.policies_unseen_until,
             now,
             started_at: self.started_at,
         }
@@ -83,6 +86,7 @@ impl Index {
         mut memory: Memory,
         now: Duration,
     ) -> Explanation {
+        let entry = self.entries.get(&pod.uid);
         let mut pod = pod.clone();
         pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&pod);
         memory.observe(&pod, &rules.exit_images, now);
@@ -95,6 +99,7 @@ impl Index {
             image_troubles,
             lines,
             started_at,
+            policies,
             ..
         } = self;
         let around = Around {
@@ -105,6 +110,8 @@ impl Index {
             image_troubles,
             lines,
             started_at: *started_at,
+            policies_unseen_until: entry
+                .and_then(|entry| entry.policies_unseen_until(policies, now)),
         };
         explain(
             &pod,

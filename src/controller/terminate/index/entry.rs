@@ -9,6 +9,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Action, Decision, Method, Swap};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::ending;
 use swaplet_core::terminate::memory::{Memory, proof};
 
 use super::census::Counted;
@@ -46,6 +47,8 @@ pub(crate) struct Entry {
     /// Whether it wants an exit image that is not there.
     pub(crate) wants: bool,
     pub(crate) list: u64,
+    /// Whether its latest state was read before the policies were known.
+    pub(crate) without_policies: bool,
     pub(crate) counted: Counted,
     /// What it has proved about its node: once, for an old proof is no news.
     proved: Option<Proved>,
@@ -67,6 +70,7 @@ impl Entry {
             due: None,
             wants: false,
             list,
+            without_policies: false,
             counted: Counted::default(),
             proved: None,
         }
@@ -93,7 +97,8 @@ impl Entry {
             .take_if(|write| since::shows(pod, memory, &write.action));
         effects.extend(confirmed.and_then(|write| notice(write.target, write.report)));
         if let (true, Some((at, method))) = (is_end(decision.reason), self.memory.ending()) {
-            effects.push(Effect::Ended(self.timed(at, method, now)));
+            let ends = ending::ends(&self.pod, &self.memory);
+            effects.push(Effect::Ended(self.timed(at, method, now), ends));
         }
         effects
     }

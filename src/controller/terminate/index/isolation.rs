@@ -74,6 +74,7 @@ impl Index {
             image_troubles: &self.image_troubles,
             lines: &self.lines,
             started_at: self.started_at,
+            policies_unseen_until: entry.policies_unseen_until(&self.policies, now),
         };
         let circumstances = around.of(&entry.pod, &entry.memory, now);
         entry.class = circumstances.node;

@@ -1,6 +1,7 @@
 //! What policies make of the pods of the index, and what these make of the policies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::rule::SidecarRule;
@@ -89,6 +90,15 @@ fn policy_of(rule: &SidecarRule) -> Option<PolicyKey> {
 }
 
 impl Entry {
+    /// Until when nothing is ended of the pod, because it was read before the policies were known.
+    pub(crate) fn policies_unseen_until(
+        &self,
+        policies: &PolicyStore,
+        now: Duration,
+    ) -> Option<Duration> {
+        policies.unseen_until(now).filter(|_| self.without_policies)
+    }
+
     /// The policies that are about containers of the pod.
     pub(crate) fn policies(&self) -> BTreeSet<PolicyKey> {
         self.rules().filter_map(policy_of).collect()
