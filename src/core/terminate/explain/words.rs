@@ -1,8 +1,8 @@
 //! Decisions in words, for people who ask why.
 
 use super::super::circumstances::Circumstances;
+use crate::objects::pod::annotations::SIDECARS;
 use crate::objects::pod::roles::{self, Mains};
-use crate::objects::pod::rule::{RuleMethod, SidecarRule};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::WHEN_JOB_EXIT;
 use crate::report::decision::{Action, Decision, Method};
@@ -88,7 +88,7 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
     match decision.reason {
         Reason::MainsRunning => Some(format!("The sidecars are ended as soon as all main containers have ended{}.", done_means(pod))),
         Reason::NoSidecar => Some(format!(
-            "To have a container ended when the others are done, give it the variable {WHEN_JOB_EXIT}=true. Native sidecars (init containers with restartPolicy Always) need none: \
+            "To have a container ended when the others are done, give it the variable {WHEN_JOB_EXIT}=true, or name it in the annotation {SIDECARS} of the pod or in a SidecarPolicy. Native sidecars (init containers with restartPolicy Always) need none: \
              the kubelet ends them."
         )),
         Reason::SidecarsEnded => Some("The node writes the phase of the pod by itself.".to_owned()),
@@ -144,28 +144,4 @@ fn names(pod: &Pod) -> String {
         .into_iter()
         .map(|(_, Container { name, .. })| &**name);
     names.collect::<Vec<_>>().join(", ")
-}
-
-/// What a rule says, and who has made it.
-pub(super) fn rule(rule: &SidecarRule) -> String {
-    let mut words = rule.source.to_string();
-    if rule.method != RuleMethod::Auto {
-        words.push_str(&format!(", method {}", rule.method.as_str()));
-    }
-    if rule.order != 0 {
-        words.push_str(&format!(", order {}", rule.order));
-    }
-    if !rule.delay.is_zero() {
-        words.push_str(&format!(", delay {} s", rule.delay.as_secs()));
-    }
-    if !rule.wait_for_exit.is_zero() {
-        words.push_str(&format!(
-            ", may end by itself for {} s",
-            rule.wait_for_exit.as_secs()
-        ));
-    }
-    if rule.main_must_succeed {
-        words.push_str(", if every main container succeeds");
-    }
-    words
 }
