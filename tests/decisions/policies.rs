@@ -3,6 +3,7 @@
 mod choice;
 mod reading;
 mod steps;
+mod suggest;
 mod time;
 
 use serde_json::{Value, json};

@@ -28,6 +28,9 @@ const OF_PRESET: &str = "~preset/";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The most policies that are read of files.
 const MOST: usize = 1024;
+/// The most of a cluster, and the most of their problems that are told.
+const MOST_LISTED: usize = 10_000;
+const MOST_TOLD: usize = 20;
 /// The uid of a manifest that has none.
 const NO_UID: &str = "-";
 
@@ -102,7 +105,7 @@ impl CheckedPolicies {
 
     /// Adds those of a cluster.
     pub(super) fn add_listed(&mut self, listed: Listed) {
-        for (kind, object) in listed.policies {
+        for (kind, object) in listed.policies.into_iter().take(MOST_LISTED) {
             self.add(SidecarPolicy::read(kind, object), &Origin::Cluster);
         }
         self.namespaces.extend(listed.namespaces);
@@ -268,17 +271,28 @@ impl CheckedPolicies {
         for known in of_files().filter(|known| some_selects && !known.selects) {
             hints.push(known.hint(known.about_nothing().to_owned()));
         }
-        for known in &self.known {
-            let unlisted = known.unlisted(settings).into_iter();
-            hints.extend(unlisted.map(|words| known.hint(words)));
-            if known.from == Origin::Cluster {
-                let problems = known.policy.problems.iter();
-                hints.extend(problems.map(|problem| known.hint(problem.clone())));
-                let presets = self.set.preset_problems(&known.key).iter();
-                hints.extend(presets.map(|problem| known.hint(problem.clone())));
-            }
-        }
+        let told = self.known.iter().flat_map(|known| {
+            let problems = self.problems(known).into_iter();
+            let all = known.unlisted(settings).into_iter().chain(problems);
+            all.map(|words| known.hint(words))
+        });
+        hints.extend(told.take(MOST_TOLD));
         hints
+    }
+
+    /// Those of a policy of the cluster: of one of a file they are errors.
+    fn problems(&self, known: &Known) -> Vec<String> {
+        if known.from != Origin::Cluster {
+            return Vec::new();
+        }
+        let presets = self.set.preset_problems(&known.key).iter();
+        known
+            .policy
+            .problems
+            .iter()
+            .chain(presets)
+            .cloned()
+            .collect()
     }
 }
 

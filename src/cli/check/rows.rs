@@ -277,10 +277,17 @@ impl Row {
             .as_deref()
             .map(|namespace| format!(" -n {namespace}"))
             .unwrap_or_default();
+        // It reads variables alone.
+        let named = self.rule.is_some() && self.by != By::Variable;
+        let sidecar = if named {
+            format!(" --sidecar {}", self.container)
+        } else {
+            String::new()
+        };
         match &self.file {
-            Some(file) => format!("swaplet exit-image push REF --for {file}"),
+            Some(file) => format!("swaplet exit-image push REF --for {file}{sidecar}"),
             None => format!(
-                "kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -",
+                "kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -{sidecar}",
                 self.kind, self.name
             ),
         }

@@ -4,9 +4,8 @@
 //! The steps are those of [`decide`], asked through the same functions, so that an explanation
 //! cannot say anything else than what the controller does.
 
+mod rules;
 mod words;
-
-use std::collections::BTreeMap;
 
 use super::circumstances::Circumstances;
 use super::memory::Memory;
@@ -73,8 +72,8 @@ pub fn explain(
     let decision = decide(pod, memory, around);
     let mut findings = vec![scope(pod)];
     findings.extend(pod.containers.iter().map(|each| container(pod, each)));
-    findings.extend(refused_policy(pod));
-    findings.extend(steps(pod));
+    findings.extend(rules::refused_policy(pod));
+    findings.extend(rules::steps(pod));
     if out_of_scope(pod, memory, around).is_none() && refused(pod).is_none() {
         findings.push(mains(pod));
         findings.extend(if roles::mains_state(pod) == Mains::Done {
@@ -142,39 +141,12 @@ fn container(pod: &Pod, container: &Container) -> Finding {
     finding(
         format!("container {}", container.name),
         format!("{seen}; image {}; {}", container.image, state(container)),
-        ROLES,
+        if container.rule.is_some() {
+            RULES
+        } else {
+            ROLES
+        },
     )
-}
-
-/// A policy that names containers of the pod, and counts for nothing there.
-fn refused_policy(pod: &Pod) -> Option<Finding> {
-    let rule = pod.refused_policy.as_ref()?;
-    let seen = format!(
-        "{} is not applied: with it no container would be a main container, and none would say when the work is done",
-        rule.source
-    );
-    Some(finding("policy", seen, RULES))
-}
-
-/// The steps in which sidecars are ended that have not, where there are several.
-fn steps(pod: &Pod) -> Option<Finding> {
-    let mut steps = BTreeMap::<i32, Vec<&str>>::new();
-    for (_, sidecar) in terminate::unended(pod) {
-        let names = steps.entry(turn::order(sidecar)).or_default();
-        names.push(&sidecar.name);
-    }
-    if steps.len() < 2 {
-        return None;
-    }
-    let steps: Vec<_> = steps
-        .iter()
-        .map(|(order, names)| format!("{} (order {order})", names.join(", ")))
-        .collect();
-    let seen = format!(
-        "{}; each when those before it have ended",
-        steps.join(", then ")
-    );
-    Some(finding("turns", seen, RULES))
 }
 
 fn role(pod: &Pod, container: &Container) -> &'static str {

@@ -116,32 +116,42 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
         "Failed, as its main containers were"
     };
     match action {
-        Action::Swap(_) => format!(
-            "The node stops {} as always (preStop hook, SIGTERM, grace period) and runs the exit image, which exits with 0 at once; then the pod is {phase}.",
-            names(pod)
-        ),
+        Action::Swap(swaps) => {
+            let swapped: Vec<_> = swaps.iter().map(|swap| &*swap.container).collect();
+            let others = names(pod, |name| !swapped.contains(&name));
+            let then = match &*others {
+                "" => String::new(),
+                others => format!(", when {others} has ended too,"),
+            };
+            format!(
+                "The node stops {} as always (preStop hook, SIGTERM, grace period) and runs the exit image, which exits with 0 at once; then{then} the pod is {phase}.",
+                swapped.join(", ")
+            )
+        }
         Action::Finish(_) if around.may_be_kubelet() => {
             format!(
                 "The node takes the phase for the end of the pod and stops {}, whatever the exit code.",
-                names(pod)
+                names(pod, |_| true)
             )
         }
         Action::Finish(_) => format!(
             "On this virtual node {} may run, and cost, until the pod is deleted.",
-            names(pod)
+            names(pod, |_| true)
         ),
         Action::Recreate(_) => {
             format!(
                 "The daemon stops {} as the kubelet does, and nothing takes the place: the exit code of each counts.",
-                names(pod)
+                names(pod, |_| true)
             )
         }
     }
 }
 
-fn names(pod: &Pod) -> String {
+/// The sidecars that have not ended, those of them that are wanted.
+fn names(pod: &Pod, is_wanted: impl Fn(&str) -> bool) -> String {
     let names = terminate::unended(pod)
         .into_iter()
         .map(|(_, Container { name, .. })| &**name);
-    names.collect::<Vec<_>>().join(", ")
+    let names: Vec<_> = names.filter(|name| is_wanted(name)).collect();
+    names.join(", ")
 }
