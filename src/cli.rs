@@ -7,6 +7,7 @@ mod explain;
 mod image;
 mod nodes;
 mod open_files;
+mod policy;
 mod rescue;
 mod restart;
 mod rules;
@@ -49,6 +50,7 @@ enum Command {
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
+    Policy(policy::Policy),
     Nodes(nodes::NodesArgs),
     Probe(Box<nodes::probe::ProbeArgs>),
     Warm(Box<warm::WarmArgs>),
@@ -126,6 +128,7 @@ impl Command {
                 Self::Check(args) => args.run().await,
                 Self::Explain(args) => args.run().await,
                 Self::Rescue(args) => args.run().await,
+                Self::Policy(command) => command.run().await,
                 Self::Nodes(args) => args.run().await,
                 Self::Probe(args) => args.run().await,
                 Self::Warm(args) => args.run().await,

@@ -10,6 +10,7 @@ mod ci;
 mod gate;
 mod hints;
 mod live;
+mod policies;
 mod push;
 mod scripts;
 

@@ -1,6 +1,7 @@
 //! `swaplet explain`, through the real binary, in situations that were recorded on a real API
 //! server: each file of `situations/` holds the arguments and what the server answers by path. What
-//! is printed is compared with the file of `snapshots/` of the same name.
+//! is printed is compared with the file of `snapshots/` of the same name. Those about policies are a recorded one to which
+//! policies were added.
 //!
 //! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test
 //! integration explain`, then `git diff`.
@@ -77,11 +78,13 @@ situations! {
     inert_node_under_never
     left_to_openkruise
     mains_running
+    named_by_a_policy
     native_sidecar
     needs_image
     node_that_was_proved_to_reject
     not_of_a_job
     not_swappable_is_finished
+    policy_that_leaves_no_main
     swap_under_never
     unknown_node_under_never_without_finish
 }

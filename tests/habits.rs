@@ -23,6 +23,7 @@ fn asking() -> Vec<Vec<&'static str>> {
         vec!["warm", "status"],
         vec!["nodes"],
         vec!["rescue", "--dry-run"],
+        vec!["policy", "suggest"],
         with(&["rescue"], &EXIT),
         vec!["parked"],
         vec!["parked", "--restore", "--wait", "0"],

@@ -8,6 +8,8 @@
     reason = "a broken helper is a failed test"
 )]
 
+mod policies;
+
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;

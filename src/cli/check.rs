@@ -4,6 +4,7 @@ mod github;
 mod hints;
 mod judge;
 mod live;
+mod policies;
 mod read;
 mod report;
 mod rows;
@@ -14,14 +15,19 @@ mod words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, Args, ValueEnum};
 use swaplet_core::check::around::Described;
 use swaplet_core::check::scripts::ConfigMaps;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::policies::presets;
 
 use super::client::{ClusterArgs, plain};
 use super::print;
 use super::rules::{FinishArg, NodeTableArgs};
 use super::table::printable;
+use crate::image::pattern::ImagePattern;
+use policies::CheckedPolicies;
 use report::{Report, is_ok};
 use settings::Settings;
 use words::count;
@@ -44,6 +50,10 @@ Examples:
 
   # A container that gets its mark only later, or is injected
   swaplet check pod.yaml --sidecar istio-proxy
+
+  # What a policy names, and what is injected and known
+  swaplet check job.yaml --policy policies/
+  swaplet check pod.yaml --preset istio
 
   # Running pods, Jobs and CronJobs of a namespace, or of the whole cluster
   swaplet check --live -n batch
@@ -74,14 +84,18 @@ Verdicts:
   NotSwappable    no exit image ends it
   MarkInvalid     the variable that should mark the sidecar has no effect as it is written
   NoHeadroom      with --finish=never: its end would fail the Job by its backoffLimit
-  OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it
+  OnlySidecars    all containers of the pod are sidecars, so nothing would ever end it; or they
+                  would be by a policy, which does not count there
+  ByPhase         its policy says Finish: the phase of the pod is written for it
+  LeftAlone       its policy says Leave: it is neither ended nor waited for
   Native          a native sidecar: the kubelet ends it
   NotAJob         the pod restarts its containers always, so it has no end
 
 Exit codes:
   0   each sidecar ends
   1   one does not; with --require or --strict, also if there is less or more than asked for
-  2   something cannot be read, or there is nothing to check (--allow-empty)";
+  2   something cannot be read, or there is nothing to check, nothing that a --preset or any
+      --policy is about (--allow-empty)";
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,7 +115,8 @@ enum Output {
 /// Say for each sidecar whether the exit image would end it
 ///
 /// A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, or
-/// KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE. Every kind with a pod template is read, and
+/// KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, if the annotation swaplet.io/sidecars of its
+/// pod names it, or a SidecarPolicy: of --policy, or with --live of the cluster. Every kind with a pod template is read, and
 /// lists. ConfigMaps are read for the scripts in them, if they are there too.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("input").required(true).multiple(true))]
@@ -129,6 +144,19 @@ pub(super) struct CheckArgs {
     /// has is an error
     #[arg(long, value_name = "NAME")]
     sidecar: Vec<String>,
+    /// Take containers for sidecars that the SidecarPolicies and NamespacedSidecarPolicies of a
+    /// file, or of a folder, name (repeatable); one that is about nothing is noted, and if none is
+    /// about anything, that is an error. Manifests of namespaces say their labels
+    #[arg(long, value_name = "FILE")]
+    policy: Vec<PathBuf>,
+    /// Take containers of a well-known sidecar for sidecars, as a policy with this preset would
+    /// (repeatable)
+    #[arg(long, value_name = "NAME", value_parser = preset_names())]
+    preset: Vec<String>,
+    /// The exit images that policies may name, as the controller will be started [default: they
+    /// are not checked]
+    #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
+    exit_images: Vec<ImagePattern>,
     /// Do not fail on NeedsImage: the exit image will be pushed with --for, or the controller
     /// derives it (--derived-repository)
     #[arg(long)]
@@ -175,6 +203,8 @@ impl CheckArgs {
             finish: self.finish == FinishArg::Allowed,
             namespace: self.namespace.as_deref().map(Into::into),
             virtual_nodes: self.virtual_nodes,
+            exit_images: (!self.exit_images.is_empty())
+                .then(|| ExitImages::new(None, self.exit_images)),
             node_table: self.nodes.table()?,
         };
         let asked = Asked {
@@ -184,10 +214,13 @@ impl CheckArgs {
             strict: self.strict,
             output: self.output,
         };
-        let mut report = from_files(&asked, &settings);
+        let (policies, problems) = CheckedPolicies::read(&self.policy, &self.preset, &settings);
+        let mut report = from_files(&asked, policies, &settings);
+        report.problems.extend(problems);
         if self.live {
             let scope = live::Scope::new(self.namespace, self.all_namespaces);
-            match live::look(self.cluster, scope, &settings).await {
+            let policies = &mut report.policies;
+            match live::look(self.cluster, scope, policies, &settings).await {
                 Ok(found) => {
                     report.add_live(found.described, &found.maps, &found.nodes, &settings);
                 }
@@ -197,14 +230,22 @@ impl CheckArgs {
         if !asked.allow_empty && report.problems.is_empty() {
             report.look_for(&settings.sidecars);
         }
+        report.look_at_policies(&settings, asked.allow_empty);
         asked.print(&report, &settings)?;
         Ok(asked.exit_code(&report, &settings))
     }
 }
 
-fn from_files(asked: &Asked, settings: &Settings) -> Report {
+fn preset_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(presets::all().iter().map(|preset| &*preset.name))
+}
+
+fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings) -> Report {
     let manifests = read::manifests(&asked.files, asked.allow_empty);
-    let mut report = Report::new(manifests.problems);
+    for document in &manifests.documents {
+        policies.add_namespace(&document.object);
+    }
+    let mut report = Report::new(manifests.problems, policies);
     let mut maps = ConfigMaps::default();
     for document in &manifests.documents {
         maps.add(

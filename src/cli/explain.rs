@@ -9,12 +9,15 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use swaplet_controller::terminate::snapshot::{Said, Scope, Snapshot};
-use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::rule::SidecarRule;
+use swaplet_core::objects::pod::{Container, Pod, roles};
 use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, Finding, describe};
 
 use super::client::ClusterArgs;
 use super::rules::asked::AskedRules;
+use super::rules::policies::{PoliciesArgs, policy, rule};
 use super::status::installation::{Found, Purpose};
 use super::table::{json as as_json, yaml as as_yaml};
 use super::{print, slowly};
@@ -70,6 +73,8 @@ pub(super) struct ExplainArgs {
     #[command(flatten)]
     rules: AskedRules,
     #[command(flatten)]
+    policies: PoliciesArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -90,25 +95,34 @@ impl ExplainArgs {
             .namespace
             .clone()
             .unwrap_or_else(|| client.default_namespace().to_owned());
-        let pods = target.pods(&client, &namespace).await?;
         let purpose = Purpose::Tell;
         let named = self.state_namespace.as_deref();
         let found = Found::look(&client, named, Some(&namespace), purpose).await?;
         let (mut rules, mut remarks) = self.rules.with(&found)?;
         remarks.extend(rules.assume()?);
+        let rules = rules.rules()?;
+        let reading = self
+            .policies
+            .read(&found, &client, Some(&namespace), &rules);
+        let mut policies = reading.await;
+        let pods = target.pods(&client, &namespace, &mut policies).await?;
+        remarks.extend(policies.remarks().iter().cloned());
         remarks.extend(pods.remark);
         let scope = Scope {
             namespace: Some(namespace.clone()),
             state_namespace: found.state_namespace(named),
         };
-        let rules = rules.rules()?;
         let reading = format!("reading what counts for the pods of namespace {namespace}");
         let whole = target.is_many();
         let mut answers = Vec::new();
         for pod in &pods.pods {
-            let taken = Snapshot::of_pod(&client, rules.clone(), &scope, pod);
+            let taken = Snapshot::of_pod(&client, rules.clone(), &scope, &mut policies, pod);
             let snapshot = slowly(&reading, taken).await;
-            answers.push(Answer::of(pod.clone(), &snapshot, &remarks));
+            let mut answer = Answer::of(pod.clone(), &snapshot, &remarks);
+            if answer.explanation.decision.reason == Reason::NoSidecar {
+                answer.remarks.extend(self.policies.remark_off(&found));
+            }
+            answers.push(answer);
         }
         print(&show(&answers, self.output, whole)?)?;
         Ok(ExitCode::SUCCESS)
@@ -189,6 +203,8 @@ impl Answer {
             "uid": pod.uid,
             "node": pod.node,
             "job": pod.job.as_ref().map(|job| &job.name),
+            "sidecars": sidecars(pod),
+            "refusedPolicy": pod.refused_policy.as_deref().and_then(SidecarRule::policy).map(policy),
             "findings": findings.iter().map(finding).collect::<Vec<_>>(),
             "decision": {
                 "reason": decision.reason.as_str(),
@@ -201,6 +217,23 @@ impl Answer {
             "events": said.as_ref().map(|said| said.iter().map(event).collect::<Vec<_>>()),
         })
     }
+}
+
+/// Which containers are sidecars, and what is said of each besides its variable.
+fn sidecars(pod: &Pod) -> Vec<Value> {
+    let called = pod
+        .containers
+        .iter()
+        .filter(|each| roles::is_called_sidecar(each));
+    let value = |container: &Container| {
+        json!({
+            "container": container.name,
+            "marked": container.mark.is_sidecar(),
+            "policy": container.rule.as_deref().and_then(SidecarRule::policy).map(policy),
+            "rule": container.rule.as_deref().map(rule),
+        })
+    };
+    called.map(value).collect()
 }
 
 fn finding(finding: &Finding) -> Value {

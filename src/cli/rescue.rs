@@ -19,6 +19,7 @@ use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS, run};
 use swaplet_controller::terminate::selection::Selection;
+use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -28,6 +29,7 @@ use super::duration::seconds;
 use super::exit::{CANNOT, FAILED};
 use super::image::registry_args::RegistryArgs;
 use super::rules::asked::AskedRules;
+use super::rules::policies::PoliciesArgs;
 use super::run::{LogFormat, instance, start_log, stopped};
 use super::status::installation::{Found, Purpose};
 use super::table::Output;
@@ -54,14 +56,16 @@ Examples:
   swaplet rescue -n batch --prefer=finish
 
 A pod is stuck if its main containers are done and a sidecar has not ended: a container with \
-KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, or one that the annotation swaplet.io/sidecars of the \
-pod names. Those that are stuck now are listed \
+KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, one that the annotation swaplet.io/sidecars of the \
+pod names, or with --sidecar-policies, or where the installation has that, one that a \
+SidecarPolicy names, when its time has come. Those that are stuck now are listed \
 first; then the controller of `swaplet run` runs here, restricted to exactly these, until all \
 have ended, until only those are left that somebody has to mend, or until the timeout. Pods that \
 become stuck meanwhile are left alone: call it again, or run the controller.
 
 Your own rights are enough: list, watch and patch pods, patch pods/status (not with \
---finish=never), list and watch jobs.batch (for pods of Jobs under OnFailure). Without list and \
+--finish=never), list and watch jobs.batch (for pods of Jobs under OnFailure), list and watch \
+sidecarpolicies and namespacedsidecarpolicies (with --sidecar-policies). Without list and \
 watch of nodes each counts as unknown, and without create of events no Event is \
 left on the pods. Ctrl-C stops after the writes that are under way; nothing is left behind, and \
 the next call goes on.
@@ -122,6 +126,8 @@ pub(super) struct RescueArgs {
     #[command(flatten)]
     rules: AskedRules,
     #[command(flatten)]
+    policies: PoliciesArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -147,7 +153,10 @@ impl RescueArgs {
             namespace,
             state_namespace: found.state_namespace(self.state_namespace.as_deref()),
         };
-        let (snapshot, stuck) = look(&client, &rules, &scope).await?;
+        let namespace = scope.namespace.as_deref();
+        let mut policies = self.policies.read(&found, &client, namespace, &rules).await;
+        policies.remarks().iter().for_each(|words| remark(words));
+        let (snapshot, stuck) = look(&client, &rules, &scope, &mut policies).await?;
         let stuck = self.meant(&client, &scope, stuck).await?;
         if self.dry_run || stuck.is_empty() {
             print(&rows::listed(&stuck, self.output, snapshot.taken_at())?)?;
@@ -162,7 +171,12 @@ impl RescueArgs {
             beside::leave_to_others(stuck, &snapshot)
         };
         left.iter().for_each(|words| remark(words));
-        let rescue = self.end(client, scope, rules, &snapshot, stuck).await?;
+        let settings = Settings {
+            push: self.registry.clone().push(&rules),
+            sidecar_policies: policies.are_on(),
+            ..settings(scope.namespace, rules)
+        };
+        let rescue = self.end(client, settings, &snapshot, stuck).await?;
         print(&rescue.table(self.output, snapshot.taken_at())?)?;
         Ok(if rescue.all_well() && left.is_empty() {
             ExitCode::SUCCESS
@@ -211,8 +225,7 @@ impl RescueArgs {
     async fn end(
         &self,
         client: Client,
-        scope: Scope,
-        rules: Rules,
+        settings: Settings,
         snapshot: &Snapshot,
         stuck: Vec<Stuck>,
     ) -> anyhow::Result<Rescue> {
@@ -223,8 +236,8 @@ impl RescueArgs {
             progress,
         };
         let settings = Settings {
-            push: self.registry.clone().push(&rules),
-            ..settings(scope.namespace, rules, selection)
+            selection: Some(selection),
+            ..settings
         };
         let patience = Duration::from_secs(self.timeout.into());
         work(client, settings, Rescue::new(stuck, news), patience).await
@@ -232,7 +245,7 @@ impl RescueArgs {
 }
 
 /// A controller that ends the sidecars of these pods, and does nothing else.
-fn settings(namespace: Option<String>, rules: Rules, selection: Selection) -> Settings {
+fn settings(namespace: Option<String>, rules: Rules) -> Settings {
     Settings {
         namespaces: namespace.into_iter().collect(),
         push: None,
@@ -247,7 +260,7 @@ fn settings(namespace: Option<String>, rules: Rules, selection: Selection) -> Se
         sidecar_policies: false,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
-        selection: Some(selection),
+        selection: Some(Selection::nothing()),
     }
 }
 
@@ -255,6 +268,7 @@ async fn look(
     client: &Client,
     rules: &Rules,
     scope: &Scope,
+    policies: &mut PodPolicies,
 ) -> anyhow::Result<(Snapshot, Vec<Stuck>)> {
     let place = scope.namespace.as_ref().map_or_else(
         || "all namespaces".to_owned(),
@@ -262,7 +276,7 @@ async fn look(
     );
     let taken = slowly(
         &format!("reading the pods of {place}"),
-        Snapshot::take(client, rules.clone(), scope),
+        Snapshot::take(client, rules.clone(), scope, policies),
     )
     .await;
     let hint = if scope.namespace.is_none() {

@@ -1,6 +1,7 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
 pub(super) mod asked;
+pub(super) mod policies;
 
 use std::path::PathBuf;
 

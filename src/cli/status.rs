@@ -1,9 +1,10 @@
 //! `swaplet status`: how the installation is, in one look and from the cluster alone.
 
-mod ask;
+pub(in crate::cli) mod ask;
 mod cluster;
 pub(in crate::cli) mod installation;
 mod judge;
+mod policies;
 mod rights;
 mod show;
 

@@ -9,4 +9,5 @@ pub mod form;
 pub mod known;
 pub mod names;
 pub mod placement;
+pub mod rules;
 pub mod scripts;

@@ -3,3 +3,4 @@
 
 pub mod presets;
 pub mod set;
+pub mod suggest;

@@ -4,6 +4,7 @@ mod choice;
 mod properties;
 mod reading;
 mod steps;
+mod suggest;
 mod time;
 
 use serde_json::{Value, json};

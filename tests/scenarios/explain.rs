@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
@@ -38,6 +39,7 @@ impl World {
             &self.server.client_as("user"),
             rules.clone(),
             &Scope::default(),
+            &mut PodPolicies::none(),
             &pod,
         )
         .await;

@@ -6,11 +6,13 @@ use swaplet_core::check::known;
 use swaplet_core::check::names::UnknownField;
 use swaplet_core::check::placement::Cost;
 use swaplet_core::cluster::node_table::Row as NodeRow;
+use swaplet_core::objects::pod::annotations::SIDECARS;
 use swaplet_core::objects::pod::container_spec::EnvValue;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 use super::judge;
+use super::policies;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
 
@@ -66,6 +68,8 @@ pub(super) fn of(
     node: Option<(&NodeRow, &str)>,
 ) -> Vec<Hint> {
     let mut hints = fields(described);
+    let problem = described.ruled.problem.as_ref();
+    hints.extend(problem.map(|problem| Hint::of(described, None, problem.to_string())));
     if judge::may_end(&described.template) {
         hints.extend(unmarked(described, rows, settings));
         hints.extend(cost(described, rows, settings, node));
@@ -115,7 +119,7 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
             hints.push(Hint::of(
                 described,
                 Some(&container.name),
-                format!("it looks like {what}, which does not end by itself, and nothing marks it: if it is a sidecar, set env {WHEN_JOB_EXIT}: \"true\""),
+                format!("it looks like {what}, which does not end by itself, and nothing marks it: if it is a sidecar, set env {WHEN_JOB_EXIT}: \"true\", or name it in {SIDECARS} or a SidecarPolicy"),
             ));
         }
     }
@@ -125,11 +129,17 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
             || has_row(name)
             || settings.sidecars.iter().any(|sidecar| sidecar == name);
         if !is_there {
-            hints.push(Hint::of(
-                described,
-                None,
-                format!("{} has a container {name} injected, which is not in this manifest and which nothing marks: look at the pods that run (swaplet check --live --sidecar {name})", injection.key),
-            ));
+            let key = injection.key;
+            let text = match described.ruled.rule(name) {
+                Some(rule) => format!(
+                    "{key} has a container {name} injected, which is a sidecar by {} and which is not in this manifest: look at the pods that run (swaplet check --live)",
+                    policies::words(rule)
+                ),
+                None => format!(
+                    "{key} has a container {name} injected, which is not in this manifest and which nothing marks: look at the pods that run (swaplet check --live --sidecar {name})"
+                ),
+            };
+            hints.push(Hint::of(described, None, text));
         }
     }
     hints

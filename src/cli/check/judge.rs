@@ -9,10 +9,12 @@ use swaplet_core::objects::command::{
 };
 use swaplet_core::objects::pod::RestartPolicy;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
+use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
 
-use super::rows::{Answer, Row, mark_problem};
+use super::policies;
+use super::rows::{Answer, By, Row, mark_problem};
 use super::settings::Settings;
 
 /// The rows of a pod template. Containers named in the settings count as sidecars whatever their
@@ -20,7 +22,8 @@ use super::settings::Settings;
 pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) -> Vec<Row> {
     let template = &described.template;
     let containers = &template.spec.containers;
-    let is_sidecar = |container: &ContainerSpec| template.is_sidecar(container, &settings.sidecars);
+    let is_sidecar =
+        |container: &ContainerSpec| described.is_sidecar(container, &settings.sidecars);
     let only_sidecars =
         !template.injected && !containers.is_empty() && containers.iter().all(is_sidecar);
     let mut rows = Vec::new();
@@ -28,12 +31,13 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         let answer = match is_sidecar(container) {
             true if is_not_a_job(template, container) => Some(Answer::NotAJob),
             true if only_sidecars => Some(Answer::OnlySidecars),
-            true => Some(Answer::Verdict(verdict(described, container, maps))),
-            false => without_mark(container),
+            true => Some(by_method(described, container, settings, maps)),
+            false => without_mark(container).or_else(|| refused(described)),
         };
         rows.extend(answer.map(|answer| row(described, container, answer, maps)));
     }
     counted(described, settings, &mut rows);
+    rows.iter_mut().for_each(|row| note_rule(row, settings));
     let native = |container| row(described, container, Answer::Native, maps);
     rows.extend(template.spec.native_sidecars.iter().map(native));
     let nodes = described.placement.row(&settings.node_table);
@@ -41,6 +45,49 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
         rows.iter_mut().for_each(|row| row.on_virtual_node = true);
     }
     rows
+}
+
+/// A rule may say that its container is ended otherwise than by a swap, or not at all.
+fn by_method(
+    described: &Described,
+    container: &ContainerSpec,
+    settings: &Settings,
+    maps: &ConfigMaps,
+) -> Answer {
+    let rule = described.ruled.rule(&container.name);
+    match rule.map(|rule| rule.method) {
+        Some(RuleMethod::Leave) => Answer::LeftAlone,
+        Some(RuleMethod::Finish) if settings.finish => Answer::ByPhase,
+        _ => Answer::Verdict(verdict(described, container, maps)),
+    }
+}
+
+/// A container that a policy names, where that would leave no main container.
+fn refused(described: &Described) -> Option<Answer> {
+    let refused = described.ruled.refused.as_ref()?;
+    Some(Answer::PolicyRefused(policies::words(refused)))
+}
+
+/// What a rule says besides the method.
+fn note_rule(row: &mut Row, settings: &Settings) {
+    let Some(rule) = &row.rule else { return };
+    if rule.method == RuleMethod::Finish && !settings.finish {
+        row.warnings
+            .push("method Finish is not allowed with --finish=never".to_owned());
+    }
+    if rule.main_must_succeed {
+        row.notes
+            .push("mainMustSucceed: where a main container has failed, the pod runs on".to_owned());
+    }
+    if let Some(image) = rule
+        .exit_image
+        .as_ref()
+        .filter(|_| settings.exit_images.is_none())
+    {
+        row.notes.push(format!(
+            "whether {image} is on the administrator's list is not known here (--exit-images)"
+        ));
+    }
 }
 
 fn verdict(described: &Described, container: &ContainerSpec, maps: &ConfigMaps) -> Verdict {
@@ -127,21 +174,11 @@ pub(super) fn may_end(template: &PodTemplate) -> bool {
         .all(|container| is_not_a_job(template, container))
 }
 
-/// A manifest of a Pod without a policy gets Always; templates of Jobs have to have one. A
-/// container's own policy is its own matter.
+/// A container's own policy is its own matter.
 fn is_not_a_job(template: &PodTemplate, container: &ContainerSpec) -> bool {
     let always = match &template.spec.restart_policy {
         Some(policy) => *policy == RestartPolicy::Always,
-        None => matches!(
-            &*template.kind,
-            "Pod"
-                | "PodTemplate"
-                | "Deployment"
-                | "StatefulSet"
-                | "DaemonSet"
-                | "ReplicaSet"
-                | "CloneSet"
-        ),
+        None => template.restarts_always_by_default(),
     };
     always
         && container
@@ -158,6 +195,8 @@ fn row(described: &Described, container: &ContainerSpec, answer: Answer, maps: &
         kind: template.kind.clone(),
         name: template.name.clone(),
         place: template.place.clone(),
+        by: By::of(described, container),
+        rule: described.ruled.rule(&container.name).cloned(),
         container: container.name.clone(),
         has_command: container.command.is_some(),
         on_virtual_node: false,

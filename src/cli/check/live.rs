@@ -10,16 +10,21 @@ use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, TypeMeta};
 use swaplet_controller::frame::list::list;
+use swaplet_controller::terminate::snapshot::policies::Listed;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::placement::Cost;
 use swaplet_core::check::scripts::ConfigMaps;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
 use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::container_spec::ContainerSpec;
 
+use super::policies::CheckedPolicies;
 use super::report::CostlyNode;
 use super::settings::Settings;
 use super::{ClusterArgs, plain};
+use crate::cli::status::installation::{Found as InstallationFound, Purpose};
+use crate::cli::table::printable;
 
 /// What does not end any more needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -62,6 +67,7 @@ pub(super) struct Found {
 pub(super) async fn look(
     cluster: ClusterArgs,
     scope: Scope,
+    policies: &mut CheckedPolicies,
     settings: &Settings,
 ) -> anyhow::Result<Found> {
     let client = cluster.client().await?;
@@ -75,11 +81,44 @@ pub(super) async fn look(
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
+    add_policies(&client, &scope, policies).await?;
+    policies.mark(&mut described, settings);
     Ok(Found {
         maps: config_maps(&client, &described, settings).await,
         nodes: nodes(&client, &settings.node_table).await,
         described,
     })
+}
+
+/// Those that the installation of the cluster reads; where none is found, all.
+async fn add_policies(
+    client: &Client,
+    scope: &Scope,
+    policies: &mut CheckedPolicies,
+) -> anyhow::Result<()> {
+    let namespace = match scope {
+        Scope::All => None,
+        Scope::Namespace(namespace) => Some(namespace.as_str()),
+        Scope::Context => Some(client.default_namespace()),
+    };
+    let listed = Listed::read(client, namespace).await;
+    for remark in &listed.remarks {
+        eprintln!("note: {}", printable(remark));
+    }
+    if listed.policies.is_empty() {
+        return Ok(());
+    }
+    let found = InstallationFound::look(client, None, namespace, Purpose::Tell).await?;
+    match &found.installation {
+        Some(installation) if found.flags().is_some_and(|flags| !flags.reads_policies()) => {
+            eprintln!(
+                "note: the policies of the cluster do not count, for Deployment {} runs without --sidecar-policies",
+                printable(&installation.place())
+            );
+        }
+        _ => policies.add_listed(listed),
+    }
+    Ok(())
 }
 
 async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
@@ -99,7 +138,9 @@ async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
 async fn config_maps(client: &Client, found: &[Described], settings: &Settings) -> ConfigMaps {
     let mut wanted = BTreeSet::new();
     for described in found {
-        for container in described.template.sidecars(&settings.sidecars) {
+        let containers = &described.template.spec.containers;
+        let is_sidecar = |each: &&ContainerSpec| described.is_sidecar(each, &settings.sidecars);
+        for container in containers.iter().filter(is_sidecar) {
             let facts = ContainerFacts::of(&described.template.spec, container);
             if let Verdict::Runnable { executes } | Verdict::NeedsImage { executes, .. } =
                 resolve(&facts, &StandardPaths)

@@ -10,6 +10,7 @@ use swaplet_core::objects::node::Node;
 
 use super::hints::{self, Hint};
 use super::judge;
+use super::policies::CheckedPolicies;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words::count;
@@ -24,6 +25,8 @@ pub(super) struct Report {
     pub hints: Vec<Hint>,
     pub templates: usize,
     pub problems: Vec<anyhow::Error>,
+    /// The policies that count.
+    pub policies: CheckedPolicies,
     /// The names of all containers.
     containers: BTreeSet<Box<str>>,
 }
@@ -36,9 +39,10 @@ type Id = (Option<Box<str>>, Box<str>, Box<str>);
 
 impl Report {
     /// Nothing yet but what could not be read.
-    pub(super) fn new(problems: Vec<anyhow::Error>) -> Self {
+    pub(super) fn new(problems: Vec<anyhow::Error>, policies: CheckedPolicies) -> Self {
         Self {
             problems,
+            policies,
             ..Self::default()
         }
     }
@@ -47,13 +51,12 @@ impl Report {
     pub(super) fn add_file(
         &mut self,
         file: &str,
-        found: Vec<Described>,
+        mut found: Vec<Described>,
         maps: &ConfigMaps,
         settings: &Settings,
     ) {
-        for mut described in found {
-            let template = &mut described.template;
-            template.namespace = template.namespace.take().or(settings.namespace.clone());
+        self.policies.mark(&mut found, settings);
+        for described in found {
             let rows = judge::of(&described, settings, maps);
             let hints = hints::of(&described, &rows, settings, None);
             self.count(&described);
@@ -66,7 +69,7 @@ impl Report {
         }
     }
 
-    /// Adds the objects of a cluster. A pod is shown beside its Job, and a Job beside its CronJob,
+    /// Adds the objects of a cluster, which have been marked. A pod is shown beside its Job, and a Job beside its CronJob,
     /// only where they differ.
     pub(super) fn add_live(
         &mut self,
@@ -118,6 +121,14 @@ impl Report {
             .extend(containers.map(|container| container.name.clone()));
     }
 
+    /// What is to be known of policies, when all has been looked at.
+    pub(super) fn look_at_policies(&mut self, settings: &Settings, allow_empty: bool) {
+        self.hints.extend(self.policies.hints(settings));
+        if !allow_empty && self.problems.is_empty() {
+            self.problems.extend(self.policies.without_effect());
+        }
+    }
+
     /// A name that no container has checks nothing, and is most likely misspelt.
     pub(super) fn look_for(&mut self, sidecars: &[String]) {
         let missing = sidecars
@@ -149,10 +160,18 @@ impl Report {
 
     /// The sidecars that end, those that do not, and those that are to run for ever.
     pub(super) fn ends(&self, settings: &Settings) -> (usize, usize, usize) {
-        let forever = |row: &&Row| row.answer == Answer::NotAJob;
-        let forever = self.rows.iter().filter(forever).count();
-        let ends = self.rows.iter().filter(|row| is_ok(row, settings)).count() - forever;
-        (ends, self.rows.len() - ends - forever, forever)
+        let (forever, left) = (self.answered(&Answer::NotAJob), self.left_alone());
+        let fine = self.rows.iter().filter(|row| is_ok(row, settings)).count();
+        let ends = fine - forever - left;
+        (ends, self.rows.len() - fine, forever)
+    }
+
+    fn left_alone(&self) -> usize {
+        self.answered(&Answer::LeftAlone)
+    }
+
+    fn answered(&self, answer: &Answer) -> usize {
+        self.rows.iter().filter(|row| row.answer == *answer).count()
     }
 
     /// One sentence.
@@ -163,7 +182,7 @@ impl Report {
         let templates = count(self.templates, "pod template");
         if self.rows.is_empty() {
             return format!(
-                "No sidecar in {templates}; --sidecar NAME takes unmarked containers for sidecars."
+                "No sidecar in {templates}; --sidecar NAME, --preset NAME and --policy FILE take unmarked containers for sidecars."
             );
         }
         let (ends, not, forever) = self.ends(settings);
@@ -175,6 +194,10 @@ impl Report {
         if forever > 0 {
             let are = verb(forever, "is", "are");
             parts.push(format!("{forever} {are} in pods that have no end"));
+        }
+        let left = self.left_alone();
+        if left > 0 {
+            parts.push(format!("{left} {} left alone", verb(left, "is", "are")));
         }
         let sidecars = count(self.rows.len(), "sidecar");
         format!("{sidecars} in {templates}: {}", parts.join(", "))

@@ -1,7 +1,14 @@
 //! One row per sidecar.
 
+use std::sync::Arc;
+
+use swaplet_core::check::around::Described;
 use swaplet_core::objects::command::{Obstacle, Verdict};
+use swaplet_core::objects::pod::container_spec::ContainerSpec;
+use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::values::env::MarkProblem;
+
+use super::policies;
 
 /// What is said about one container.
 pub(super) struct Row {
@@ -11,6 +18,10 @@ pub(super) struct Row {
     pub name: Box<str>,
     pub place: String,
     pub container: Box<str>,
+    /// Who says that it is a sidecar.
+    pub by: By,
+    /// What an annotation or a policy says of it.
+    pub rule: Option<Arc<SidecarRule>>,
     pub answer: Answer,
     /// Whether the container has a command; else the entrypoint of its image is executed.
     pub has_command: bool,
@@ -20,6 +31,58 @@ pub(super) struct Row {
     pub warnings: Vec<String>,
     /// What is good to know, and changes nothing.
     pub notes: Vec<String>,
+}
+
+/// Who says that a container is a sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// Its variable, or it was meant to.
+    Variable,
+    Annotation,
+    Policy,
+    /// `--preset`
+    Preset,
+    /// `--sidecar`
+    Flag,
+    /// What injects it.
+    Injector,
+    /// It is an init container that restarts always.
+    Native,
+}
+
+impl By {
+    pub(super) fn of(described: &Described, container: &ContainerSpec) -> Self {
+        let template = &described.template;
+        let is_native = |native: &ContainerSpec| native.name == container.name;
+        if template.spec.native_sidecars.iter().any(is_native) {
+            return Self::Native;
+        }
+        if container.mark.is_sidecar() {
+            return Self::Variable;
+        }
+        let refused = described.ruled.refused.as_ref();
+        match described.ruled.rule(&container.name).or(refused) {
+            Some(rule) if policies::preset(rule).is_some() => Self::Preset,
+            Some(rule) if rule.policy().is_some() => Self::Policy,
+            Some(_) => Self::Annotation,
+            None if template.injected => Self::Injector,
+            None if container.mark.problem.is_some() => Self::Variable,
+            None => Self::Flag,
+        }
+    }
+
+    /// For programs.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Variable => "variable",
+            Self::Annotation => "annotation",
+            Self::Policy => "policy",
+            Self::Preset => "preset",
+            Self::Flag => "flag",
+            Self::Injector => "injector",
+            Self::Native => "native",
+        }
+    }
 }
 
 /// The answer to whether the container will end.
@@ -45,6 +108,13 @@ pub(super) enum Answer {
     },
     /// The pod has no main container.
     OnlySidecars,
+    /// A policy names it, and does not count, for it would leave no main container; what it is
+    /// called.
+    PolicyRefused(String),
+    /// By its rule the phase of the pod is written for it.
+    ByPhase,
+    /// By its rule it is neither ended nor waited for.
+    LeftAlone,
     /// The kubelet ends it.
     Native,
     /// Nobody ends it, and nobody should.
@@ -100,7 +170,11 @@ impl Row {
     pub(super) fn is_fine(&self) -> bool {
         matches!(
             self.answer,
-            Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native | Answer::NotAJob
+            Answer::Verdict(Verdict::Runnable { .. })
+                | Answer::ByPhase
+                | Answer::LeftAlone
+                | Answer::Native
+                | Answer::NotAJob
         )
     }
 
@@ -118,8 +192,8 @@ impl Row {
     pub(super) fn identity(&self, kind: &str, name: &str) -> String {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         format!(
-            "{namespace}/{kind}/{name}/{}: {:?}",
-            self.container, self.answer
+            "{namespace}/{kind}/{name}/{}: {:?} {:?}",
+            self.container, self.answer, self.rule
         )
     }
 
@@ -130,7 +204,9 @@ impl Row {
             Answer::Verdict(Verdict::NotSwappable { .. }) => "NotSwappable",
             Answer::MarkInvalid(_) | Answer::Misspelt { .. } => "MarkInvalid",
             Answer::NoHeadroom { .. } => "NoHeadroom",
-            Answer::OnlySidecars => "OnlySidecars",
+            Answer::OnlySidecars | Answer::PolicyRefused(_) => "OnlySidecars",
+            Answer::ByPhase => "ByPhase",
+            Answer::LeftAlone => "LeftAlone",
             Answer::Native => "Native",
             Answer::NotAJob => "NotAJob",
         }
@@ -163,7 +239,13 @@ impl Row {
     /// What to do about it.
     pub(super) fn to_do(&self) -> ToDo {
         match &self.answer {
-            Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native => ToDo::default(),
+            Answer::Verdict(Verdict::Runnable { .. }) | Answer::ByPhase | Answer::Native => {
+                ToDo::default()
+            }
+            Answer::LeftAlone => ToDo::of("method Leave: swaplet neither ends it nor waits for it"),
+            Answer::PolicyRefused(policy) => ToDo::of(format!(
+                "{policy} does not count here, for it would leave no main container: narrow it by name, image or podSelector"
+            )),
             Answer::Verdict(Verdict::NeedsImage { paths, .. }) => ToDo {
                 text: format!("push an exit image that has {}", paths.join(", ")),
                 command: Some(self.push_command()),
@@ -195,10 +277,17 @@ impl Row {
             .as_deref()
             .map(|namespace| format!(" -n {namespace}"))
             .unwrap_or_default();
+        // It reads variables alone.
+        let named = self.rule.is_some() && self.by != By::Variable;
+        let sidecar = if named {
+            format!(" --sidecar {}", self.container)
+        } else {
+            String::new()
+        };
         match &self.file {
-            Some(file) => format!("swaplet exit-image push REF --for {file}"),
+            Some(file) => format!("swaplet exit-image push REF --for {file}{sidecar}"),
             None => format!(
-                "kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -",
+                "kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -{sidecar}",
                 self.kind, self.name
             ),
         }

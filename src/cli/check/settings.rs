@@ -1,5 +1,6 @@
 //! What is asked of the check, apart from what is looked at.
 
+use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 
 /// How the check judges.
@@ -14,6 +15,8 @@ pub(super) struct Settings {
     pub namespace: Option<Box<str>>,
     /// Whether all pods are said to run on virtual nodes.
     pub virtual_nodes: bool,
+    /// The exit images that policies may name, where they are said.
+    pub exit_images: Option<ExitImages>,
     /// How nodes are recognised.
     pub node_table: NodeTable,
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
+use super::super::rules::policies::{policy as rule_policy, rule};
 use super::super::table::{self, aligned, dash, printable};
 use super::hints::Hint;
+use super::policies;
 use super::report::{Report, is_ok};
 use super::rows::Row;
 use super::settings::Settings;
@@ -71,7 +74,10 @@ impl Columns {
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let notes: Vec<_> = row.warnings.iter().chain(&row.notes).cloned().collect();
+        let rule = row.rule.as_deref().map(policies::words);
+        let rule = rule.map(|words| format!("by {words}")).into_iter();
+        let notes = row.warnings.iter().chain(&row.notes).cloned();
+        let notes: Vec<_> = rule.chain(notes).collect();
         let all = [
             (
                 self.namespace,
@@ -102,6 +108,10 @@ fn below(row: &Row) -> String {
     let to_do = row.to_do();
     let shown = |text: &str| cut(&printable(text), MESSAGE);
     let mut lines = String::new();
+    if let Some(rule) = &row.rule {
+        let words = format!("by {}", policies::words(rule));
+        lines.push_str(&indented(&shown(&words), 4));
+    }
     match &to_do.command {
         Some(command) => {
             lines.push_str(&indented(&format!("{}:", shown(&to_do.text)), 4));
@@ -156,6 +166,9 @@ fn entry(row: &Row, settings: &Settings) -> Value {
         "name": row.name,
         "place": row.place,
         "container": row.container,
+        "by": row.by.as_str(),
+        "policy": row.rule.as_deref().and_then(policy),
+        "rule": row.rule.as_deref().map(rule),
         "verdict": row.verdict(),
         "ok": is_ok(row, settings),
         "reason": row.reason().map(|reason| reason.to_string()),
@@ -166,6 +179,12 @@ fn entry(row: &Row, settings: &Settings) -> Value {
         "warnings": row.warnings,
         "notes": row.notes,
     })
+}
+
+/// A preset of the command line is none.
+fn policy(rule: &SidecarRule) -> Option<Value> {
+    let is_preset = policies::preset(rule).is_some();
+    rule.policy().filter(|_| !is_preset).map(rule_policy)
 }
 
 fn hint(hint: &Hint) -> Value {

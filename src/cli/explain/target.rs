@@ -4,6 +4,7 @@ use anyhow::{Context, anyhow, bail};
 use k8s_openapi::api::batch::v1::Job;
 use kube::{Api, Client};
 use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 
@@ -61,11 +62,16 @@ impl Target {
     ///
     /// # Errors
     /// They cannot be read, or there is none.
-    pub(super) async fn pods(&self, client: &Client, namespace: &str) -> anyhow::Result<Pods> {
+    pub(super) async fn pods(
+        &self,
+        client: &Client,
+        namespace: &str,
+        policies: &mut PodPolicies,
+    ) -> anyhow::Result<Pods> {
         let (jobs, what) = match self {
             Self::Pod(name) => {
                 return Ok(Pods {
-                    pods: vec![one(client, namespace, name).await?],
+                    pods: vec![one(client, namespace, name, policies).await?],
                     remark: None,
                 });
             }
@@ -76,15 +82,15 @@ impl Target {
             ),
         };
         let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
-        let of_them = |pod: PodWire| {
-            pod.read().filter(|pod| {
-                let job = pod.job.as_ref();
-                job.is_some_and(|job| jobs.iter().any(|name| **name == *job.name))
-            })
-        };
-        let mut found = list(&pods, "", of_them)
+        let listed = list(&pods, "", Some)
             .await
             .map_err(|error| anyhow!("cannot list the pods of {what}: {}", words(&error)))?;
+        let of_them = |pod: &Pod| {
+            let job = pod.job.as_ref();
+            job.is_some_and(|job| jobs.iter().any(|name| **name == *job.name))
+        };
+        let read = |pod| policies.read_pod(pod).filter(of_them);
+        let mut found: Vec<_> = listed.into_iter().filter_map(read).collect();
         if found.is_empty() {
             bail!("{what} has no pods: kubectl describe says whether it is there, and why");
         }
@@ -121,7 +127,12 @@ async fn jobs_of(client: &Client, namespace: &str, cron: &str) -> anyhow::Result
     })
 }
 
-async fn one(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Pod> {
+async fn one(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    policies: &mut PodPolicies,
+) -> anyhow::Result<Pod> {
     let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
     let found = match pods.get(name).await {
         // Who may list pods, as the controller does, need not be allowed to get one.
@@ -139,7 +150,8 @@ async fn one(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Pod
     let pod = pod
         .ok_or_else(|| anyhow!("there is none"))
         .with_context(cannot)?;
-    pod.read()
+    policies
+        .read_pod(pod)
         .context("it has no name or no uid")
         .with_context(cannot)
 }

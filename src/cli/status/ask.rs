@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::installation::Installation;
 use super::installation::flags::Flags;
+use super::policies::{self, Policies};
 use super::rights::{Right, needed};
 use crate::cli::image::registry_args::RegistryArgs;
 use crate::image::reference::ImageReference;
@@ -30,6 +31,8 @@ const GROUP: &str = "apps.kruise.io/v1alpha1";
 const REGISTRY: Duration = Duration::from_secs(15);
 /// The end of the name of the policy that each leash has.
 const PODS: &str = "-pods";
+/// The variable of the same policy with the containers that are open to SidecarPolicies.
+const POLICY_SIDECARS: &str = "policySidecars";
 
 /// An installation, with what was answered. An error is why nothing was.
 pub(super) struct Asked {
@@ -39,6 +42,7 @@ pub(super) struct Asked {
     /// Each right that it needs; `None` where nobody says whether it has it.
     pub(super) rights: Vec<(Right, Option<bool>)>,
     pub(super) policies: Result<Leash, String>,
+    pub(super) sidecar_policies: Policies,
     /// Each CRD that it needs, and whether it is there.
     pub(super) crds: Result<Vec<(&'static str, bool)>, String>,
     /// Whether the registry has the exit image; `None` where it was not to be asked.
@@ -56,10 +60,13 @@ pub(super) struct Held {
 /// The admission policies for an account, by the end of their name; and whether they are bound so
 /// that they deny.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Leash {
+pub(in crate::cli) struct Leash {
     /// What their names begin with; empty where there are none.
     pub(super) name: String,
     pub(super) policies: BTreeMap<String, bool>,
+    /// Names and patterns of containers that they open to SidecarPolicies; `None` where they do not
+    /// say it in the way of this version.
+    pub(in crate::cli) opened: Option<Vec<String>>,
 }
 
 impl Asked {
@@ -100,10 +107,11 @@ pub(super) async fn asked(
         })
         .buffered(AT_ONCE)
         .collect();
-    let (lease, rights, policies, crds, registry) = tokio::join!(
+    let (lease, rights, policies, sidecar_policies, crds, registry) = tokio::join!(
         lease,
         rights,
         leash(client, &installation),
+        policies::read(client, &flags),
         crds(client, &flags),
         in_registry(registry, &flags)
     );
@@ -112,6 +120,7 @@ pub(super) async fn asked(
         lease,
         rights,
         policies,
+        sidecar_policies,
         crds,
         registry,
     }
@@ -128,7 +137,10 @@ async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
 }
 
 /// The leash is the one whose policy of pods is about the account.
-async fn leash(client: &Client, installation: &Installation) -> Result<Leash, String> {
+pub(in crate::cli) async fn leash(
+    client: &Client,
+    installation: &Installation,
+) -> Result<Leash, String> {
     let account = format!(
         "system:serviceaccount:{}:{}\"",
         installation.namespace, installation.account
@@ -142,13 +154,15 @@ async fn leash(client: &Client, installation: &Installation) -> Result<Leash, St
         conditions.any(|condition| condition.expression.contains(&account))
     };
     let named = |policy: ValidatingAdmissionPolicy| {
-        let about = is_about(&policy);
+        let about = is_about(&policy).then(|| opened(&policy));
         policy.metadata.name.map(|name| (name, about))
     };
     let api: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
     let policies = list(&api, "", named).await.map_err(|error| words(&error))?;
-    let mut names = policies.iter().filter(|(_, about)| *about);
-    let Some(leash) = names.find_map(|(name, _)| name.strip_suffix(PODS)) else {
+    let of_pods = |(name, opened): &(String, Option<Option<Vec<String>>>)| {
+        Some((name.strip_suffix(PODS)?.to_owned(), opened.clone()?))
+    };
+    let Some((leash, opened)) = policies.iter().find_map(of_pods) else {
         return Ok(Leash::default());
     };
     let denies = |binding: ValidatingAdmissionPolicyBinding| {
@@ -163,13 +177,23 @@ async fn leash(client: &Client, installation: &Installation) -> Result<Leash, St
         .await
         .map_err(|error| words(&error))?;
     let parts = policies.iter().filter_map(|(name, _)| {
-        let part = name.strip_prefix(leash)?.strip_prefix('-')?;
+        let part = name.strip_prefix(&leash)?.strip_prefix('-')?;
         Some((part.to_owned(), bound.contains(name)))
     });
     Ok(Leash {
-        name: leash.to_owned(),
         policies: parts.collect(),
+        name: leash,
+        opened,
     })
+}
+
+/// The list of a variable that is nothing else: `["istio-proxy", "log-*"]`.
+fn opened(policy: &ValidatingAdmissionPolicy) -> Option<Vec<String>> {
+    let variables = policy.spec.as_ref()?.variables.as_ref()?;
+    let list = variables
+        .iter()
+        .find(|variable| variable.name == POLICY_SIDECARS)?;
+    serde_json::from_str(&list.expression).ok()
 }
 
 async fn crds(client: &Client, flags: &Flags) -> Result<Vec<(&'static str, bool)>, String> {

@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::list::{list, words};
 use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
+use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot, pods};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::Recognised;
@@ -17,6 +18,7 @@ use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::{ContainerState, Pod, roles};
 
 use super::installation::Installation;
+use super::installation::flags::Flags;
 
 /// The most Warnings that are told.
 const MOST_WARNINGS: usize = 10;
@@ -78,7 +80,16 @@ pub(super) async fn look(
         },
         state_namespace: installation.state_namespace().map(str::to_owned),
     };
-    let listed = pods(client, &scope).await.map_err(|error| words(&error));
+    let reads_policies = installation.flags.as_ref().is_ok_and(Flags::reads_policies);
+    let mut policies = match &rules {
+        Ok(rules) if reads_policies => {
+            let namespace = scope.namespace.as_deref();
+            PodPolicies::read(client, namespace, &rules.exit_images).await
+        }
+        _ => PodPolicies::none(),
+    };
+    let listed = pods(client, &scope, &mut policies).await;
+    let listed = listed.map_err(|error| words(&error));
     let built_in = NodeTable::built_in();
     let table = rules.as_ref().map_or(&built_in, |rules| &rules.node_table);
     let (nodes, node_problems, is_virtual) = nodes(client, table).await;

@@ -1,6 +1,7 @@
 //! What is well and what needs attention, from what was asked: plain functions.
 
 mod in_cluster;
+mod sidecar_policies;
 
 use jiff::Timestamp;
 
@@ -114,6 +115,11 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
             add("rights", rights(asked));
             add("admission policies", policies(&asked.policies, flags));
             add("CRDs", crds(asked));
+            let policies = &asked.sidecar_policies;
+            add("sidecar policies", sidecar_policies::policies(policies));
+            if let Some(said) = sidecar_policies::opened(policies, &asked.policies) {
+                add("what they may end", said);
+            }
         }
         if let Some(answer) = &asked.registry {
             add("registry", registry(answer));

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::installation::flags::Flags;
 
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
+const POLICIES: &str = include_str!("../../../deploy/sidecar-policies.yaml");
 const RESTART: &str = include_str!("../../../deploy/restart.yaml");
 const WARM: &str = include_str!("../../../deploy/warm.yaml");
 const PULL_JOBS: &str = include_str!("../../../deploy/pull-jobs.yaml");
@@ -86,6 +87,10 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     role(RBAC, "swaplet-nodes", Where::Cluster);
     if let Some(namespace) = flags.one("state-namespace") {
         role(RBAC, "swaplet-state", Where::Namespace(namespace));
+    }
+    if flags.reads_policies() {
+        role(POLICIES, "swaplet-sidecar-policies", Where::Cluster);
+        role(POLICIES, "swaplet-namespaced-sidecar-policies", Where::Pods);
     }
     if on("restart") {
         role(RESTART, "swaplet-restart", Where::Pods);
@@ -221,6 +226,7 @@ mod tests {
             ("leash", "my-leash"),
             ("warm", "true"),
             ("predownload", "true"),
+            ("sidecar-policies", "true"),
         ];
         let all = words(&flags);
         for right in [
@@ -230,6 +236,8 @@ mod tests {
             "patch containerrecreaterequests.apps.kruise.io in batch",
             "create pods in swaplet-warm",
             "list nodes",
+            "watch sidecarpolicies.swaplet.io",
+            "patch namespacedsidecarpolicies/status.swaplet.io in batch",
         ] {
             assert!(all.contains(&right.to_owned()), "{right}: {all:#?}");
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Asked;
 use super::Check;
 use super::cluster::{Facts, Stuck, Warning};
+use super::policies::Policy;
 use crate::cli::run::config::Setting;
 use crate::cli::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
 
@@ -164,6 +165,11 @@ fn installation(asked: &Asked) -> Value {
             .filter(|(_, may)| *may == Some(false))
             .map(|(right, _)| right.words()).collect::<Vec<_>>(),
         "flags": said,
+        "sidecarPolicies": {
+            "on": asked.sidecar_policies.are_on,
+            "count": asked.sidecar_policies.count,
+            "policies": asked.sidecar_policies.all.iter().map(Policy::value).collect::<Vec<_>>(),
+        },
     })
 }
 

@@ -155,7 +155,8 @@ impl Controller {
         if !self.index.policies.is_on() {
             return;
         }
-        if !sidecars.reports.is_empty() {
+        // What some pods only come to is not what the policy comes to.
+        if !sidecars.reports.is_empty() || self.index.selected.are_some_only() {
             return self.index.policies.put_off(now);
         }
         let index = &mut self.index;

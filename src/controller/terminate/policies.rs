@@ -65,6 +65,17 @@ struct Known {
     list: u64,
 }
 
+/// A policy as it is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// What it says.
+    pub policy: &'a SidecarPolicy,
+    /// What of it counts for nothing, and the fix.
+    pub problems: &'a [String],
+    /// Its `status`.
+    pub status: &'a Value,
+}
+
 /// When pods are listed again.
 #[derive(Debug, Default)]
 struct Relist {
@@ -87,6 +98,15 @@ impl PolicyStore {
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// All that are known, those that count more first.
+    pub fn all(&self) -> impl Iterator<Item = Seen<'_>> {
+        self.known.values().map(|known| Seen {
+            policy: &known.policy,
+            problems: &known.problems,
+            status: &known.status,
+        })
     }
 
     /// Whether both kinds have been listed once.

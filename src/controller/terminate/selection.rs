@@ -70,6 +70,11 @@ impl Selected {
         }
     }
 
+    /// Whether there are pods that may not be written.
+    pub(crate) const fn are_some_only(&self) -> bool {
+        self.left.is_some()
+    }
+
     pub(crate) fn may_be_written(&self, uid: &str) -> bool {
         self.left.as_ref().is_none_or(|left| left.contains_key(uid))
     }

@@ -1,6 +1,7 @@
 //! The cluster as it is now, read once: what a controller would know that has watched it since the
 //! main containers ended. Nothing is written, and what must not be read is said.
 
+pub mod policies;
 mod said;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use swaplet_core::objects::pod::{Pod, RestartPolicy, roles};
 use swaplet_core::terminate::explain::Explanation;
 use tokio::time::timeout;
 
+use self::policies::PodPolicies;
 use self::said::AllSaid;
 pub use self::said::Said;
 use super::JOB_PODS;
@@ -66,8 +68,13 @@ impl Snapshot {
     ///
     /// # Errors
     /// The pods cannot be listed; whatever else cannot be read is said by [`Snapshot::remarks`].
-    pub async fn take(client: &Client, rules: Rules, scope: &Scope) -> kube::Result<Self> {
-        let pods = pods(client, scope).await?;
+    pub async fn take(
+        client: &Client,
+        rules: Rules,
+        scope: &Scope,
+        policies: &mut PodPolicies,
+    ) -> kube::Result<Self> {
+        let pods = pods(client, scope, policies).await?;
         Ok(Self::of_pods(client, rules, scope, pods).await)
     }
 
@@ -89,13 +96,20 @@ impl Snapshot {
 
     /// Reads everything that the decision about one pod depends on; the other pods of its namespace
     /// among it, because their restarts count together.
-    pub async fn of_pod(client: &Client, rules: Rules, scope: &Scope, pod: &Pod) -> Self {
+    pub async fn of_pod(
+        client: &Client,
+        rules: Rules,
+        scope: &Scope,
+        policies: &mut PodPolicies,
+        pod: &Pod,
+    ) -> Self {
         let scope = Scope {
             namespace: Some(pod.namespace.to_string()),
             ..scope.clone()
         };
         let mut snapshot = Self::around(client, rules, &scope, &Narrow::to(pod)).await;
-        let mut pods = pods(client, &scope).await.unwrap_or_else(|error| {
+        let listed = pods(client, &scope, policies).await;
+        let mut pods = listed.unwrap_or_else(|error| {
             snapshot.miss(
                 "the other pods of the namespace",
                 &error,
@@ -174,6 +188,7 @@ impl Snapshot {
             today: time_of_day(),
             remarks: Vec::new(),
         };
+        snapshot.index.tell_time(NOW, snapshot.today);
         snapshot.read_nodes(client, narrow).await;
         snapshot.read_verdicts(client, scope).await;
         snapshot.read_openkruise(client, openkruise).await;
@@ -333,12 +348,18 @@ fn by_name(name: Option<&str>) -> String {
         .unwrap_or_default()
 }
 
-/// Every pod of the scope that can be one of a Job.
+/// Every pod of the scope that can be one of a Job, with what policies make of it.
 ///
 /// # Errors
 /// They cannot be listed.
-pub async fn pods(client: &Client, scope: &Scope) -> kube::Result<Vec<Pod>> {
-    list(&api::<PodWire>(client, scope), JOB_PODS, PodWire::read).await
+pub async fn pods(
+    client: &Client,
+    scope: &Scope,
+    policies: &mut PodPolicies,
+) -> kube::Result<Vec<Pod>> {
+    let listed = list(&api::<PodWire>(client, scope), JOB_PODS, Some).await?;
+    let read = |pod| policies.read_pod(pod);
+    Ok(listed.into_iter().filter_map(read).collect())
 }
 
 fn api<K>(client: &Client, scope: &Scope) -> Api<K>

@@ -1,25 +1,31 @@
 //! What stands around the containers of a pod template: what its Job allows, where its pods may
 //! run, who adds to them, and what of it means nothing.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::known::{Injection, injections};
 use super::names::UnknownField;
 use super::placement::Placement;
+use super::rules::{self, Ruled};
 use super::scripts::ConfigFiles;
+use crate::objects::pod::Pod;
+use crate::objects::pod::container_spec::ContainerSpec;
 use crate::objects::pod::template::{Place, PodTemplate};
+use crate::objects::pod::wire::PodWire;
 
 /// The restarts that a Job allows where it does not say (`batch/v1` JobSpec).
 const BACKOFF_LIMIT: u32 = 6;
 /// The kinds whose template lies in the spec of a Job.
-const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
+pub(super) const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
 /// The longest name that an object can have.
 const LONGEST_NAME: usize = 253;
 /// No more unknown fields are told of one container.
 const MOST_FIELDS: usize = 10;
 
 /// A pod template with what stands around its containers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Described {
     /// The pods.
     pub template: PodTemplate,
@@ -33,6 +39,10 @@ pub struct Described {
     pub unknown_fields: Vec<(Box<str>, UnknownField)>,
     /// Which files of ConfigMaps their containers see.
     pub config_files: ConfigFiles,
+    /// What annotations and policies say of them, once [`Described::mark`] has asked.
+    pub ruled: Ruled,
+    /// A pod of them, until then.
+    pod: Option<PodWire>,
 }
 
 /// What counts of the spec of a Job.
@@ -53,12 +63,34 @@ impl Described {
         Place::all(object).iter().map(Self::of).collect()
     }
 
+    /// Whether a container is a sidecar: it is marked, injected, named in `names`, or by an
+    /// annotation or a policy.
+    #[must_use]
+    pub fn is_sidecar(&self, container: &ContainerSpec, names: &[String]) -> bool {
+        self.template.is_sidecar(container, names) || self.ruled.rule(&container.name).is_some()
+    }
+
+    /// Reads the annotations of the pods, and what `policies` make of them.
+    pub fn mark(&mut self, policies: impl FnOnce(&mut Pod, &BTreeMap<String, String>)) {
+        let Some(pod) = self.pod.take() else {
+            return;
+        };
+        let namespace = self.template.namespace.clone().unwrap_or_default();
+        self.ruled = Ruled::of(pod, |pod, labels| {
+            pod.namespace = namespace;
+            policies(pod, labels);
+        });
+    }
+
     fn of(place: &Place<'_>) -> Self {
         let template = place.read();
+        let injections = injections(&[&place.template["metadata"], &place.object["metadata"]]);
         Self {
+            pod: rules::pod(place, &template, &injections),
+            ruled: Ruled::default(),
             job: JobLimits::of(place, &template.kind),
             placement: Placement::of(place.spec, &place.template["metadata"]),
-            injections: injections(&[&place.template["metadata"], &place.object["metadata"]]),
+            injections,
             unknown_fields: unknown_fields(place.spec),
             config_files: ConfigFiles::of(place.spec),
             template,

@@ -145,7 +145,8 @@ pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// The same, where `*` stands for any run of bytes.
-pub(crate) fn matches_any_run(pattern: &[u8], text: &[u8]) -> bool {
+#[must_use]
+pub fn matches_any_run(pattern: &[u8], text: &[u8]) -> bool {
     matches_runs(pattern, text, |_| true)
 }
 

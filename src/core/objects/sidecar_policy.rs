@@ -101,6 +101,18 @@ pub struct SidecarPolicy {
     pub status: PolicyStatus,
 }
 
+impl SidecarPolicy {
+    /// What it is called: `SidecarPolicy mesh`, `NamespacedSidecarPolicy team-a/mesh`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let (kind, name) = (self.kind.kind(), &self.name);
+        match self.kind {
+            PolicyKind::Namespaced => format!("{kind} {}/{name}", self.namespace),
+            PolicyKind::Cluster => format!("{kind} {name}"),
+        }
+    }
+}
+
 /// One of `spec.sidecars`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {

@@ -146,11 +146,7 @@ impl Policies {
         if self.all.is_empty() || CLOSED.contains(&&*pod.namespace) {
             return;
         }
-        let owner: Box<str> = match (&pod.job, &pod.owner) {
-            (Some(_), _) => "Job".into(),
-            (None, Some(owner)) => owner.kind.clone(),
-            (None, None) => NO_OWNER.into(),
-        };
+        let owner = owner_kind(pod);
         for container in &mut pod.containers {
             if container.rule.is_some() {
                 continue;
@@ -240,6 +236,15 @@ pub fn key_of(place: &Place) -> PolicyKey {
         place.namespace.clone().unwrap_or_default(),
         place.name.clone(),
     )
+}
+
+/// The kind of what controls a pod, as `ownerKinds` writes it.
+pub(super) fn owner_kind(pod: &Pod) -> Box<str> {
+    match (&pod.job, &pod.owner) {
+        (Some(_), _) => "Job".into(),
+        (None, Some(owner)) => owner.kind.clone(),
+        (None, None) => NO_OWNER.into(),
+    }
 }
 
 fn is_main(container: &Container) -> bool {

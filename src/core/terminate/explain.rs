@@ -4,6 +4,7 @@
 //! The steps are those of [`decide`], asked through the same functions, so that an explanation
 //! cannot say anything else than what the controller does.
 
+mod rules;
 mod words;
 
 use super::circumstances::Circumstances;
@@ -71,6 +72,8 @@ pub fn explain(
     let decision = decide(pod, memory, around);
     let mut findings = vec![scope(pod)];
     findings.extend(pod.containers.iter().map(|each| container(pod, each)));
+    findings.extend(rules::refused_policy(pod));
+    findings.extend(rules::steps(pod));
     if out_of_scope(pod, memory, around).is_none() && refused(pod).is_none() {
         findings.push(mains(pod));
         findings.extend(if roles::mains_state(pod) == Mains::Done {
@@ -127,7 +130,7 @@ fn container(pod: &Pod, container: &Container) -> Finding {
         seen.push_str(&format!(", its own restartPolicy {}", policy(own)));
     }
     if let Some(rule) = &container.rule {
-        seen.push_str(&format!(", by {}", words::rule(rule)));
+        seen.push_str(&format!(", by {rule}"));
     }
     if let Some(image) = container.exit_image_asked() {
         seen.push_str(&format!(", asks for exit image {image}"));
@@ -138,7 +141,11 @@ fn container(pod: &Pod, container: &Container) -> Finding {
     finding(
         format!("container {}", container.name),
         format!("{seen}; image {}; {}", container.image, state(container)),
-        ROLES,
+        if container.rule.is_some() {
+            RULES
+        } else {
+            ROLES
+        },
     )
 }
 

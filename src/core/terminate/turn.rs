@@ -169,7 +169,7 @@ fn method(sidecar: &Container) -> RuleMethod {
         .map_or(RuleMethod::Auto, |rule| rule.method)
 }
 
-fn order(sidecar: &Container) -> i32 {
+pub(crate) fn order(sidecar: &Container) -> i32 {
     sidecar.rule.as_ref().map_or(0, |rule| rule.order)
 }
 

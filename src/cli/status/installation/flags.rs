@@ -99,6 +99,11 @@ impl Flags {
         self.one(flag) == Some("true")
     }
 
+    /// Whether it ends sidecars that policies name.
+    pub(in crate::cli) fn reads_policies(&self) -> bool {
+        self.is_on("sidecar-policies") && self.is_on("terminate")
+    }
+
     /// What it takes for exit images.
     pub(in crate::cli) fn exit_images(&self) -> ExitImages {
         let default = self.said("exit-image").first();

@@ -44,6 +44,7 @@ fn policies_are_missed_where_restarts_need_them_and_noted_elsewhere() {
     let leash = |parts: &[(&str, bool)]| {
         Ok(Leash {
             name: "l".to_owned(),
+            opened: None,
             policies: parts
                 .iter()
                 .map(|(part, bound)| ((*part).to_owned(), *bound))

@@ -114,6 +114,30 @@ impl SidecarRule {
     }
 }
 
+/// What it says that is not the default, after who has made it.
+impl fmt::Display for SidecarRule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(out)?;
+        if self.method != RuleMethod::Auto {
+            write!(out, ", method {}", self.method.as_str())?;
+        }
+        if self.order != 0 {
+            write!(out, ", order {}", self.order)?;
+        }
+        if !self.delay.is_zero() {
+            write!(out, ", delay {} s", self.delay.as_secs())?;
+        }
+        if !self.wait_for_exit.is_zero() {
+            let seconds = self.wait_for_exit.as_secs();
+            write!(out, ", may end by itself for {seconds} s")?;
+        }
+        if self.main_must_succeed {
+            out.write_str(", if every main container succeeds")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for RuleSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -89,6 +89,21 @@ impl PodTemplate {
             || names.iter().any(|name| **name == *container.name)
     }
 
+    /// Whether pods of it that say no `restartPolicy` get Always; templates of Jobs have to say one.
+    #[must_use]
+    pub fn restarts_always_by_default(&self) -> bool {
+        matches!(
+            &*self.kind,
+            "Pod"
+                | "PodTemplate"
+                | "Deployment"
+                | "StatefulSet"
+                | "DaemonSet"
+                | "ReplicaSet"
+                | "CloneSet"
+        )
+    }
+
     fn read(object: &Value, place: String, spec: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(Box::<str>::from);
         let metadata = &object["metadata"];

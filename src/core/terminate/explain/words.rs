@@ -1,8 +1,8 @@
 //! Decisions in words, for people who ask why.
 
 use super::super::circumstances::Circumstances;
+use crate::objects::pod::annotations::SIDECARS;
 use crate::objects::pod::roles::{self, Mains};
-use crate::objects::pod::rule::{RuleMethod, SidecarRule};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::WHEN_JOB_EXIT;
 use crate::report::decision::{Action, Decision, Method};
@@ -88,7 +88,7 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
     match decision.reason {
         Reason::MainsRunning => Some(format!("The sidecars are ended as soon as all main containers have ended{}.", done_means(pod))),
         Reason::NoSidecar => Some(format!(
-            "To have a container ended when the others are done, give it the variable {WHEN_JOB_EXIT}=true. Native sidecars (init containers with restartPolicy Always) need none: \
+            "To have a container ended when the others are done, give it the variable {WHEN_JOB_EXIT}=true, or name it in the annotation {SIDECARS} of the pod or in a SidecarPolicy. Native sidecars (init containers with restartPolicy Always) need none: \
              the kubelet ends them."
         )),
         Reason::SidecarsEnded => Some("The node writes the phase of the pod by itself.".to_owned()),
@@ -116,56 +116,42 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
         "Failed, as its main containers were"
     };
     match action {
-        Action::Swap(_) => format!(
-            "The node stops {} as always (preStop hook, SIGTERM, grace period) and runs the exit image, which exits with 0 at once; then the pod is {phase}.",
-            names(pod)
-        ),
+        Action::Swap(swaps) => {
+            let swapped: Vec<_> = swaps.iter().map(|swap| &*swap.container).collect();
+            let others = names(pod, |name| !swapped.contains(&name));
+            let then = match &*others {
+                "" => String::new(),
+                others => format!(", when {others} has ended too,"),
+            };
+            format!(
+                "The node stops {} as always (preStop hook, SIGTERM, grace period) and runs the exit image, which exits with 0 at once; then{then} the pod is {phase}.",
+                swapped.join(", ")
+            )
+        }
         Action::Finish(_) if around.may_be_kubelet() => {
             format!(
                 "The node takes the phase for the end of the pod and stops {}, whatever the exit code.",
-                names(pod)
+                names(pod, |_| true)
             )
         }
         Action::Finish(_) => format!(
             "On this virtual node {} may run, and cost, until the pod is deleted.",
-            names(pod)
+            names(pod, |_| true)
         ),
         Action::Recreate(_) => {
             format!(
                 "The daemon stops {} as the kubelet does, and nothing takes the place: the exit code of each counts.",
-                names(pod)
+                names(pod, |_| true)
             )
         }
     }
 }
 
-fn names(pod: &Pod) -> String {
+/// The sidecars that have not ended, those of them that are wanted.
+fn names(pod: &Pod, is_wanted: impl Fn(&str) -> bool) -> String {
     let names = terminate::unended(pod)
         .into_iter()
         .map(|(_, Container { name, .. })| &**name);
-    names.collect::<Vec<_>>().join(", ")
-}
-
-/// What a rule says, and who has made it.
-pub(super) fn rule(rule: &SidecarRule) -> String {
-    let mut words = rule.source.to_string();
-    if rule.method != RuleMethod::Auto {
-        words.push_str(&format!(", method {}", rule.method.as_str()));
-    }
-    if rule.order != 0 {
-        words.push_str(&format!(", order {}", rule.order));
-    }
-    if !rule.delay.is_zero() {
-        words.push_str(&format!(", delay {} s", rule.delay.as_secs()));
-    }
-    if !rule.wait_for_exit.is_zero() {
-        words.push_str(&format!(
-            ", may end by itself for {} s",
-            rule.wait_for_exit.as_secs()
-        ));
-    }
-    if rule.main_must_succeed {
-        words.push_str(", if every main container succeeds");
-    }
-    words
+    let names: Vec<_> = names.filter(|name| is_wanted(name)).collect();
+    names.join(", ")
 }

@@ -1,0 +1,365 @@
+//! The SidecarPolicies that count for what is checked: of files, presets and the cluster.
+
+use std::path::PathBuf;
+
+use anyhow::{Error, anyhow};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use swaplet_controller::terminate::snapshot::policies::Listed;
+use swaplet_core::check::around::Described;
+use swaplet_core::image::reference::ImageReference;
+use swaplet_core::objects::pod::rule::SidecarRule;
+use swaplet_core::objects::pod::template::items;
+use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, SidecarPolicy, VERSION};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::policies::presets;
+use swaplet_core::policies::set::{Labels, Policies, PolicyKey, key, key_of};
+
+use super::hints::Hint;
+use super::settings::Settings;
+use crate::cli::manifests::Manifests;
+
+mod fields;
+
+/// What the policy of a `--preset` is called: no policy of a cluster can be, and it comes last.
+const OF_PRESET: &str = "~preset/";
+/// The label that every namespace has.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+/// The most policies that are read of files.
+const MOST: usize = 1024;
+/// The most of a cluster, and the most of their problems that are told.
+const MOST_LISTED: usize = 10_000;
+const MOST_TOLD: usize = 20;
+/// The uid of a manifest that has none.
+const NO_UID: &str = "-";
+
+/// Those that count, and what has become of them.
+#[derive(Debug, Default)]
+pub(super) struct CheckedPolicies {
+    set: Policies,
+    known: Vec<Known>,
+    /// Labels of namespaces whose manifests are in the input.
+    namespaces: Vec<(Box<str>, Labels)>,
+}
+
+#[derive(Debug)]
+struct Known {
+    policy: SidecarPolicy,
+    key: PolicyKey,
+    from: Origin,
+    /// Whether a container of the input is a sidecar by it, or would be.
+    selects: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Origin {
+    File(String),
+    Preset(String),
+    Cluster,
+}
+
+impl CheckedPolicies {
+    /// Reads files and presets. What cannot be used is a problem that names file, object and field.
+    pub(super) fn read(
+        files: &[PathBuf],
+        presets: &[String],
+        settings: &Settings,
+    ) -> (Self, Vec<Error>) {
+        let mut policies = Self::default();
+        let mut problems = Vec::new();
+        for file in files {
+            let read = Manifests::read(std::slice::from_ref(file));
+            let is_readable = read.problems.is_empty();
+            problems.extend(read.problems);
+            let mut count = 0;
+            for document in &read.documents {
+                for object in items(&document.object) {
+                    policies.add_namespace(object);
+                    let Some(kind) = kind(object) else { continue };
+                    count += 1;
+                    let added = policies.add_file(kind, object, &document.file, settings);
+                    problems.extend(added.into_iter().map(|words| {
+                        let words = cut(&words, MESSAGE);
+                        anyhow!("{}: {words}", document.file)
+                    }));
+                }
+            }
+            if count == 0 && is_readable {
+                problems.push(anyhow!(
+                    "--policy {}: no SidecarPolicy or NamespacedSidecarPolicy of {GROUP}/{VERSION} is in it",
+                    file.display()
+                ));
+            }
+        }
+        for preset in presets {
+            let object = json!({
+                "metadata": {"name": format!("{OF_PRESET}{preset}"), "uid": NO_UID},
+                "spec": {"ownerKinds": ["*"], "sidecars": [{"preset": preset}]},
+            });
+            let policy = SidecarPolicy::read(PolicyKind::Cluster, object.into());
+            policies.add(policy, &Origin::Preset(preset.clone()));
+        }
+        (policies, problems)
+    }
+
+    /// Adds those of a cluster.
+    pub(super) fn add_listed(&mut self, listed: Listed) {
+        for (kind, object) in listed.policies.into_iter().take(MOST_LISTED) {
+            self.add(SidecarPolicy::read(kind, object), &Origin::Cluster);
+        }
+        self.namespaces.extend(listed.namespaces);
+    }
+
+    /// Takes the labels of an object, if it is a namespace.
+    pub(super) fn add_namespace(&mut self, object: &Value) {
+        let metadata = &object["metadata"];
+        if let (Some("Namespace"), Some(name)) =
+            (object["kind"].as_str(), metadata["name"].as_str())
+        {
+            let labels = Labels::deserialize(&metadata["labels"]).unwrap_or_default();
+            self.namespaces.push((name.into(), labels));
+        }
+    }
+
+    /// Marks the sidecars of what was found, by annotations and policies.
+    pub(super) fn mark(&mut self, found: &mut [Described], settings: &Settings) {
+        for described in found {
+            let template = &mut described.template;
+            template.namespace = template.namespace.take().or(settings.namespace.clone());
+            if let Some(namespace) = template.namespace.clone() {
+                let labels = self.labels(&namespace);
+                self.set.namespace(&namespace, Some(labels));
+            }
+            let images = &settings.exit_images;
+            let is_exit = |image: &str| images.as_ref().is_some_and(|all| all.contains(image));
+            described.mark(|pod, labels| self.set.mark(pod, labels, is_exit));
+            let ruled = &described.ruled;
+            for rule in ruled.rules.values().chain(&ruled.refused) {
+                self.note_selected(rule);
+            }
+        }
+    }
+
+    fn labels(&self, namespace: &str) -> Labels {
+        let written = self.namespaces.iter().rev();
+        let mut written = written.filter(|(name, _)| **name == *namespace);
+        let mut labels = written
+            .next()
+            .map(|(_, labels)| labels.clone())
+            .unwrap_or_default();
+        labels.insert(NAME_LABEL.to_owned(), namespace.to_owned());
+        labels
+    }
+
+    fn note_selected(&mut self, rule: &SidecarRule) {
+        if let Some(place) = rule.policy() {
+            let key = key_of(place);
+            let those = self.known.iter_mut().filter(|known| known.key == key);
+            those.for_each(|known| known.selects = true);
+        }
+    }
+
+    fn add_file(
+        &mut self,
+        kind: PolicyKind,
+        object: &Value,
+        file: &str,
+        settings: &Settings,
+    ) -> Vec<String> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let (kind_word, file) = (kind.kind(), file.to_owned());
+        if name.is_empty() {
+            return vec![format!("{kind_word}: metadata.name is missing: write it")];
+        }
+        let mut object = object.clone();
+        let metadata = &mut object["metadata"];
+        if metadata["uid"].is_null() {
+            metadata["uid"] = NO_UID.into();
+        }
+        if kind == PolicyKind::Namespaced && metadata["namespace"].is_null() {
+            match &settings.namespace {
+                Some(namespace) => metadata["namespace"] = namespace.to_string().into(),
+                None => {
+                    return vec![format!(
+                        "{kind_word} {name}: metadata.namespace is missing: write it, or pass -n"
+                    )];
+                }
+            }
+        }
+        let unknown = fields::unknown(kind, &object["spec"]);
+        // As from the API server: bounded while it is read.
+        let read = BoundedObject::deserialize(object).ok();
+        let Some(policy) = read.and_then(|object| SidecarPolicy::read(kind, object)) else {
+            return vec![format!(
+                "{kind_word} {name}: its metadata cannot be read, or it is too large"
+            )];
+        };
+        let place = policy.place();
+        let mut problems = policy.problems.clone();
+        problems.extend(unknown);
+        let key = key(&policy);
+        if self.known.iter().any(|known| known.key == key) {
+            problems.push("another one has this name: leave one out".to_owned());
+        }
+        if self.known.len() >= MOST {
+            problems.push(format!("more than {MOST} policies: pass fewer files"));
+        } else {
+            self.add(Some(policy), &Origin::File(file));
+        }
+        problems.extend(self.set.preset_problems(&key).iter().cloned());
+        problems
+            .into_iter()
+            .map(|problem| format!("{place}: {problem}"))
+            .collect()
+    }
+
+    fn add(&mut self, policy: Option<SidecarPolicy>, from: &Origin) {
+        let Some(policy) = policy else { return };
+        self.set.apply(&policy);
+        self.known.push(Known {
+            key: key(&policy),
+            policy,
+            from: from.clone(),
+            selects: false,
+        });
+    }
+
+    /// Presets, and all policies of files, that are about nothing of the input: most likely they
+    /// were to be about something.
+    pub(super) fn without_effect(&self) -> Vec<Error> {
+        let mut problems = Vec::new();
+        let of_files = || {
+            self.known
+                .iter()
+                .filter(|known| matches!(known.from, Origin::File(_)))
+        };
+        let none_selects = of_files().all(|known| !known.selects);
+        for known in self.known.iter().filter(|known| !known.selects) {
+            match &known.from {
+                Origin::Preset(name) => {
+                    let containers =
+                        presets::named(name).map(|preset| preset.containers.join(" or "));
+                    problems.push(anyhow!(
+                        "--preset {name}: no container of a pod that ends is called {}; one that is injected later is in the pods that run \
+                         (swaplet check --live --preset {name}); --allow-empty if that is right",
+                        containers.unwrap_or_default()
+                    ));
+                }
+                Origin::File(file) if none_selects => problems.push(anyhow!(
+                    "--policy {file}: {}; --allow-empty if that is right",
+                    cut(
+                        &format!("{}: {}", known.policy.place(), known.about_nothing()),
+                        MESSAGE
+                    )
+                )),
+                Origin::File(_) | Origin::Cluster => {}
+            }
+        }
+        problems
+    }
+
+    /// What is to be known of policies.
+    pub(super) fn hints(&self, settings: &Settings) -> Vec<Hint> {
+        let of_files = || {
+            self.known
+                .iter()
+                .filter(|known| matches!(known.from, Origin::File(_)))
+        };
+        let some_selects = of_files().any(|known| known.selects);
+        let mut hints = Vec::new();
+        for known in of_files().filter(|known| some_selects && !known.selects) {
+            hints.push(known.hint(known.about_nothing().to_owned()));
+        }
+        let told = self.known.iter().flat_map(|known| {
+            let problems = self.problems(known).into_iter();
+            let all = known.unlisted(settings).into_iter().chain(problems);
+            all.map(|words| known.hint(words))
+        });
+        hints.extend(told.take(MOST_TOLD));
+        hints
+    }
+
+    /// Those of a policy of the cluster: of one of a file they are errors.
+    fn problems(&self, known: &Known) -> Vec<String> {
+        if known.from != Origin::Cluster {
+            return Vec::new();
+        }
+        let presets = self.set.preset_problems(&known.key).iter();
+        known
+            .policy
+            .problems
+            .iter()
+            .chain(presets)
+            .cloned()
+            .collect()
+    }
+}
+
+impl Known {
+    fn about_nothing(&self) -> &'static str {
+        match self.policy.namespaces {
+            Some(_) => {
+                "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars; the labels of a namespace are read of its manifest (kind: Namespace)"
+            }
+            None => {
+                "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars, and policies that come before it"
+            }
+        }
+    }
+
+    fn hint(&self, text: String) -> Hint {
+        let file = match &self.from {
+            Origin::File(file) => Some(file.clone()),
+            Origin::Preset(_) | Origin::Cluster => None,
+        };
+        let namespace = (!self.policy.namespace.is_empty()).then(|| self.policy.namespace.clone());
+        Hint {
+            file,
+            namespace,
+            kind: self.policy.kind.kind().into(),
+            name: self.policy.name.clone(),
+            container: None,
+            text,
+        }
+    }
+
+    /// Exit images that the administrator has not listed, where the list is known.
+    fn unlisted(&self, settings: &Settings) -> Vec<String> {
+        let Some(images) = &settings.exit_images else {
+            return Vec::new();
+        };
+        let unlisted = self.policy.rules.iter().filter_map(|rule| {
+            let asked = rule.exit_image.as_deref()?;
+            let listed = ImageReference::parse(asked).is_ok_and(|image| images.grants(&image));
+            (!listed).then(|| {
+                format!(
+                    "spec.sidecars[{}].exitImage: {asked} is not in --exit-images, so the default exit image is used",
+                    rule.nth
+                )
+            })
+        });
+        unlisted.collect()
+    }
+}
+
+/// Who says that a container is a sidecar, and what else; a preset is no policy of anybody.
+pub(super) fn words(rule: &SidecarRule) -> String {
+    match preset(rule) {
+        Some(preset) => format!("--preset {preset}"),
+        None => rule.to_string(),
+    }
+}
+
+/// The `--preset` that a rule is of.
+pub(super) fn preset(rule: &SidecarRule) -> Option<&str> {
+    rule.policy()?.name.strip_prefix(OF_PRESET)
+}
+
+fn kind(object: &Value) -> Option<PolicyKind> {
+    let group = format!("{GROUP}/{VERSION}");
+    let is_ours = object["apiVersion"] == group.as_str();
+    PolicyKind::ALL
+        .into_iter()
+        .find(|kind| is_ours && object["kind"] == kind.kind())
+}

@@ -1,0 +1,86 @@
+//! Fields of a policy that mean nothing: the API server drops them in silence.
+
+use serde_json::Value;
+use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, MOST_RULES, PolicyKind};
+use swaplet_core::objects::values::bounds::cut;
+
+const SPEC: [&str; 4] = ["podSelector", "ownerKinds", "sidecars", "namespaceSelector"];
+const RULE: [&str; 9] = [
+    "preset",
+    "name",
+    "image",
+    "method",
+    "exitImage",
+    "delaySeconds",
+    "waitForExit",
+    "order",
+    "mainMustSucceed",
+];
+const WAIT: [&str; 1] = ["deadlineSeconds"];
+/// Enough of a name to recognise it.
+const SHOWN: usize = 80;
+
+/// Each with its path and what is there instead.
+pub(super) fn unknown(kind: PolicyKind, spec: &Value) -> Vec<String> {
+    let of_spec = match kind {
+        PolicyKind::Cluster => &SPEC[..],
+        PolicyKind::Namespaced => &SPEC[..3],
+    };
+    let mut found = of_object("spec", spec, of_spec);
+    let rules = spec["sidecars"].as_array().into_iter().flatten();
+    for (nth, rule) in rules.enumerate().take(MOST_RULES) {
+        let path = format!("spec.sidecars[{nth}]");
+        found.extend(of_object(&path, rule, &RULE));
+        let wait = &rule["waitForExit"];
+        found.extend(of_object(&format!("{path}.waitForExit"), wait, &WAIT));
+    }
+    found.truncate(MOST_PROBLEMS);
+    found
+}
+
+fn of_object(path: &str, value: &Value, known: &[&str]) -> Vec<String> {
+    let fields = value.as_object().into_iter().flatten();
+    let unknown = fields.filter(|(field, _)| !known.contains(&field.as_str()));
+    unknown
+        .take(MOST_PROBLEMS)
+        .map(|(field, _)| {
+            format!(
+                "{path} has no field {:?}: it has {}",
+                cut(field, SHOWN),
+                known.join(", ")
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_that_mean_nothing_are_named_and_all_others_are_not() {
+        let spec = json!({
+            "namespaceSelector": {}, "podSelector": {}, "ownerKinds": ["Job"],
+            "sidecars": [
+                {"preset": "istio", "method": "Auto", "exitImage": "a/b", "delaySeconds": 1, "order": 1,
+                 "mainMustSucceed": true, "waitForExit": {"deadlineSeconds": 1}},
+                {"name": "a", "image": "b", "delaySecond": 5, "waitForExit": {"deadline": 1}},
+            ],
+        });
+        let found = unknown(PolicyKind::Cluster, &spec);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].starts_with("spec.sidecars[1] has no field \"delaySecond\": it has preset,"),
+            "{found:?}"
+        );
+        assert!(found[1].contains("sidecars[1].waitForExit"), "{found:?}");
+        let namespaced = unknown(PolicyKind::Namespaced, &spec);
+        assert!(namespaced[0].contains("namespaceSelector"));
+        assert_eq!(
+            unknown(PolicyKind::Cluster, &json!("text")),
+            Vec::<String>::new()
+        );
+    }
+}

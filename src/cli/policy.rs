@@ -1,0 +1,30 @@
+//! `swaplet policy`: about SidecarPolicies.
+
+mod manifest;
+mod suggest;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Suggest SidecarPolicies
+///
+/// A SidecarPolicy says which containers are sidecars although nobody has marked them.
+#[derive(Debug, Args)]
+pub(super) struct Policy {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Suggest(suggest::SuggestArgs),
+}
+
+impl Policy {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Suggest(args) => args.run().await,
+        }
+    }
+}

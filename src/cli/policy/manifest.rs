@@ -1,0 +1,228 @@
+//! Suggested policies as manifests, with the reasons as comments.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use swaplet_core::image::pattern::matches_any_run;
+use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, VERSION};
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::policies::suggest::{Stuck, Subject, Suggestion};
+
+use crate::cli::table::{age, counted, printable, yaml};
+
+/// How wide a comment may be.
+const WIDTH: usize = 100;
+
+/// What is there besides the stuck pods.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    /// The namespace that is looked at; `None` for all.
+    pub(super) namespace: Option<String>,
+    /// The Deployment, and whether it reads policies, as far as that is known.
+    pub(super) installation: Option<(String, Option<bool>)>,
+    /// Names and patterns of containers that the admission policies open.
+    pub(super) opened: Option<Vec<String>>,
+}
+
+/// A policy with a name.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) name: String,
+    namespace: Option<String>,
+    pub(super) suggestion: Suggestion,
+}
+
+impl Around {
+    /// What stands above all.
+    pub(super) fn head(&self, stuck: &[Stuck]) -> String {
+        let jobs: BTreeSet<_> = stuck
+            .iter()
+            .filter_map(|pod| Some((&pod.namespace, pod.job.as_ref()?)))
+            .collect();
+        let verb = if stuck.len() == 1 { "waits" } else { "wait" };
+        let what = format!(
+            "{} of {} {verb} for containers that nothing makes sidecars. Read each policy before you apply it: a container that it names is ended when \
+             the others of its pod are done, in every pod that the policy selects.",
+            counted(stuck.len(), "pod"),
+            counted(jobs.len(), "Job"),
+        );
+        let reads = match &self.installation {
+            Some((place, Some(true))) => format!("Deployment {place} reads policies."),
+            Some((place, Some(false))) => format!(
+                "Deployment {place} does not read policies: start it with --sidecar-policies (in the chart sidecarPolicies.enabled)."
+            ),
+            Some((place, None)) => {
+                format!("Whether Deployment {place} reads policies is not known: its flags say it.")
+            }
+            None => "They count where swaplet runs with --sidecar-policies (in the chart sidecarPolicies.enabled).".to_owned(),
+        };
+        comment(&what) + &comment(&reads)
+    }
+
+    /// What a container needs besides its policy.
+    fn opening(&self, suggestion: &Suggestion) -> String {
+        let names = suggestion.subject.containers().join(",");
+        let how = || {
+            let namespace = match &self.namespace {
+                Some(namespace) => namespace.as_str(),
+                None => suggestion
+                    .namespaces
+                    .first()
+                    .map_or("NAMESPACE", |namespace| namespace),
+            };
+            format!(
+                "the annotation swaplet.io/sidecars of the pods, or of the namespace (kubectl annotate namespace {namespace} 'swaplet.io/sidecars={names}'), \
+                 or sidecarPolicies.containers of the chart"
+            )
+        };
+        let Some(opened) = &self.opened else {
+            return format!(
+                "Where the admission policies are on, {names} has to be open to swaplet: by {}.",
+                how()
+            );
+        };
+        let is_open = |name: &&str| {
+            let mut patterns = opened.iter();
+            patterns.any(|pattern| matches_any_run(pattern.as_bytes(), name.as_bytes()))
+        };
+        if suggestion.subject.containers().iter().all(is_open) {
+            format!("The admission policies open {names} already.")
+        } else {
+            format!(
+                "The admission policies do not open {names} everywhere: swaplet may end it only by {}.",
+                how()
+            )
+        }
+    }
+}
+
+impl Named {
+    pub(super) fn new(name: String, namespace: Option<&str>, suggestion: Suggestion) -> Self {
+        Self {
+            name,
+            namespace: namespace.map(str::to_owned),
+            suggestion,
+        }
+    }
+
+    /// The kind of policies for this namespace, or for all, and the namespace that they are in.
+    pub(super) fn place(namespace: Option<&str>) -> (PolicyKind, &str) {
+        match namespace {
+            Some(namespace) => (PolicyKind::Namespaced, namespace),
+            None => (PolicyKind::Cluster, ""),
+        }
+    }
+
+    /// As `kubectl` takes it, in a line.
+    pub(super) fn name(&self) -> String {
+        let (kind, _) = Self::place(self.namespace.as_deref());
+        let kind = kind.kind().to_lowercase();
+        format!("{kind}.{GROUP}/{}\n", printable(&self.name))
+    }
+
+    pub(super) fn manifest(&self) -> Value {
+        let suggestion = &self.suggestion;
+        let (kind, _) = Self::place(self.namespace.as_deref());
+        let mut metadata = json!({"name": self.name});
+        if let Some(namespace) = &self.namespace {
+            metadata["namespace"] = namespace.as_str().into();
+        }
+        let mut rule = match &suggestion.subject {
+            Subject::Preset(preset) => json!({"preset": preset}),
+            Subject::Name(name) => json!({"name": name}),
+        };
+        if suggestion.comes_last {
+            rule["order"] = 1.into();
+        }
+        let mut spec = Map::new();
+        let by_name = matches!(suggestion.subject, Subject::Name(_));
+        if by_name && self.namespace.is_none() {
+            let of_names = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": suggestion.namespaces});
+            let selector = json!({"matchExpressions": [of_names]});
+            spec.insert("namespaceSelector".to_owned(), selector);
+        }
+        if suggestion.owner_kinds.iter().any(|kind| **kind != *"Job") {
+            let kinds = json!(suggestion.owner_kinds);
+            spec.insert("ownerKinds".to_owned(), kinds);
+        }
+        spec.insert("sidecars".to_owned(), json!([rule]));
+        json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": kind.kind(),
+            "metadata": metadata,
+            "spec": spec,
+        })
+    }
+
+    /// The manifest as a document, under the reasons.
+    pub(super) fn yaml(&self, around: &Around, now: Timestamp) -> anyhow::Result<String> {
+        let mut text = "---\n".to_owned();
+        for reason in self.reasons(around, now) {
+            text.push_str(&comment(&reason));
+        }
+        text.push_str(yaml(&self.manifest())?.trim_end());
+        text.push('\n');
+        Ok(text)
+    }
+
+    fn reasons(&self, around: &Around, now: Timestamp) -> Vec<String> {
+        let Suggestion {
+            subject,
+            what,
+            images,
+            ended,
+            pods,
+            examples,
+            since,
+            ..
+        } = &self.suggestion;
+        let joined = |set: &BTreeSet<Box<str>>| {
+            set.iter()
+                .map(|each| &**each)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let verb = if *pods == 1 { "waits" } else { "wait" };
+        let mut reasons = vec![format!(
+            "{} {verb} for it, the longest for {}, since {} ended: {}.",
+            counted(*pods, "pod"),
+            age(*since, now),
+            joined(ended),
+            examples.join(", ")
+        )];
+        let image = joined(images);
+        reasons.push(match (subject, what) {
+            (Subject::Preset(preset), _) => format!("Its name is that of the preset {preset}; image: {image}."),
+            (Subject::Name(name), Some(what)) => format!("{name} is {what}, by its image or name; image: {image}."),
+            (Subject::Name(name), None) => format!(
+                "NOT KNOWN: nothing but its running on says that {name} is a sidecar; it may be a container that works. Image: {image}."
+            ),
+        });
+        if self.suggestion.comes_last {
+            reasons.push("It is ended after the others, which may send through it.".to_owned());
+        }
+        if self.suggestion.more_namespaces {
+            reasons.push("It was seen in more namespaces than are listed here.".to_owned());
+        }
+        reasons.push(around.opening(&self.suggestion));
+        reasons
+    }
+}
+
+/// A sentence as a comment: what comes from objects ends no line of it.
+fn comment(text: &str) -> String {
+    let text = cut(&printable(text), MESSAGE);
+    let mut lines = String::new();
+    let mut line = "#".to_owned();
+    for word in text.split_whitespace() {
+        if line.len() > 1 && line.len() + 1 + word.len() > WIDTH {
+            lines.extend([line.as_str(), "\n"]);
+            "#".clone_into(&mut line);
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    lines.extend([line.as_str(), "\n"]);
+    lines
+}

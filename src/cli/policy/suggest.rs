@@ -1,0 +1,292 @@
+//! `swaplet policy suggest`: the policies that would end what stuck Jobs wait for.
+
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use serde_json::{Value, json};
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::list::words;
+use swaplet_controller::terminate::snapshot::policies::PodPolicies;
+use swaplet_controller::terminate::snapshot::{Scope, pods};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::objects::pod::{Pod, roles};
+use swaplet_core::policies::suggest::{MOST, Stuck, Suggestion, Waiting, stuck, suggest};
+
+use super::manifest::{Around, Named};
+use crate::cli::client::ClusterArgs;
+use crate::cli::duration::seconds;
+use crate::cli::status::ask::leash;
+use crate::cli::status::installation::flags::Flags;
+use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::table::{Output, age, counted, dash, printable, render};
+use crate::cli::{print, slowly};
+
+const EXAMPLES: &str = "\
+Examples:
+  # Policies for what is stuck in the whole cluster: read them, then apply them
+  swaplet policy suggest -A > policies.yaml
+  kubectl apply -f policies.yaml
+
+  # For a team that owns one namespace: NamespacedSidecarPolicies
+  swaplet policy suggest -n batch | kubectl apply -f -
+
+  # The stuck pods and what they wait for
+  swaplet policy suggest -A -o wide
+
+A pod counts as stuck if some of its containers have ended for good, at least --stuck-for ago, and \
+all others run, and nothing says that these are sidecars: no variable, no annotation, no policy. \
+There is one policy for each such container, by preset where its name is that of one, or else by \
+its name and, with -A, the namespaces in which it was seen. A container whose name and image say \
+nothing may be one that still works: the comment above its policy says so.
+
+Nothing is written. Besides its policy a container has to be open to swaplet where its admission \
+policies are on: by the annotation swaplet.io/sidecars of the pod or of its namespace, or by \
+sidecarPolicies.containers of the chart; the comments say which are. Needed are list of pods and, \
+to know what is there already, of the policies, of Deployments and of the admission policies.
+
+Exit codes: 0 the suggestions are printed, or there is none; 2 wrong usage, or the pods cannot be \
+read.";
+
+/// Suggest policies for the containers that stuck Jobs wait for
+///
+/// Prints YAML that `kubectl apply` takes, with the reasons as comments.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct SuggestArgs {
+    /// Pods of this namespace, and NamespacedSidecarPolicies for it [default: that of the context]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Pods of all namespaces, and SidecarPolicies, which only administrators may write
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// How long the containers that have ended must have
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(0..=u32::MAX))]
+    stuck_for: u32,
+    /// How to print: the policies as YAML, or JSON with the pods; their names; or the pods
+    #[arg(short, long, value_enum, default_value_t = Output::Yaml)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl SuggestArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let client = self.cluster.client().await?;
+        let namespace = (!self.all_namespaces).then(|| {
+            let own = || client.default_namespace().to_owned();
+            self.namespace.clone().unwrap_or_else(own)
+        });
+        let look = Looked::at(&client, namespace.as_deref(), self.stuck_for);
+        let looked = slowly("reading pods and policies", look).await?;
+        for remark in &looked.remarks {
+            eprintln!("note: {}", printable(remark));
+        }
+        let (suggestions, more) = suggest(&looked.stuck);
+        if more > 0 {
+            eprintln!("note: {more} more would be suggested: only the first {MOST} are");
+        }
+        let named = Named::all(suggestions, namespace.as_deref(), &looked.policies);
+        if named.is_empty() {
+            eprintln!(
+                "No pod of {} waits for containers that nothing makes sidecars.",
+                namespace.map_or("all namespaces".to_owned(), |name| format!(
+                    "namespace {name}"
+                ))
+            );
+        }
+        print(&looked.show(&named, self.output)?)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What was read.
+struct Looked {
+    stuck: Vec<Stuck>,
+    policies: PodPolicies,
+    around: Around,
+    remarks: Vec<String>,
+    now: Timestamp,
+}
+
+impl Looked {
+    async fn at(client: &Client, namespace: Option<&str>, least: u32) -> anyhow::Result<Self> {
+        let (found, around) = around(client, namespace).await?;
+        let images = found.flags().map(Flags::exit_images);
+        let images = images.unwrap_or_else(|| ExitImages::new(None, Vec::new()));
+        let mut policies = PodPolicies::read(client, namespace, &images).await;
+        let scope = Scope {
+            namespace: namespace.map(str::to_owned),
+            state_namespace: None,
+        };
+        let pods = pods(client, &scope, &mut policies)
+            .await
+            .map_err(|error| anyhow!("cannot list pods: {}", words(&error)))?;
+        let (now, least) = (time_of_day(), SignedDuration::from_secs(least.into()));
+        let stuck: Vec<_> = pods
+            .iter()
+            .filter_map(|pod| stuck(pod, now, least))
+            .collect();
+        let mut remarks = found.remarks;
+        remarks.extend(policies.remarks().iter().cloned());
+        remarks.extend(named_already(&pods));
+        Ok(Self {
+            stuck,
+            policies,
+            around,
+            remarks,
+            now,
+        })
+    }
+
+    fn show(&self, named: &[Named], output: Output) -> anyhow::Result<String> {
+        match output {
+            Output::Yaml if named.is_empty() => Ok(String::new()),
+            Output::Yaml => {
+                let mut text = self.around.head(&self.stuck);
+                for policy in named {
+                    text.push_str(&policy.yaml(&self.around, self.now)?);
+                }
+                Ok(text)
+            }
+            Output::Name => Ok(named.iter().map(Named::name).collect()),
+            Output::Table | Output::Wide | Output::Json => {
+                let lines = self.lines(named, output == Output::Wide);
+                render(output, &lines, &self.value(named))
+            }
+        }
+    }
+
+    fn lines(&self, named: &[Named], wide: bool) -> Vec<Vec<String>> {
+        let header = [
+            "NAMESPACE",
+            "JOB",
+            "POD",
+            "CONTAINER",
+            "STUCK",
+            "POLICY",
+            "IMAGE",
+            "WHAT IT IS",
+        ];
+        let shown = if wide { header.len() } else { 6 };
+        let mut lines = vec![
+            header[..shown]
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect(),
+        ];
+        for (pod, waiting) in self.waiting() {
+            let cells = [
+                pod.namespace.to_string(),
+                pod.job.as_deref().unwrap_or_default().to_owned(),
+                pod.name.to_string(),
+                waiting.name.to_string(),
+                age(pod.since, self.now),
+                policy_of(waiting, named),
+                waiting.image.to_string(),
+                waiting.what.unwrap_or("not known").to_owned(),
+            ];
+            lines.push(cells.into_iter().take(shown).map(dash).collect());
+        }
+        lines
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = (&Stuck, &Waiting)> {
+        let pods = self.stuck.iter();
+        pods.flat_map(|pod| pod.waits_for.iter().map(move |waiting| (pod, waiting)))
+    }
+
+    fn value(&self, named: &[Named]) -> Value {
+        let pod = |(pod, waiting): (&Stuck, &Waiting)| {
+            json!({
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "job": pod.job,
+                "since": pod.since,
+                "container": waiting.name,
+                "image": waiting.image,
+                "what": waiting.what,
+                "policy": policy_of(waiting, named),
+            })
+        };
+        json!({
+            "policies": named.iter().map(Named::manifest).collect::<Vec<_>>(),
+            "stuckPods": self.waiting().map(pod).collect::<Vec<_>>(),
+            "remarks": self.remarks,
+        })
+    }
+}
+
+/// What a policy for this container is called.
+fn policy_of(waiting: &Waiting, named: &[Named]) -> String {
+    let subject = waiting.subject();
+    let is_about = |named: &&Named| named.suggestion.subject == subject;
+    let named = named.iter().find(is_about);
+    named.map_or(String::new(), |named| named.name.clone())
+}
+
+/// The installation, and what its admission policies open.
+async fn around(client: &Client, namespace: Option<&str>) -> anyhow::Result<(Found, Around)> {
+    let found = Found::look(client, None, namespace, Purpose::Tell).await?;
+    let mut around = Around {
+        namespace: namespace.map(str::to_owned),
+        ..Around::default()
+    };
+    if let Some(installation) = &found.installation {
+        around.installation = Some((
+            installation.place(),
+            found.flags().map(Flags::reads_policies),
+        ));
+        let leash = leash(client, installation).await;
+        around.opened = leash.ok().and_then(|leash| leash.opened);
+    }
+    Ok((found, around))
+}
+
+/// That some wait for what is named already.
+fn named_already(pods: &[Pod]) -> Option<String> {
+    let by_policy = |pod: &Pod| {
+        let mut sidecars = roles::sidecars(pod).filter(|sidecar| sidecar.end().is_none());
+        sidecars.any(|sidecar| {
+            sidecar
+                .rule
+                .as_ref()
+                .is_some_and(|rule| rule.policy().is_some())
+        })
+    };
+    let waiting = pods
+        .iter()
+        .filter(|pod| roles::waits_for_sidecars(pod) && by_policy(pod));
+    let count = waiting.count();
+    (count > 0).then(|| {
+        format!(
+            "{} for sidecars that a policy names already: swaplet status says whether policies are read, swaplet explain POD why they are not ended",
+            if count == 1 { "1 pod waits".to_owned() } else { format!("{} wait", counted(count, "pod")) }
+        )
+    })
+}
+
+impl Named {
+    /// All of them, each with a name that nothing has yet.
+    fn all(
+        suggestions: Vec<Suggestion>,
+        namespace: Option<&str>,
+        policies: &PodPolicies,
+    ) -> Vec<Self> {
+        let mut named: Vec<Self> = Vec::new();
+        for suggestion in suggestions {
+            let (kind, place) = Self::place(namespace);
+            let is_free = |name: &str| {
+                !policies.has(kind, place, name) && named.iter().all(|other| other.name != name)
+            };
+            let wanted = suggestion.subject.as_str();
+            let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+            let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+            let name = names.find(|name| is_free(name)).unwrap_or_default();
+            named.push(Self::new(name, namespace, suggestion));
+        }
+        named
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether SidecarPolicies count, for those who decide about pods beside the installation.
+
+use clap::Args;
+use kube::Client;
+use serde_json::{Value, json};
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::terminate::snapshot::policies::PodPolicies;
+use swaplet_core::objects::pod::rule::{PolicyRule, SidecarRule};
+use swaplet_core::objects::sidecar_policy::PolicyKind;
+
+use crate::cli::status::installation::Found;
+use crate::cli::status::installation::flags::Flags;
+
+/// What is said by hand.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PoliciesArgs {
+    /// Whether SidecarPolicies and NamespacedSidecarPolicies count [default: as in the
+    /// installation; false where none is found]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        env = "SWAPLET_SIDECAR_POLICIES"
+    )]
+    sidecar_policies: Option<bool>,
+}
+
+impl PoliciesArgs {
+    /// Whether they count.
+    pub(in crate::cli) fn are_on(&self, found: &Found) -> bool {
+        let theirs = || found.flags().is_some_and(Flags::reads_policies);
+        self.sidecar_policies.unwrap_or_else(theirs)
+    }
+
+    /// Those that count for pods of a namespace, or of all.
+    pub(in crate::cli) async fn read(
+        &self,
+        found: &Found,
+        client: &Client,
+        namespace: Option<&str>,
+        rules: &Rules,
+    ) -> PodPolicies {
+        if self.are_on(found) {
+            PodPolicies::read(client, namespace, &rules.exit_images).await
+        } else {
+            PodPolicies::none()
+        }
+    }
+
+    /// That they do not count, and why, for whom they might have named a container.
+    pub(in crate::cli) fn remark_off(&self, found: &Found) -> Option<String> {
+        if self.are_on(found) {
+            return None;
+        }
+        let why = match (&found.installation, self.sidecar_policies) {
+            (_, Some(_)) => "--sidecar-policies=false is given".to_owned(),
+            (Some(installation), _) => format!(
+                "Deployment {} runs without --sidecar-policies",
+                installation.place()
+            ),
+            (None, _) => "no installation says that they count".to_owned(),
+        };
+        Some(format!(
+            "SidecarPolicies are not looked at ({why}): --sidecar-policies has them count here"
+        ))
+    }
+}
+
+/// The policy of a rule, for programs.
+pub(in crate::cli) fn policy(rule: &PolicyRule) -> Value {
+    let kind = match rule.namespace {
+        Some(_) => PolicyKind::Namespaced.kind(),
+        None => PolicyKind::Cluster.kind(),
+    };
+    json!({
+        "kind": kind,
+        "namespace": rule.namespace,
+        "name": rule.name,
+        "index": rule.nth,
+    })
+}
+
+/// A rule, for programs.
+pub(in crate::cli) fn rule(rule: &SidecarRule) -> Value {
+    json!({
+        "preset": rule.policy().and_then(|policy| policy.preset.as_ref()),
+        "method": rule.method.as_str(),
+        "exitImage": rule.exit_image,
+        "delaySeconds": rule.delay.as_secs(),
+        "waitForExitSeconds": rule.wait_for_exit.as_secs(),
+        "order": rule.order,
+        "mainMustSucceed": rule.main_must_succeed,
+    })
+}

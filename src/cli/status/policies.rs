@@ -1,0 +1,142 @@
+//! The SidecarPolicies of the cluster, as an installation has them.
+
+use std::collections::BTreeMap;
+
+use kube::Client;
+use serde_json::{Value, json};
+use swaplet_controller::terminate::policies::Seen;
+use swaplet_controller::terminate::snapshot::policies::{Listed, store};
+use swaplet_core::image::pattern::matches_any_run;
+use swaplet_core::objects::sidecar_policy::{SidecarPolicy, Subject};
+use swaplet_core::objects::values::bounds::cut;
+use swaplet_core::policies::presets;
+
+use super::installation::flags::Flags;
+
+/// The most policies that are told one by one.
+const MOST: usize = 200;
+/// The most reasons of a policy, and the longest.
+const MOST_REASONS: usize = 16;
+const LONGEST_REASON: usize = 64;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Policies {
+    /// Whether the installation ends the sidecars that they name.
+    pub(super) are_on: bool,
+    pub(super) all: Vec<Policy>,
+    /// How many there are.
+    pub(super) count: usize,
+    /// Kinds that the API server does not know.
+    pub(super) missing: Vec<&'static str>,
+    /// What could not be read.
+    pub(super) unread: Vec<String>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) place: String,
+    /// Whether its status is about what it says now.
+    pub(super) is_seen: bool,
+    /// Whether it is about no pod at all.
+    pub(super) is_invalid: bool,
+    pub(super) matched: u64,
+    pub(super) ended: u64,
+    pub(super) refused: BTreeMap<String, u64>,
+    /// What of it counts for nothing, and the fix.
+    pub(super) problems: Vec<String>,
+    /// What it names, each with its place in `spec.sidecars`.
+    pub(super) names: Vec<(usize, String)>,
+}
+
+/// Reads them all.
+pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
+    let namespace = match flags.namespaces() {
+        [one] => Some(one.as_str()),
+        _ => None,
+    };
+    let listed = Listed::read(client, namespace).await;
+    let missing = listed.missing.iter().map(|kind| kind.plural()).collect();
+    let unread = listed.remarks.clone();
+    let store = store(listed, &flags.exit_images());
+    Policies {
+        are_on: flags.reads_policies(),
+        all: store.all().take(MOST).map(Policy::of).collect(),
+        count: store.all().count(),
+        missing,
+        unread,
+    }
+}
+
+impl Policies {
+    /// Names of containers that the admission policies open only where somebody has annotated the
+    /// pod or its namespace, each with the policy; `opened` are names and patterns.
+    pub(super) fn not_opened(&self, opened: &[String]) -> Vec<String> {
+        let is_open = |name: &str| {
+            let mut patterns = opened.iter();
+            patterns.any(|pattern| matches_any_run(pattern.as_bytes(), name.as_bytes()))
+        };
+        let of_policy = |policy: &Policy| {
+            let closed = policy.names.iter().filter(|(_, name)| !is_open(name));
+            let words = |(nth, name): &(usize, String)| {
+                format!("{name} ({}, sidecars[{nth}])", policy.place)
+            };
+            closed.map(words).collect::<Vec<_>>()
+        };
+        self.all.iter().flat_map(of_policy).collect()
+    }
+}
+
+impl Policy {
+    fn of(seen: Seen<'_>) -> Self {
+        let (policy, status) = (seen.policy, seen.status);
+        let number = |field: &str| status[field].as_u64().unwrap_or_default();
+        let refused = status["refused"].as_array().into_iter().flatten();
+        let refused = refused.take(MOST_REASONS).filter_map(|refused| {
+            let reason = cut(refused["reason"].as_str()?, LONGEST_REASON);
+            Some((reason, refused["count"].as_u64()?))
+        });
+        Self {
+            place: policy.place(),
+            is_seen: status["observedGeneration"].as_i64() == Some(policy.generation),
+            is_invalid: policy.rules.is_empty(),
+            matched: number("matched"),
+            ended: number("ended"),
+            refused: refused.collect(),
+            problems: seen.problems.to_vec(),
+            names: names(policy),
+        }
+    }
+
+    pub(super) fn value(&self) -> Value {
+        json!({
+            "policy": self.place,
+            "seen": self.is_seen,
+            "matched": self.matched,
+            "ended": self.ended,
+            "refused": self.refused,
+            "problems": self.problems,
+        })
+    }
+}
+
+/// What its rules call containers; of one that goes by the image alone every name.
+fn names(policy: &SidecarPolicy) -> Vec<(usize, String)> {
+    let of_rule = |subject: &Subject| match subject {
+        Subject::Preset(preset) => presets::named(preset)
+            .map(|preset| preset.containers.clone())
+            .unwrap_or_default(),
+        Subject::Named { name, .. } => {
+            vec![name.as_deref().unwrap_or("*").to_owned()]
+        }
+    };
+    let rules = policy.rules.iter();
+    rules
+        .flat_map(|rule| {
+            of_rule(&rule.subject)
+                .into_iter()
+                .map(|name| (rule.nth, name))
+        })
+        .collect()
+}

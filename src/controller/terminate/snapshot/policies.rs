@@ -1,0 +1,177 @@
+//! SidecarPolicies as they are now, for those who only ask.
+
+use kube::{Api, Client};
+use serde_json::Value;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::objects::namespace::NamespaceWire;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::sidecar_policy::PolicyKind;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::policies::set::Labels;
+
+use crate::frame::list::{list, words};
+use crate::frame::watch::Event;
+use crate::terminate::policies::PolicyStore;
+
+/// The most problems of policies that are told.
+const MOST_PROBLEMS: usize = 8;
+
+/// The policies of a cluster, or of one namespace of it, with those of the cluster.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// What was read.
+    pub policies: Vec<(PolicyKind, BoundedObject)>,
+    /// The labels of namespaces, where a policy asks for them.
+    pub namespaces: Vec<(Box<str>, Labels)>,
+    /// Kinds that the API server does not know.
+    pub missing: Vec<PolicyKind>,
+    /// What could not be read, and what that means; a line each.
+    pub remarks: Vec<String>,
+}
+
+impl Listed {
+    /// Reads policies, those of one namespace or of all.
+    pub async fn read(client: &Client, namespace: Option<&str>) -> Self {
+        let mut listed = Self::default();
+        for kind in PolicyKind::ALL {
+            let resource = kind.resource();
+            let api: Api<BoundedObject> = match (kind, namespace) {
+                (PolicyKind::Namespaced, Some(namespace)) => {
+                    Api::namespaced_with(client.clone(), namespace, &resource)
+                }
+                _ => Api::all_with(client.clone(), &resource),
+            };
+            match list(&api, "", |object| Some((kind, object))).await {
+                Ok(found) => listed.policies.extend(found),
+                Err(kube::Error::Api(status)) if status.code == 404 => listed.missing.push(kind),
+                Err(error) => listed.remarks.push(format!(
+                    "{} cannot be read ({}): what only one of them names is taken for a main container",
+                    kind.plural(),
+                    words(&error)
+                )),
+            }
+        }
+        listed.read_namespaces(client, namespace).await;
+        listed
+    }
+
+    /// Labels of namespaces are read only where a policy asks for them.
+    async fn read_namespaces(&mut self, client: &Client, namespace: Option<&str>) {
+        let asks = |(_, policy): &(PolicyKind, BoundedObject)| {
+            policy.data["spec"]["namespaceSelector"] != Value::Null
+        };
+        if !self.policies.iter().any(asks) {
+            return;
+        }
+        let named = namespace.map(|name| format!("metadata.name={name}"));
+        let api: Api<NamespaceWire> = Api::all(client.clone());
+        match list(&api, &named.unwrap_or_default(), NamespaceWire::read).await {
+            Ok(found) => self.namespaces = found,
+            Err(error) => self.remarks.push(format!(
+                "namespaces cannot be read ({}): a policy with a namespaceSelector counts in none",
+                words(&error)
+            )),
+        }
+    }
+}
+
+/// The policies that count for pods which are read once, as the controller has them.
+#[derive(Debug)]
+pub struct PodPolicies {
+    store: PolicyStore,
+    exit_images: ExitImages,
+    remarks: Vec<String>,
+}
+
+impl PodPolicies {
+    /// As in a controller that does not read them.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            store: PolicyStore::default(),
+            exit_images: ExitImages::new(None, Vec::new()),
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Reads those that count for pods of a namespace, or of all.
+    pub async fn read(client: &Client, namespace: Option<&str>, exit_images: &ExitImages) -> Self {
+        let listed = Listed::read(client, namespace).await;
+        let mut remarks = listed.remarks.clone();
+        for kind in &listed.missing {
+            remarks.push(format!(
+                "the API server does not know {}: apply deploy/crds/{}.yaml",
+                kind.plural(),
+                kind.plural()
+            ));
+        }
+        let store = store(listed, exit_images);
+        remarks.extend(problems(&store));
+        Self {
+            store,
+            exit_images: exit_images.clone(),
+            remarks,
+        }
+    }
+
+    /// What could not be read or counts for nothing; a line each.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Whether there is one of this name.
+    #[must_use]
+    pub fn has(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
+        self.store.all().any(|seen| {
+            let policy = seen.policy;
+            policy.kind == kind && *policy.namespace == *namespace && *policy.name == *name
+        })
+    }
+
+    /// Whether they are read at all.
+    #[must_use]
+    pub const fn are_on(&self) -> bool {
+        self.store.is_on()
+    }
+
+    /// A pod as it comes, with the rules that are about its containers.
+    pub fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
+        let (set, images) = (&mut self.store.set, &self.exit_images);
+        pod.read_with(|pod, labels| set.mark(pod, labels, |image| images.contains(image)))
+    }
+}
+
+/// What was listed, as the watch of a controller would have told it.
+#[must_use]
+pub fn store(listed: Listed, exit_images: &ExitImages) -> PolicyStore {
+    let mut store = PolicyStore::watched();
+    for kind in PolicyKind::ALL {
+        store.hear(kind, Event::ListStart, exit_images);
+    }
+    for (kind, policy) in listed.policies {
+        store.hear(kind, Event::Listed(policy), exit_images);
+    }
+    for kind in PolicyKind::ALL {
+        store.hear(kind, Event::ListEnd, exit_images);
+    }
+    for (name, labels) in listed.namespaces {
+        store.namespace(&name, Some(labels));
+    }
+    store
+}
+
+fn problems(store: &PolicyStore) -> Vec<String> {
+    let all = store.all().flat_map(|seen| {
+        let problems = seen.problems.iter();
+        problems.map(move |problem| cut(&format!("{}: {problem}", seen.policy.place()), MESSAGE))
+    });
+    let mut told: Vec<_> = all.take(MOST_PROBLEMS + 1).collect();
+    if told.len() > MOST_PROBLEMS {
+        told.truncate(MOST_PROBLEMS);
+        told.push("more policies have problems: swaplet status counts them".to_owned());
+    }
+    told
+}

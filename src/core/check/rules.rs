@@ -1,0 +1,109 @@
+//! What annotations and SidecarPolicies say of the containers of a template: as of the pods that are
+//! made of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::known::Injection;
+use crate::objects::pod::Pod;
+use crate::objects::pod::rule::SidecarRule;
+use crate::objects::pod::template::{Place, PodTemplate};
+use crate::objects::pod::wire::PodWire;
+
+/// Labels of a pod.
+type Labels = BTreeMap<String, String>;
+
+/// A name, or a uid, that nobody asks for.
+const ANY: &str = "-";
+
+/// Who is a sidecar besides those that their variables mark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ruled {
+    /// By the name of the container; one that is injected later may be among them.
+    pub rules: BTreeMap<Box<str>, Arc<SidecarRule>>,
+    /// The first rule of a policy that would leave no main container, and does not count.
+    pub refused: Option<Arc<SidecarRule>>,
+    /// What is wrong with an annotation.
+    pub problem: Option<Box<str>>,
+}
+
+impl Ruled {
+    /// Of a container.
+    #[must_use]
+    pub fn rule(&self, container: &str) -> Option<&Arc<SidecarRule>> {
+        self.rules.get(container)
+    }
+
+    pub(super) fn of(pod: PodWire, mark: impl FnOnce(&mut Pod, &Labels)) -> Self {
+        let Some(pod) = pod.read_with(mark) else {
+            return Self::default();
+        };
+        let rules = pod.containers.iter().filter_map(|container| {
+            let rule = container.rule.clone()?;
+            Some((container.name.clone(), rule))
+        });
+        Self {
+            rules: rules.collect(),
+            refused: pod.refused_policy,
+            problem: pod.annotation_problem,
+        }
+    }
+}
+
+/// A pod as it is made of a template, with the containers that are injected into it; `None` where
+/// others describe the pods.
+pub(super) fn pod(
+    place: &Place<'_>,
+    template: &PodTemplate,
+    injections: &[Injection],
+) -> Option<PodWire> {
+    if template.injected {
+        return None;
+    }
+    let metadata = &place.template["metadata"];
+    let mut containers = place.spec["containers"].clone();
+    if let Value::Array(list) = &mut containers {
+        let is_new = |name: &str| {
+            let mut there = template.spec.containers.iter();
+            !there.any(|container| *container.name == *name)
+        };
+        let names = injections.iter().map(|injection| injection.container);
+        let injected = names.filter(|name| is_new(name));
+        list.extend(injected.map(|name| json!({"name": name})));
+    }
+    let policy = match &place.spec["restartPolicy"] {
+        Value::Null if !template.restarts_always_by_default() => "Never".into(),
+        policy => policy.clone(),
+    };
+    let pod = json!({
+        "metadata": {
+            "name": ANY, "namespace": ANY, "uid": ANY,
+            "labels": metadata["labels"],
+            "annotations": metadata["annotations"],
+            "ownerReferences": owners(place, template),
+        },
+        "spec": {"restartPolicy": policy, "containers": containers},
+    });
+    PodWire::deserialize(pod).ok()
+}
+
+/// What will control the pods, as the controllers of Kubernetes make them.
+fn owners(place: &Place<'_>, template: &PodTemplate) -> Value {
+    let owner = |version: &Value, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": ANY, "uid": ANY, "controller": true}]);
+    let kind = &*template.kind;
+    match kind {
+        "Pod" => place.object["metadata"]["ownerReferences"].clone(),
+        "PodTemplate" => Value::Null,
+        "Deployment" => owner(&"apps/v1".into(), "ReplicaSet"),
+        _ if super::around::JOBS.contains(&kind) || place.path.contains("jobTemplate.") => {
+            owner(&"batch/v1".into(), "Job")
+        }
+        _ if place.path.contains("broadcastJobTemplate.") => {
+            owner(&place.object["apiVersion"], "BroadcastJob")
+        }
+        _ => owner(&place.object["apiVersion"], kind),
+    }
+}

@@ -1,0 +1,245 @@
+//! Sidecars that nobody marked: what rescue, explain and `policy suggest` make of SidecarPolicies.
+
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::{Cluster, EXIT, Ran, job};
+
+/// The CRDs, without their schema.
+async fn install_crds(client: &Client) {
+    for (kind, plural, scope) in [
+        ("SidecarPolicy", "sidecarpolicies", "Cluster"),
+        (
+            "NamespacedSidecarPolicy",
+            "namespacedsidecarpolicies",
+            "Namespaced",
+        ),
+    ] {
+        let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.swaplet.io")},
+            "spec": {"group": "swaplet.io", "scope": scope, "names": {"kind": kind, "plural": plural}, "versions": [version]}});
+        let request =
+            http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+                .header("content-type", "application/json")
+                .body(crd.to_string().into_bytes())
+                .unwrap();
+        client.request::<Value>(request).await.unwrap();
+    }
+}
+
+/// Creates a policy as `kubectl apply` would.
+async fn apply(client: &Client, policy: &Value) {
+    let policy: DynamicObject = serde_json::from_value(policy.clone()).unwrap();
+    let kind = policy.types.clone().unwrap().kind;
+    let plural = match &*kind {
+        "SidecarPolicy" => "sidecarpolicies",
+        _ => "namespacedsidecarpolicies",
+    };
+    let gvk = GroupVersionKind::gvk("swaplet.io", "v1alpha1", &kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+    let api: Api<DynamicObject> = match &policy.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    api.create(&PostParams::default(), &policy).await.unwrap();
+}
+
+fn policy(name: &str, sidecars: &Value) -> Value {
+    json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy",
+        "metadata": {"name": name}, "spec": {"sidecars": sidecars}})
+}
+
+/// A Job whose sidecars nobody marks.
+fn unmarked(name: &str, sidecars: &[&str]) -> Value {
+    let mut job = job(name, "Never");
+    let containers = &mut job["spec"]["template"]["spec"]["containers"];
+    let marked = containers.as_array_mut().unwrap().pop().unwrap();
+    for name in sidecars {
+        let mut sidecar = marked.clone();
+        sidecar["name"] = (*name).into();
+        sidecar["env"] = json!([]);
+        containers.as_array_mut().unwrap().push(sidecar);
+    }
+    job
+}
+
+impl Cluster {
+    async fn suggest(&self, arguments: &[&str]) -> Ran {
+        let arguments = [&["suggest"], arguments].concat();
+        Ran::of(self.command("policy", &arguments).output().await.unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_policy_names_is_ended_where_policies_are_read_and_no_status_is_written() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["log"])]).await;
+    install_crds(&cluster.client).await;
+    let rule = json!([{"name": "lo*", "delaySeconds": 1}]);
+    apply(&cluster.client, &policy("logs", &rule)).await;
+    let exit_image = format!("--exit-image={EXIT}");
+    cluster.install(&[&exit_image]).await;
+    let without = cluster.rescue(&[]).await.exits(0);
+    assert!(without.err.contains("No pod of"), "{}", without.err);
+    let explained = cluster.explain(&["job/report"]).await.exits(0);
+    assert!(
+        explained
+            .out
+            .contains("Deployment default/swaplet runs without --sidecar-policies"),
+        "{}",
+        explained.out
+    );
+    let listed = cluster
+        .rescue(&["--dry-run", "--sidecar-policies"])
+        .await
+        .exits(0);
+    assert!(
+        listed.line("report").contains("SidecarSwapped"),
+        "{}",
+        listed.out
+    );
+    let explained = cluster
+        .explain(&["job/report", "--sidecar-policies"])
+        .await
+        .exits(0);
+    assert!(
+        explained
+            .out
+            .contains("sidecar, by SidecarPolicy logs, sidecars[0], delay 1 s"),
+        "{}",
+        explained.out
+    );
+    let ended = cluster.rescue(&["--sidecar-policies"]).await.exits(0);
+    assert!(ended.line("report").contains("Succeeded"), "{}", ended.out);
+    cluster.job_completes("report").await;
+    let stored = cluster
+        .server
+        .peek("sidecarpolicies.swaplet.io", "", "logs");
+    assert_eq!(
+        stored.unwrap()["status"],
+        Value::Null,
+        "some pods say nothing of a policy"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_and_rescue_read_policies_where_the_installation_does() {
+    let cluster = Cluster::with_stuck(&[unmarked("report", &["log"])]).await;
+    install_crds(&cluster.client).await;
+    apply(&cluster.client, &policy("logs", &json!([{"name": "log"}]))).await;
+    let exit_image = format!("--exit-image={EXIT}");
+    cluster.install(&[&exit_image, "--sidecar-policies"]).await;
+    let explained = cluster
+        .explain(&["job/report", "-o", "json"])
+        .await
+        .exits(0);
+    let explained: Value = serde_json::from_str(&explained.out).unwrap();
+    let sidecar = &explained["pods"][0]["sidecars"][0];
+    assert_eq!(
+        (&sidecar["container"], &sidecar["policy"]),
+        (
+            &json!("log"),
+            &json!({"kind": "SidecarPolicy", "namespace": null, "name": "logs", "index": 0})
+        )
+    );
+    cluster.rescue(&[]).await.exits(0);
+    cluster.job_completes("report").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stuck_jobs_are_suggested_the_policies_that_end_them() {
+    let cluster = Cluster::with_stuck(&[
+        unmarked("a", &["istio-proxy", "shipper"]),
+        unmarked("b", &["istio-proxy"]),
+        job("marked", "Never"),
+    ])
+    .await;
+    let suggested = cluster.suggest(&["-A"]).await.exits(0);
+    assert!(
+        suggested
+            .err
+            .contains("the API server does not know sidecarpolicies"),
+        "{}",
+        suggested.err
+    );
+    let text = &suggested.out;
+    for part in [
+        "# 2 pods of 2 Jobs wait for containers that nothing makes sidecars",
+        "NOT KNOWN",
+        "kubectl annotate",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.len() <= 200), "{text}");
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    let policies: Vec<_> = documents.iter().filter(|each| each.is_object()).collect();
+    assert_eq!(policies.len(), 2, "one for each sidecar: {text}");
+    assert_eq!(
+        policies[0]["spec"],
+        json!({"sidecars": [{"preset": "istio", "order": 1}]})
+    );
+    let here = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["default"]}]});
+    assert_eq!(
+        policies[1]["spec"],
+        json!({"namespaceSelector": here, "sidecars": [{"name": "shipper"}]})
+    );
+    let names = cluster.suggest(&["-n", "default", "-o", "name"]).await;
+    assert_eq!(
+        names.exits(0).out,
+        "namespacedsidecarpolicy.swaplet.io/istio\nnamespacedsidecarpolicy.swaplet.io/shipper\n"
+    );
+    let table = cluster.suggest(&["-A", "-o", "wide"]).await.exits(0).out;
+    assert!(
+        table.contains("Istio's proxy") && table.lines().count() == 4,
+        "{table}"
+    );
+    let recent = cluster
+        .suggest(&["-A", "--stuck-for", "100000h"])
+        .await
+        .exits(0);
+    assert_eq!(recent.out, "");
+    assert_eq!(
+        cluster
+            .server
+            .recorded()
+            .iter()
+            .filter(|request| request.user_agent.starts_with("swaplet/")
+                && request.resource != "subjectaccessreviews")
+            .filter(|request| format!("{:?}", request.verb) != "List"
+                && format!("{:?}", request.verb) != "Get")
+            .count(),
+        0,
+        "nothing is written"
+    );
+}
+
+/// Applied, they end what they were suggested for, and are not suggested again.
+#[tokio::test(flavor = "multi_thread")]
+async fn suggested_policies_end_what_is_stuck() {
+    let cluster = Cluster::with_stuck(&[unmarked("a", &["istio-proxy", "shipper"])]).await;
+    install_crds(&cluster.client).await;
+    let suggested = cluster
+        .suggest(&["-n", "default", "-o", "json"])
+        .await
+        .exits(0);
+    let suggested: Value = serde_json::from_str(&suggested.out).unwrap();
+    assert_eq!(suggested["stuckPods"].as_array().unwrap().len(), 2);
+    for policy in suggested["policies"].as_array().unwrap() {
+        apply(&cluster.client, policy).await;
+    }
+    let again = cluster.suggest(&["-n", "default"]).await.exits(0);
+    assert_eq!(again.out, "");
+    assert!(
+        again
+            .err
+            .contains("1 pod waits for sidecars that a policy names already"),
+        "{}",
+        again.err
+    );
+    let with = ["--sidecar-policies", "--exit-image", EXIT];
+    cluster.rescue(&with).await.exits(0);
+    cluster.job_completes("a").await;
+}
