@@ -4,6 +4,7 @@ use kube::Api;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Rule};
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -24,22 +25,34 @@ fn job() -> Value {
 }
 
 async fn checked(objects: &[Value]) -> Ran {
+    checked_without(objects, &[]).await
+}
+
+/// Where these resources may not be listed.
+async fn checked_without(objects: &[Value], forbidden: &[&str]) -> Ran {
     let server = ApiServer::new(Clock::default());
     let client = server.client_as("user");
     for object in objects {
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let kind = object.types.clone().unwrap();
         let (group, version) = kind.api_version.split_once('/').unwrap_or(("", "v1"));
-        let plural = format!("{}s", kind.kind.to_lowercase());
+        let plural = format!("{}s", kind.kind.to_lowercase()).replace("ys", "ies");
         let resource = ApiResource::from_gvk_with_plural(
             &kube::core::GroupVersionKind::gvk(group, version, &kind.kind),
             &plural,
         );
         let api: Api<DynamicObject> = match kind.kind.as_str() {
-            "Node" => Api::all_with(client.clone(), &resource),
+            "Node" | "CustomResourceDefinition" | "SidecarPolicy" => {
+                Api::all_with(client.clone(), &resource)
+            }
             _ => Api::namespaced_with(client.clone(), "default", &resource),
         };
         api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    for resource in forbidden {
+        let rule = Rule::new(Effect::reply(403).message("not for jane"));
+        let rule = rule.user_agent("swaplet/").resource(resource);
+        server.faults().add(rule);
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -91,5 +104,58 @@ async fn a10_and_money_scripts_and_nodes_of_the_cluster_are_read() {
         without.err.contains("on nodes of unknown virtual-kubelet"),
         "{}",
         without.err
+    );
+}
+
+/// The kinds of policies, and one that names the sidecar of a Job which nobody marks.
+fn with_policy() -> Vec<Value> {
+    let crd = |kind: &str, plural: &str, scope: &str| {
+        let version = json!({"name": "v1alpha1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.swaplet.io")},
+            "spec": {"group": "swaplet.io", "scope": scope, "names": {"kind": kind, "plural": plural}, "versions": [version]}})
+    };
+    let policy = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": "sides"},
+        "spec": {"sidecars": [{"name": "side", "order": 2}, {"preset": "isto"}]}});
+    let mut job = job();
+    job["spec"]["template"]["spec"]["containers"][1]["env"] = json!([]);
+    vec![
+        crd("SidecarPolicy", "sidecarpolicies", "Cluster"),
+        crd(
+            "NamespacedSidecarPolicy",
+            "namespacedsidecarpolicies",
+            "Namespaced",
+        ),
+        policy,
+        job,
+    ]
+}
+
+#[tokio::test]
+async fn policies_of_the_cluster_count_and_those_that_may_not_be_read_are_said() {
+    let ran = checked(&with_policy()).await;
+    assert!(
+        ran.code == 0
+            && ran
+                .out
+                .contains("by SidecarPolicy sides, sidecars[0], order 2"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+    assert!(
+        ran.err.contains("preset \"isto\" is not known"),
+        "{}",
+        ran.err
+    );
+    let ran = checked_without(&with_policy(), &["sidecarpolicies"]).await;
+    assert!(
+        ran.err
+            .contains("note: sidecarpolicies cannot be read (not for jane)")
+            && ran.err.contains("No sidecar in 1 pod template"),
+        "{} {}",
+        ran.out,
+        ran.err
     );
 }

@@ -187,7 +187,7 @@ impl CheckedPolicies {
                 }
             }
         }
-        let unknown = fields::unknown(kind, &object["spec"]);
+        let by_crd = fields::problems(kind, &object["spec"]);
         // As from the API server: bounded while it is read.
         let read = BoundedObject::deserialize(object).ok();
         let Some(policy) = read.and_then(|object| SidecarPolicy::read(kind, object)) else {
@@ -197,7 +197,7 @@ impl CheckedPolicies {
         };
         let place = policy.place();
         let mut problems = policy.problems.clone();
-        problems.extend(unknown);
+        problems.extend(by_crd);
         let key = key(&policy);
         if self.known.iter().any(|known| known.key == key) {
             problems.push("another one has this name: leave one out".to_owned());

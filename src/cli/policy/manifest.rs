@@ -72,8 +72,8 @@ impl Around {
                     .map_or("NAMESPACE", |namespace| namespace),
             };
             format!(
-                "the annotation swaplet.io/sidecars of the pods, or of the namespace (kubectl annotate namespace {namespace} 'swaplet.io/sidecars={names}'), \
-                 or sidecarPolicies.containers of the chart"
+                "the annotation swaplet.io/sidecars of the pods, or of the namespace (kubectl annotate namespace {namespace} 'swaplet.io/sidecars={names}', \
+                 several names separated by commas), or sidecarPolicies.containers of the chart"
             )
         };
         let Some(opened) = &self.opened else {

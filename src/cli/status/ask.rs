@@ -115,6 +115,10 @@ pub(super) async fn asked(
         crds(client, &flags),
         in_registry(registry, &flags)
     );
+    let crds = crds.map(|mut all| {
+        all.extend(sidecar_policies.kinds());
+        all
+    });
     Asked {
         installation,
         lease,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use swaplet_controller::terminate::policies::Seen;
 use swaplet_controller::terminate::snapshot::policies::{Listed, store};
 use swaplet_core::image::pattern::matches_any_run;
-use swaplet_core::objects::sidecar_policy::{SidecarPolicy, Subject};
+use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy, Subject};
 use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::policies::presets;
 
@@ -70,6 +70,12 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
 }
 
 impl Policies {
+    /// The kinds that it needs, and whether each is there.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let needed = PolicyKind::ALL.into_iter().filter(move |_| self.are_on);
+        needed.map(move |kind| (kind.plural(), !self.missing.contains(&kind.plural())))
+    }
+
     /// Names of containers that the admission policies open only where somebody has annotated the
     /// pod or its namespace, each with the policy; `opened` are names and patterns.
     pub(super) fn not_opened(&self, opened: &[String]) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Fields of a policy that mean nothing: the API server drops them in silence.
+//! What the API server says of a policy by its CRD, and its reading does not: fields that mean nothing
+//! are dropped in silence, others are refused.
 
 use serde_json::Value;
 use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, MOST_RULES, PolicyKind};
@@ -20,8 +21,8 @@ const WAIT: [&str; 1] = ["deadlineSeconds"];
 /// Enough of a name to recognise it.
 const SHOWN: usize = 80;
 
-/// Each with its path and what is there instead.
-pub(super) fn unknown(kind: PolicyKind, spec: &Value) -> Vec<String> {
+/// Each with its path and the fix.
+pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
     let of_spec = match kind {
         PolicyKind::Cluster => &SPEC[..],
         PolicyKind::Namespaced => &SPEC[..3],
@@ -33,8 +34,31 @@ pub(super) fn unknown(kind: PolicyKind, spec: &Value) -> Vec<String> {
         found.extend(of_object(&path, rule, &RULE));
         let wait = &rule["waitForExit"];
         found.extend(of_object(&format!("{path}.waitForExit"), wait, &WAIT));
+        found.extend(refused(&path, rule));
     }
     found.truncate(MOST_PROBLEMS);
+    found
+}
+
+fn refused(path: &str, rule: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let name = rule["name"].as_str().unwrap_or_default();
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    if !name
+        .chars()
+        .all(|letter| fits(letter) || "-*".contains(letter))
+    {
+        found.push(format!(
+            "{path}.name: {:?} is no pattern of a container's name: write a-z, 0-9, - and *",
+            cut(name, SHOWN)
+        ));
+    }
+    let method = rule["method"].as_str().unwrap_or_default();
+    if !rule["exitImage"].is_null() && ["Finish", "Leave"].contains(&method) {
+        found.push(format!(
+            "{path}: an exitImage is for the methods Auto and Swap: leave it out, or the method"
+        ));
+    }
     found
 }
 
@@ -60,6 +84,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_crd_refuses_is_said() {
+        let spec = json!({"sidecars": [
+            {"name": "Log", "method": "Auto", "exitImage": "a/b"},
+            {"name": "log-*", "method": "Leave", "exitImage": "a/b"},
+        ]});
+        let found = problems(PolicyKind::Cluster, &spec);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("spec.sidecars[0].name: \"Log\""));
+        assert!(found[1].starts_with("spec.sidecars[1]: an exitImage"));
+    }
+
+    #[test]
     fn fields_that_mean_nothing_are_named_and_all_others_are_not() {
         let spec = json!({
             "namespaceSelector": {}, "podSelector": {}, "ownerKinds": ["Job"],
@@ -69,17 +105,17 @@ mod tests {
                 {"name": "a", "image": "b", "delaySecond": 5, "waitForExit": {"deadline": 1}},
             ],
         });
-        let found = unknown(PolicyKind::Cluster, &spec);
+        let found = problems(PolicyKind::Cluster, &spec);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
             found[0].starts_with("spec.sidecars[1] has no field \"delaySecond\": it has preset,"),
             "{found:?}"
         );
         assert!(found[1].contains("sidecars[1].waitForExit"), "{found:?}");
-        let namespaced = unknown(PolicyKind::Namespaced, &spec);
+        let namespaced = problems(PolicyKind::Namespaced, &spec);
         assert!(namespaced[0].contains("namespaceSelector"));
         assert_eq!(
-            unknown(PolicyKind::Cluster, &json!("text")),
+            problems(PolicyKind::Cluster, &json!("text")),
             Vec::<String>::new()
         );
     }
