@@ -94,6 +94,33 @@ fn a_users_own_job_completes() {
     assert!(text.contains("SidecarEnded"), "{text}");
 }
 
+/// Sidecars that nobody has marked.
+#[test]
+fn the_examples_of_policies_end() {
+    for (file, ending, ended) in [
+        ("cronjob-collector", "report", 1),
+        ("job-injected-proxy", "import", 1),
+        ("indexed-job", "train", 2),
+        ("bare-pod", "migrate", 1),
+        ("custom-owner", "flow-main-1234", 1),
+    ] {
+        let path = format!("{}/docs/examples/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let output = demo().args(["-f", &path]).output().unwrap();
+        let text = text(&output);
+        assert!(output.status.success(), "{file}: {text}");
+        assert!(
+            text.lines()
+                .any(|line| line.contains(ending) && line.contains(" Succeeded ")),
+            "{file}: {text}"
+        );
+        assert_eq!(
+            text.matches("SidecarEnded").count(),
+            ended,
+            "{file}: {text}"
+        );
+    }
+}
+
 /// Its main runs for ever.
 #[test]
 fn a_job_that_does_not_end_is_no_success() {

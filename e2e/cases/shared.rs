@@ -117,6 +117,7 @@ static SETS: [Set; 6] = [
         "policies",
         &[
             "policies-cron",
+            "policies-examples",
             "vk-policies",
             "vk-policies-inert",
         ],

@@ -1,5 +1,6 @@
 //! Sidecars that nobody has marked, and the policies that name them.
 
+mod examples;
 mod injected;
 mod on_virtual_nodes;
 

@@ -36,6 +36,13 @@ pub fn all() -> &'static [Preset] {
     &ROWS
 }
 
+/// Whether a preset names this container.
+#[must_use]
+pub fn name_container(container: &str) -> bool {
+    let mut names = ROWS.iter().flat_map(|row| &row.containers);
+    names.any(|name| name == container)
+}
+
 /// The one with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Preset> {
@@ -58,6 +65,7 @@ mod tests {
                 !row.containers.is_empty() && !row.source.is_empty(),
                 "{row:?}"
             );
+            assert!(row.containers.iter().all(|name| name_container(name)));
             assert!(seen.insert(&row.name), "{} is there twice", row.name);
             for container in &row.containers {
                 assert!(!container.contains('*'), "{container} is a pattern");

@@ -26,10 +26,12 @@ const NODE: &str = "demo-node";
 /// The user agent by which the controller's writes are counted.
 const CONTROLLER: &str = "swaplet";
 /// What swaplet is asked with, as it is installed.
-const CRDS: [&str; 3] = [
+const CRDS: [&str; 5] = [
     include_str!("../../../deploy/crds/containerrecreaterequests.yaml"),
     include_str!("../../../deploy/crds/imagepulljobs.yaml"),
     include_str!("../../../deploy/crds/imagelistpulljobs.yaml"),
+    include_str!("../../../deploy/crds/sidecarpolicies.yaml"),
+    include_str!("../../../deploy/crds/namespacedsidecarpolicies.yaml"),
 ];
 
 /// Everything runs until this is dropped.

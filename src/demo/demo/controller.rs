@@ -35,7 +35,7 @@ const WARM_NAMESPACE: &str = "default";
 /// What one try of an image may take, as `swaplet run` has it by default.
 const LONGEST_TRY: Duration = Duration::from_secs(1800);
 
-/// The controller of `swaplet run --restart --warm`, with the settings that it has by default. No
+/// The controller of `swaplet run --restart --warm --sidecar-policies`, with the settings that it has by default. No
 /// admission policies are asked for: the demo's API server has none.
 pub(super) async fn controller(client: Client, instance: &str) {
     let Some(settings) = settings(instance) else {
@@ -73,7 +73,7 @@ fn settings(instance: &str) -> Option<Settings> {
         warm: Some(warm()),
         state_namespace: None,
         predownload: false,
-        sidecar_policies: false,
+        sidecar_policies: true,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: None,

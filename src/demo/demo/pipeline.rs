@@ -9,6 +9,8 @@ use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// Pods with this label get the mesh's proxy.
 const INJECT: &str = "mesh.example/inject";
+/// Pods with this label get the proxy of another mesh, which nobody has marked.
+const INJECT_UNMARKED: &str = "sidecar.istio.io/inject";
 
 /// The Jobs.
 #[must_use]
@@ -30,14 +32,18 @@ pub fn jobs() -> Vec<Value> {
     ]
 }
 
-/// The mutating webhook of the demo: adds the mesh's proxy to pods that ask for it, so that no Job
-/// names it.
+/// The mutating webhook of the demo: adds the proxy of a mesh to pods that ask for it, so that no
+/// Job names it.
 pub fn inject_proxy(resource: &str, object: &mut Value) {
-    if resource != "pods" || object["metadata"]["labels"][INJECT] != "true" {
+    if resource != "pods" {
         return;
     }
-    if let Some(containers) = object["spec"]["containers"].as_array_mut() {
-        containers.insert(0, proxy());
+    for (label, container) in [(INJECT, proxy()), (INJECT_UNMARKED, unmarked_proxy())] {
+        let is_asked_for = object["metadata"]["labels"][label] == "true";
+        let containers = object["spec"]["containers"].as_array_mut();
+        if let Some(containers) = containers.filter(|_| is_asked_for) {
+            containers.insert(0, container);
+        }
     }
 }
 
@@ -60,6 +66,10 @@ fn proxy() -> Value {
         "command": ["/usr/local/bin/envoy"], "args": ["term=0", "term-after=500ms"],
         "env": [{"name": "PROXY_CONFIG", "value": "{}"}, {"name": WHEN_JOB_EXIT, "value": "TRUE"}],
     })
+}
+
+fn unmarked_proxy() -> Value {
+    json!({"name": "istio-proxy", "image": "registry.example/istio/proxyv2:1.24", "args": ["term=0"]})
 }
 
 fn job(name: &str, restart_policy: &str, containers: Vec<Value>) -> Value {

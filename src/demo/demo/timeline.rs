@@ -8,6 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Event, Pod};
 use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet_core::policies::presets;
 use swaplet_core::report::reason::Reason;
 
 use super::results::{RUNNING, Results, Row, job_state};
@@ -236,12 +237,11 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| spec.containers.iter())
 }
 
+/// By its mark, or by its name, as policies know it.
 fn is_sidecar(container: &Container) -> bool {
-    container
-        .env
-        .iter()
-        .flatten()
-        .any(|env| env.name == WHEN_JOB_EXIT || env.name == WITH_IMAGE)
+    let mut env = container.env.iter().flatten();
+    env.any(|env| env.name == WHEN_JOB_EXIT || env.name == WITH_IMAGE)
+        || presets::name_container(&container.name)
 }
 
 fn mains_ended(pod: &Pod) -> bool {

@@ -13,11 +13,11 @@
 //! Times are written as Go writes them: `1.5s`, `200ms`, `1m30s`.
 //!
 //! A container without any of these words is one that was not written for this node. A `sleep N`
-//! that is its whole command, or all of a shell's script, is `run=Ns`. If it is a sidecar or its
-//! pod always restarts, any other runs until it is stopped, whatever sleeps in its loops. If it is
-//! a main container, a loop without an end (`while true`, `tail -f`) runs until it is stopped; of a
-//! script without loops a `sleep N` is `run=Ns` and an `exit N` gives the code; any other runs for
-//! two seconds.
+//! that is its whole command, or all of a shell's script, is `run=Ns`. If it is a sidecar, by its
+//! mark or because a preset of policies names it, or if its pod always restarts, any other runs
+//! until it is stopped, whatever sleeps in its loops. If it is a main container, a loop without an
+//! end (`while true`, `tail -f`) runs until it is stopped; of a script without loops a `sleep N` is
+//! `run=Ns` and an `exit N` gives the code; any other runs for two seconds.
 
 use std::time::Duration;
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet_core::policies::presets;
 
 use super::behaviour::{BadWord, Behaviour, Role, sleep_time};
 use super::images::{ImageKind, Images};
@@ -271,7 +272,9 @@ impl Container {
     }
 
     fn role(&self, pod: Policy) -> Role {
-        let stays = self.is_marked() || self.restart_policy.unwrap_or(pod) == Policy::Always;
+        let stays = self.is_marked()
+            || presets::name_container(&self.name)
+            || self.restart_policy.unwrap_or(pod) == Policy::Always;
         if stays { Role::Stays } else { Role::Main }
     }
 
