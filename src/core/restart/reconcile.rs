@@ -6,7 +6,8 @@
 //!
 //! 1. `Accept`: the request gets its labels and a journal: which containers are there now.
 //! 2. `Report`: it is Recreating.
-//! 3. `WriteDown`: the journal gets the image before and its alias.
+//! 3. `WriteDown`: the journal gets the image before and its alias; a finalizer comes first where
+//!    that may have to be taken back ([`late`]).
 //! 4. `Swap`: the pod gets the alias; only if it is as it was in step 3.
 //! 5. Another container is seen, and it is ready: `Report`. If the alias cannot be pulled, the
 //!    image before is put back, and that is written down first as well.
