@@ -1,9 +1,11 @@
 //! Policies on virtual nodes: one that replaces containers, and one on which only the phase ends a
 //! pod.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use swaplet_controller::run::TimeOfDay;
 use swaplet_testbed::virtual_node::{NodeOptions, OnUpdate, Profile, ProviderOptions, VirtualNode};
 
 use super::{annotated, pod};
@@ -96,8 +98,10 @@ async fn a_node_that_updates_ends_sidecars_in_order_and_in_time() {
 #[tokio::test(start_paused = true)]
 async fn an_inert_node_ends_the_pod_when_its_last_sidecar_is_due() {
     let world = world_with(OnUpdate::Nothing, "VirtualInert").await;
+    let clock = world.server.clock();
     let _life = world.start(SWAPLET, CONCURRENCY, |settings| {
         settings.sidecar_policies = true;
+        settings.time_of_day = TimeOfDay(Arc::new(move || clock.now()));
         settings.rules.allowed.finish = true;
     });
     create_all(&world).await;
