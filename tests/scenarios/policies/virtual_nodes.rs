@@ -117,5 +117,14 @@ async fn an_inert_node_ends_the_pod_when_its_last_sidecar_is_due() {
     for name in ["ordered", "flushes", "hangs", "delayed"] {
         assert_eq!(world.image_of(name, "proxy"), "proxy:1", "{name}");
     }
+    // The Event of the end waits for what the node may still report.
+    world.wait(60).await;
+    for name in ["ordered", "flushes", "hangs", "delayed"] {
+        let events = world.events(name);
+        assert!(
+            events.iter().any(|event| event.contains("SidecarEnded")),
+            "{events:?}"
+        );
+    }
     world.assert_quiet().await;
 }
