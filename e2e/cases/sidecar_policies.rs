@@ -77,6 +77,11 @@ impl World {
             .unwrap();
     }
 
+    /// The policies of this namespace.
+    pub fn namespaced_policies(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, &of_namespace())
+    }
+
     pub fn cluster_policies(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &of_cluster())
     }

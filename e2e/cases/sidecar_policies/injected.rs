@@ -168,12 +168,9 @@ async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
     ]);
     expected.sort();
     assert_eq!(swapped_in(&world.namespace), expected);
+    // What the first leader counted in its last seconds died with it.
     eventually("the policy to count what it has ended", || async {
-        let policy = world
-            .cluster_policies()
-            .get(&world.namespace)
-            .await
-            .unwrap();
+        let policy = world.namespaced_policies().get("delayed").await.unwrap();
         (policy.data["status"]["ended"] == 1 && policy.data["status"]["matched"] == 0).then_some(())
     })
     .await;
