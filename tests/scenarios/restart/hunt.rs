@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Verb};
+use tokio::runtime::Builder;
 
 use super::parking::{is_unmarked, world as without_digests};
 use super::world::{Restarts, pinned};
@@ -18,15 +19,20 @@ const SEEDS: u64 = 3;
 const PATIENCE: u64 = 2400;
 const NAMES: [&str; 3] = ["r0", "r1", "r2"];
 
-#[tokio::test(start_paused = true)]
-async fn hunt_whatever_befalls_requests_they_end_and_containers_have_their_own_images() {
+/// Each has a runtime of its own: what is left of the world before would go on in it.
+#[test]
+fn hunt_whatever_befalls_requests_they_end_and_containers_have_their_own_images() {
     let number =
         |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().unwrap());
     let (first, seeds) = (number("SWAPLET_SEED", 0), number("SWAPLET_SEEDS", SEEDS));
     for seed in first..first + seeds {
         // What is asserted tells it as well, but what is unwrapped does not.
         println!("SWAPLET_SEED={seed}");
-        one(seed).await;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build();
+        runtime.unwrap().block_on(one(seed));
     }
 }
 
