@@ -89,12 +89,13 @@ async fn each_flag_is_a_key_or_has_a_value_of_its_own() {
             ),
         }
     }
+    keys.sort_unstable();
     assert_eq!(
         keys,
         [
+            "concurrency",
             "exit-image-paths",
             "restart-on-config-delay",
-            "concurrency",
             "write-timeout"
         ]
     );
