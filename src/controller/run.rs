@@ -94,7 +94,9 @@ pub async fn run(
         known = controller.first_policies(&mut sidecars) => known?,
     }
     let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
+    let mut heartbeat = controller.health.heartbeat("pods");
     loop {
+        heartbeat.beat();
         if controller.go_on_with_policies(&mut sidecars, &discovery, &settings) {
             watches.list_pods_again(&discovery, &settings, &watch_ages);
         }
@@ -115,8 +117,10 @@ pub async fn run(
             happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
+            () = heartbeat.due() => {}
         }
     }
+    drop(heartbeat);
     controller.drain(settings.write_deadline).await
 }
 

@@ -1,11 +1,18 @@
 //! Lives that end early, and lives that overlap.
 
+use std::future::pending;
 use std::time::Duration;
 
+use kube::Client;
+use prometheus_client::registry::Registry;
+use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::frame::serve::Health;
+use swaplet_controller::run::run;
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
+use tokio::time::timeout;
 
-use super::harness::{CONCURRENCY, World};
-use super::line::Patches;
+use super::harness::{CONCURRENCY, SWAPLET, World, settings};
+use super::line::{Line, Patches};
 use super::node::Kubelet;
 use super::objects::{EXIT, pod};
 
@@ -189,4 +196,41 @@ async fn t30_a_controller_that_dies_every_five_seconds_makes_progress() {
             .all(|name| world.events(name).last().unwrap() == "SidecarEnded")
     );
     world.assert_quiet().await;
+}
+
+/// `/healthz` answers by [`Health::alive`]. A process whose loop stands still keeps its Lease, so
+/// nobody else does its work until it is ended.
+#[tokio::test(start_paused = true)]
+async fn a_process_is_not_alive_while_its_loop_stands_still() {
+    let world = World::new();
+    let client = Client::new(Line::new(world.server.clone(), SWAPLET), "default");
+    let (metrics, health) = (
+        Metrics::register(&mut Registry::default()),
+        Health::default(),
+    );
+    let settings = settings(SWAPLET, CONCURRENCY);
+    let mut controller = Box::pin(run(client, settings, metrics, health.clone(), pending()));
+
+    let ten_minutes = Duration::from_secs(600);
+    assert!(timeout(ten_minutes, &mut controller).await.is_err());
+    assert_eq!(health.alive(), Ok(()), "nothing to do is no reason");
+
+    world.wait(150).await;
+    let still = health.alive().unwrap_err();
+    assert!(
+        still.starts_with("the loop of pods has stood still for 1"),
+        "{still}"
+    );
+
+    let a_second = Duration::from_secs(1);
+    assert!(timeout(a_second, &mut controller).await.is_err());
+    assert_eq!(health.alive(), Ok(()), "it goes round again");
+
+    drop(controller);
+    world.wait(600).await;
+    assert_eq!(
+        health.alive(),
+        Ok(()),
+        "what has ended does not stand still"
+    );
 }

@@ -1,6 +1,7 @@
 //! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
 
 mod connections;
+pub(crate) mod heartbeat;
 pub(crate) mod rights;
 pub(crate) mod sight;
 
@@ -11,6 +12,7 @@ use http::{Response, StatusCode};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
+use self::heartbeat::{Heartbeat, Heartbeats};
 use self::sight::{STALE, Sight};
 use super::watch::age::WatchAges;
 pub use connections::serve;
@@ -35,6 +37,7 @@ struct State {
     lease_trouble: Option<String>,
     /// The ages of all watches.
     watches: WatchAges,
+    heartbeats: Heartbeats,
     /// What is not done because a right is missing, and in which namespace (empty: in all), each
     /// with the words of the API server.
     lacks: BTreeMap<(&'static str, Box<str>), String>,
@@ -82,6 +85,20 @@ impl Health {
     /// These are the ages of the watches of this process.
     pub fn watches(&self, ages: &WatchAges) {
         self.state().watches = ages.clone();
+    }
+
+    /// Begins the heartbeat of a loop, which counts until it is dropped.
+    pub(crate) fn heartbeat(&self, of: &'static str) -> Heartbeat {
+        self.state().heartbeats.begin(of)
+    }
+
+    /// Checks that every loop that runs goes round.
+    ///
+    /// # Errors
+    /// Which loop stands still and for how long, in words. Only a new process can help then, and
+    /// another one may lead once this one is gone.
+    pub fn alive(&self) -> Result<(), String> {
+        self.state().heartbeats.late().map_or(Ok(()), Err)
     }
 
     /// All pods were listed.
@@ -204,11 +221,8 @@ impl Health {
 
 fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> {
     match path {
-        "/healthz" | "/livez" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
-        "/readyz" => match health.ready() {
-            Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),
-            Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
-        },
+        "/healthz" | "/livez" => probed(health.alive().map(|()| "ok".to_owned())),
+        "/readyz" => probed(health.ready()),
         "/metrics" => {
             let mut text = String::new();
             match prometheus_client::encoding::text::encode(&mut text, registry) {
@@ -221,6 +235,14 @@ fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> 
             PLAIN,
             "try /healthz, /readyz or /metrics\n".to_owned(),
         ),
+    }
+}
+
+/// The answer to a probe.
+fn probed(how: Result<String, String>) -> Response<String> {
+    match how {
+        Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),
+        Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
     }
 }
 

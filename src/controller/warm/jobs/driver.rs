@@ -37,6 +37,7 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::frame::serve::heartbeat::Heartbeat;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_selected;
 use crate::frame::watch::named::NamedWatches;
@@ -62,9 +63,11 @@ pub(crate) async fn run(
     asked: AskedInside,
     tools: Tools,
 ) -> TaskDied {
+    let mut heartbeat = tools.health.heartbeat("jobs that pull images");
     let mut driver = Driver::new(&discovery, &common, warm, asked, tools);
     loop {
-        if let Err(died) = driver.look().await {
+        heartbeat.beat();
+        if let Err(died) = driver.look(&heartbeat).await {
             return died;
         }
     }
@@ -166,7 +169,7 @@ impl Driver {
     }
 
     /// Decides, and waits for what happens then.
-    async fn look(&mut self) -> Result<(), TaskDied> {
+    async fn look(&mut self, heartbeat: &Heartbeat) -> Result<(), TaskDied> {
         let now = self.now();
         let has_jobs = self.jobs.is_asked_for();
         if self.image_waits.follow(has_jobs) {
@@ -201,6 +204,7 @@ impl Driver {
                     }
                 }
                 () = sleep_until(due) => return Ok(()),
+                () = heartbeat.due() => return Ok(()),
             }
         }
         let together = sleep(TOGETHER);

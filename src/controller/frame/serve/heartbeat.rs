@@ -1,0 +1,98 @@
+//! Whether the loops of this process go round, which is what a liveness probe asks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// A loop goes round at least this often, also if nothing happens.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// A loop that has not gone round for this long does not come back: each of its turns decides and
+/// waits for nothing, which takes milliseconds. Long enough for a process that gets no processor.
+const LATE: Duration = Duration::from_secs(120);
+
+/// When each loop that runs has gone round last.
+#[derive(Clone, Default)]
+pub(crate) struct Heartbeats(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
+
+impl Heartbeats {
+    /// Begins that of one loop, which counts until it is dropped.
+    pub(crate) fn begin(&self, of: &'static str) -> Heartbeat {
+        let heartbeat = Heartbeat {
+            of,
+            all: self.clone(),
+            last: Instant::now(),
+        };
+        self.note(of, Some(heartbeat.last));
+        heartbeat
+    }
+
+    /// Which loop stands still, in words.
+    pub(crate) fn late(&self) -> Option<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, age) = all
+            .iter()
+            .map(|(of, last)| (of, last.elapsed()))
+            .max_by_key(|(_, age)| *age)
+            .filter(|(_, age)| *age > LATE)?;
+        let age = age.as_secs();
+        Some(format!("the loop of {of} has stood still for {age} s"))
+    }
+
+    fn note(&self, of: &'static str, last: Option<Instant>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match last {
+            Some(last) => drop(all.insert(of, last)),
+            None => drop(all.remove(of)),
+        }
+    }
+}
+
+/// The heartbeat of a loop that runs.
+pub(crate) struct Heartbeat {
+    of: &'static str,
+    all: Heartbeats,
+    last: Instant,
+}
+
+impl Heartbeat {
+    /// Notes that the loop goes round.
+    pub(crate) fn beat(&mut self) {
+        self.last = Instant::now();
+        self.all.note(self.of, Some(self.last));
+    }
+
+    /// Completes when the loop has to go round, whether or not there is something to do.
+    pub(crate) async fn due(&self) {
+        sleep_until(self.last + INTERVAL).await;
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.all.note(self.of, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_stands_still_is_named_and_one_that_has_ended_is_not() {
+        let all = Heartbeats::default();
+        assert_eq!(all.late(), None, "nothing runs, so nothing stands still");
+        let (mut pods, jobs) = (all.begin("pods"), all.begin("pull jobs"));
+        advance(LATE).await;
+        assert_eq!(all.late(), None);
+        pods.beat();
+        advance(Duration::from_secs(1)).await;
+        let late = "the loop of pull jobs has stood still for 121 s";
+        assert_eq!(all.late().as_deref(), Some(late));
+        drop(jobs);
+        assert_eq!(all.late(), None);
+    }
+}
