@@ -8,7 +8,7 @@
 //! Needs a real cluster and the variables that `e2e/cluster env` prints. Three more are of use:
 //!
 //! * `SWAPLET_SEED`: another set of sequences; a failure tells its seed
-//! * `SWAPLET_SEQUENCES`: how many sequences of the set run for each pair (40)
+//! * `SWAPLET_SEQUENCES`: how many sequences of the set run for each pair (20)
 //! * `SWAPLET_SEQUENCE`: only this one sequence of the set; its answers are printed in full
 
 #![allow(

@@ -36,7 +36,7 @@ start_time() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 launch() {
 	local name=$1
 	shift
-	setsid "$@" >>"$STATE/log/$name.log" 2>&1 </dev/null 9>&- &
+	setsid env "${GARBAGE[@]}" "$@" >>"$STATE/log/$name.log" 2>&1 </dev/null 9>&- &
 	echo "$! $(start_time $!)" >"$STATE/pid/$name"
 	disown $!
 }

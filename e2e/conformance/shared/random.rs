@@ -12,7 +12,7 @@ pub fn seed() -> u64 {
 /// How many sequences of each pair run where `SWAPLET_SEQUENCES` does not say so. Their seed is
 /// always the same, so what they show can only change with the testbed and the programs that it
 /// stands for; `./test long` runs all 200 with a seed of its own.
-const SEQUENCES: usize = 40;
+const SEQUENCES: usize = 20;
 
 /// The only sequence to run, if one is asked for.
 pub fn only() -> Option<usize> {
