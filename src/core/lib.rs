@@ -3,9 +3,7 @@
 //! Nothing here waits, asks a clock, or speaks to anybody; the dependencies of this crate do not
 //! allow it.
 
-pub mod backoff;
 pub mod image;
-pub mod isolated;
 pub mod terminate;
 #[macro_use]
 pub mod objects;

@@ -8,6 +8,7 @@
 #[macro_use]
 mod of_kind;
 pub mod command;
+pub mod isolated;
 pub mod values;
 
 pub mod job;

@@ -1,4 +1,4 @@
-//! Panics, each with the object that met it: [`swaplet_core::isolated`], and how tests have a
+//! Panics, each with the object that met it: [`swaplet_core::objects::isolated`], and how tests have a
 //! defect.
 
 pub(crate) mod defects;
@@ -6,7 +6,7 @@ pub(crate) mod defects;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
-use swaplet_core::isolated::words;
+use swaplet_core::objects::isolated::words;
 
 /// A background task ended that never ends: the process must be started anew.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ impl TaskDied {
 /// # Errors
 /// What the panic says.
 pub(crate) fn isolated<T>(object: &str, work: impl FnOnce() -> T) -> Result<T, String> {
-    swaplet_core::isolated::isolated(|| {
+    swaplet_core::objects::isolated::isolated(|| {
         break_if_asked(object);
         work()
     })

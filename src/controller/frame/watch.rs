@@ -20,7 +20,7 @@ use futures::stream::BoxStream;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use swaplet_core::backoff::Backoff;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};

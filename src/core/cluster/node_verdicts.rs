@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::node_class::{NodeClass, Recognised, Why};
-use crate::backoff::Backoff;
+use crate::objects::values::backoff::Backoff;
 use crate::objects::values::bounds::cut;
 
 /// How long a verdict counts that nothing speaks against. Providers change with releases, not

@@ -9,7 +9,6 @@ pub mod restart_policy;
 pub mod roles;
 pub mod rule;
 pub mod template;
-pub(crate) mod weight;
 pub mod wire;
 
 use std::sync::Arc;

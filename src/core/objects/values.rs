@@ -1,5 +1,6 @@
-//! Single values as they are read: bounded, and tolerant of everything else.
+//! Single values as they are read, bounded and tolerant of everything else; and how long is waited.
 
+pub mod backoff;
 pub mod bounded_object;
 pub(crate) mod bounded_value;
 pub mod bounds;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use swaplet_core::backoff::Backoff;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::reason::Reason;
 
 use crate::frame::isolated::isolated;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet_core::backoff::Backoff;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::denials::Denials;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use swaplet_core::backoff::Backoff;
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Decision, Method, Swap};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending;

@@ -6,7 +6,7 @@ use super::entry::RETRY;
 use super::{Effect, Entry, Index, Write};
 use crate::cluster::openkruise::{Concerns, News};
 use crate::frame::writer::Outcome;
-use swaplet_core::backoff::Backoff;
+use swaplet_core::objects::values::backoff::Backoff;
 
 /// The wait after failed requests to OpenKruise, which are tried for 40 s only.
 const REQUEST_RETRY: Backoff = Backoff {

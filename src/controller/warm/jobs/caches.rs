@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use swaplet_core::backoff::Backoff;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::backoff::Backoff;
 use crate::image::reference::ImageReference;
+use crate::objects::values::backoff::Backoff;
 use crate::report::decision::Paths;
 
 /// How many images the pods of one namespace may ask for in a day. The 105 sidecars in

@@ -2,6 +2,7 @@
 
 pub mod brief;
 mod statuses;
+mod weight;
 
 pub(crate) use self::statuses::StateWire;
 use self::statuses::{ContainerStatusWire, StatusList};
@@ -11,12 +12,12 @@ use std::panic::resume_unwind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
+use self::weight::{drop_unused_facts, within_bounds};
 use super::annotations::Written;
 use super::container_wire::{ContainerSpecWire, PodSpecWire, Surroundings, policy};
-use super::weight::{drop_unused_facts, within_bounds};
 use super::{Container, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule};
-use crate::isolated::isolated;
 use crate::objects::command::ContainerFacts;
+use crate::objects::isolated::isolated;
 use crate::objects::job::OwnerWire;
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;

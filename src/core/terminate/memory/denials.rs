@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::backoff::Backoff;
+use crate::objects::values::backoff::Backoff;
 use crate::report::decision::Method;
 
 /// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Memory, SwapRecord};
-use crate::backoff::Backoff;
 use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progress};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
+use crate::objects::values::backoff::Backoff;
 
 /// How many troubles are kept; beyond, the one that was seen longest ago is forgotten.
 const KEPT: usize = 1024;

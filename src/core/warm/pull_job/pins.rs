@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
 use crate::image::ImageReference;
+use crate::objects::values::backoff::Backoff;
 use crate::warm::pull_job::object::{Completion, Pinned, PullSpec};
 
 /// The wait after a registry did not answer; one that is mended is asked within the longest.

@@ -4,7 +4,7 @@
 //! kubelet only repeats what it has said. `CrashLoopBackOff` is no sign that an image was pulled:
 //! after a failed pull the kubelet says it of the container before (measured).
 
-use crate::backoff::Backoff;
+use crate::objects::values::backoff::Backoff;
 use std::time::Duration;
 
 use super::action::{End, Ended};

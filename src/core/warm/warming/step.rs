@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Warming;
-use crate::isolated::isolated;
+use crate::objects::isolated::isolated;
 use crate::warm::warming::action::{Action, Elsewhere};
 use crate::warm::warming::node::{NodeProgress, Slots};
 use crate::warm::warming::waits::Waits;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet_core::backoff::Backoff;
+use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report as Told;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::warm::pull_job::object::PullJob;

@@ -1,7 +1,7 @@
 //! What a pod costs that is kept.
 
-use super::rule::SidecarRule;
-use super::{Container, ContainerState, ContainerStatus, Pod, RestartRule, roles};
+use crate::objects::pod::rule::SidecarRule;
+use crate::objects::pod::{Container, ContainerState, ContainerStatus, Pod, RestartRule, roles};
 use crate::objects::values::bounds;
 
 impl Pod {
