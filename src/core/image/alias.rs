@@ -19,7 +19,7 @@
 //! image was imported or got another tag by hand, the node may know the digest under another name
 //! only: then `repo:tag@digest` cannot be had, from it or from a registry, and is not written.
 
-use super::reference::ImageReference;
+use super::reference::{ImageReference, Target};
 
 /// How the short names of Docker Hub are completed.
 const DOCKER_HUB: &str = "docker.io/";
@@ -174,6 +174,26 @@ fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
     let same = ImageReference::parse(&image)
         .is_ok_and(|other| other.normalized() == reference.normalized());
     (is_docker_hub && same).then_some(Alias { image, is_on_node })
+}
+
+/// Whether two images are one to every runtime: what is behind the digest decides, and a tag before
+/// it says nothing.
+pub(crate) fn is_same_digest(one: &str, other: &str) -> bool {
+    match (ImageReference::parse(one), ImageReference::parse(other)) {
+        (Ok(one), Ok(other)) => one.same_target(&other) == Target::Same,
+        _ => false,
+    }
+}
+
+/// A webhook may have changed the spelling of what was written.
+pub(crate) fn is_same_image(image: &str, written: &str) -> bool {
+    if image == written {
+        return true;
+    }
+    match (ImageReference::parse(image), ImageReference::parse(written)) {
+        (Ok(image), Ok(written)) => image.is_alias_of(&written),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,15 @@ pub struct Swap {
     pub to: Box<str>,
 }
 
+impl Swap {
+    /// These changes in words: each container, with its image before and after.
+    #[must_use]
+    pub fn list(swaps: &[Self]) -> String {
+        let words = |swap: &Self| format!("{} ({} -> {})", swap.container, swap.from, swap.to);
+        swaps.iter().map(words).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A guarded write of a pod's phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {

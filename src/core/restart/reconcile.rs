@@ -16,7 +16,7 @@
 //! Where an image has no alias, the container is parked (`parking`): it gets the park image, and
 //! once that is seen to run the image before is put back, each written down as in 3 and 4. The pod
 //! itself then says what it had, in the patch that parks it: a request may be deleted
-//! ([`orphans`]), and its text is not ours ([`before`]). No request ends before what it has parked
+//! ([`orphan`]), and its text is not ours (`parking/before.rs`). No request ends before what it has parked
 //! has its image back, but where nobody can be believed about that image: then a Warning says what
 //! a human can do.
 //!
@@ -33,43 +33,33 @@
 //! witness against what the pod says.
 
 mod acceptance;
-mod before;
+mod circumstances;
 mod container;
-mod deadlines;
 mod decision;
 mod late;
 mod memory;
-mod orphans;
 mod others;
-mod park;
 mod parking;
-mod queue;
 mod readiness;
-mod refusal;
 mod run;
 
-use self::deadlines::{deadline, in_time, is_late};
-pub use self::decision::{Action, Change, Decision, Note, Status};
 use std::time::Duration;
 
-use crate::cluster::exit_images::ExitImages;
-use crate::cluster::headroom::Headroom;
-use crate::cluster::node_class::NodeClass;
-use crate::objects::node::KubeletVersion;
+pub use self::circumstances::{Around, Sight};
+use self::circumstances::{Case, deadline, in_time, is_late};
+pub use self::decision::{Acceptance, Action, Change, Decision, Filled, Note, Readiness, Status};
+pub use self::memory::Memory;
+pub use self::parking::image::ParkImage;
+pub use self::parking::orphans::{ORPHAN_AFTER, Orphan, orphan, orphan_as_told};
 use crate::objects::recreate_request::RequestPhase;
-use crate::report::decision::Report;
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
-use crate::restart::request::{RecreateState, RestartRequest, StatePhase};
-pub use acceptance::{Acceptance, Filled};
-pub use memory::Memory;
-pub use orphans::{ORPHAN_AFTER, Orphan, orphan, orphan_as_told};
-pub use park::ParkImage;
-pub use queue::Place;
-pub use readiness::Readiness;
+use crate::restart::request::RestartRequest;
 
 /// The words of OpenKruise for a pod that is not there any more.
 const POD_GONE: &str = "pod has gone";
+/// What is said of a name that no pod can have.
+const NO_NAME: &str = "podName is no name of a pod: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
 /// The longest name that a pod may have.
 const LONGEST_NAME: usize = 253;
 /// The words of OpenKruise for a request whose time is over.
@@ -83,52 +73,6 @@ const SEEN_AFTER_DEADLINE: Duration = Duration::from_secs(600);
 const SEEN_WITHIN: Duration = Duration::from_secs(3600);
 /// How often is looked at a request that is kept although it is over.
 const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
-
-/// What is known of the pod of a request.
-#[derive(Clone, Copy, Debug)]
-pub enum Sight<'a> {
-    /// Nobody has looked yet.
-    Unseen,
-    /// The API server does not take the question for it, for this reason, and so nobody will ever
-    /// see it.
-    Refused(&'a str),
-    /// There is no pod of that name.
-    Absent,
-    /// This is it.
-    There(&'a RestartPod),
-}
-
-/// What a decision depends on besides the request and its pod.
-#[derive(Clone, Copy)]
-pub struct Around<'a> {
-    /// The exit images of the installation: a container that shows one was ended.
-    pub exit_images: &'a ExitImages,
-    /// The image in which containers are parked whose image has no alias; `None` where there is
-    /// none.
-    pub park: Option<&'a ParkImage>,
-    /// The class of the pod's node; `None` where it is not known yet.
-    pub node: Option<NodeClass>,
-    /// The version of its kubelet, as far as the node says.
-    pub kubelet: Option<KubeletVersion>,
-    /// Whether so many restarts fit into what the pod's Job allows.
-    pub room: &'a dyn Fn(u32) -> Headroom,
-    /// Whether no other request for the pod comes before this one.
-    pub is_first: bool,
-    /// Whether requests with OpenKruise's label for virtual nodes are left to the vendor of the
-    /// pod's node; `None` where only the node can tell, and is not known yet.
-    pub left_to_vendor: Option<bool>,
-    /// The time since the start of the process.
-    pub now: Duration,
-    /// The time of day, by the API server's clock.
-    pub today: jiff::Timestamp,
-}
-
-impl Around<'_> {
-    /// Whether an image is the park image of this installation.
-    fn parks(&self, image: &str) -> bool {
-        self.park.is_some_and(|park| park.is(image))
-    }
-}
 
 /// Whether a request can be decided only with its pod in sight; `nodes_tell` is whether there are
 /// nodes whose vendor does not carry out requests with OpenKruise's label for virtual nodes.
@@ -182,29 +126,39 @@ pub fn decide(
     if let Some(decision) = others::carry_out(request, memory, around) {
         return decision;
     }
-    if !names_a_pod(request) {
-        let why = "podName is no name of a pod: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
-        return give_up(request, why);
-    }
-    let mut decision = match sight {
-        Sight::Refused(why) if !request.has_begun() => give_up(
-            request,
-            &format!(
-                "the API server does not take the question for the pod {}: {why}",
-                request.pod_name
-            ),
-        ),
-        Sight::Unseen | Sight::Refused(_) => unseen(request, memory, around),
-        Sight::Absent if request.pod_uid.is_none() => {
-            give_up(request, &format!("no found Pod named {}", request.pod_name))
-        }
-        Sight::Absent => give_up(request, POD_GONE),
-        Sight::There(pod) => with_pod(request, pod, memory, around),
-    };
+    let mut decision = carry_out(request, sight, memory, around);
     let deadline =
         deadline(request, around).filter(|at| *at > around.now && decision.action.is_none());
     decision.again = decision.again.into_iter().chain(deadline).min();
     decision
+}
+
+/// What to do about a request that is swaplet's to carry out.
+fn carry_out(
+    request: &RestartRequest,
+    sight: Sight<'_>,
+    memory: &Memory,
+    around: &Around<'_>,
+) -> Decision {
+    let name = &request.pod_name;
+    let why = match sight {
+        _ if !names_a_pod(request) => NO_NAME.to_owned(),
+        Sight::Refused(why) if !request.has_begun() => {
+            format!("the API server does not take the question for the pod {name}: {why}")
+        }
+        Sight::Unseen | Sight::Refused(_) => return unseen(request, memory, around),
+        Sight::Absent if request.pod_uid.is_none() => format!("no found Pod named {name}"),
+        Sight::Absent => POD_GONE.to_owned(),
+        Sight::There(pod) => {
+            return with_pod(Case {
+                request,
+                pod,
+                memory,
+                around,
+            });
+        }
+    };
+    Decision::give_up(request, &why)
 }
 
 /// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is
@@ -231,50 +185,43 @@ fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Dec
     } else {
         ""
     };
-    give_up(request, &format!("{over}{why}"))
+    Decision::give_up(request, &format!("{over}{why}"))
 }
 
-fn with_pod(
-    request: &RestartRequest,
-    pod: &RestartPod,
-    memory: &Memory,
-    around: &Around<'_>,
-) -> Decision {
-    if pod.pod.deleting
-        || request
-            .pod_uid
-            .as_ref()
-            .is_some_and(|uid| *uid != pod.pod.uid)
-    {
-        return give_up(request, POD_GONE);
-    }
-    if is_younger(pod, request) {
-        return give_up(
-            request,
-            &format!("{POD_GONE}: the one that is there now was created after the request"),
-        );
+fn with_pod(case: Case<'_>) -> Decision {
+    let Case {
+        request,
+        pod,
+        around,
+        ..
+    } = case;
+    if let Some(gone) = gone(request, pod) {
+        return Decision::give_up(request, &gone);
     }
     if is_late(request, around) {
-        return late::end(request, pod, memory, DEADLINE, around);
+        return late::end(case, DEADLINE);
     }
     if around.node.is_none() && !pod.pod.node.is_empty() {
         return Decision::quiet(Reason::RequestWaits);
     }
     if pod.pod.phase.is_terminal() && request.journal.is_some() {
-        return give_up(
-            request,
-            &format!(
-                "the pod has become {}{}",
-                pod.pod.phase.as_str(),
-                because(&pod.pod.reason)
-            ),
-        );
+        let (phase, because) = (pod.pod.phase.as_str(), because(&pod.pod.reason));
+        return Decision::give_up(request, &format!("the pod has become {phase}{because}"));
     }
     match &request.journal {
         None => acceptance::accept(request, pod, around),
         Some(_) if !around.is_first => waits_in_line(request),
-        Some(journal) => run::go_on(request, journal, pod, memory, around),
+        Some(journal) => run::go_on(case, journal),
     }
+}
+
+/// Why this is not the pod that is meant, or not for long.
+fn gone(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
+    if !readiness::is_its_pod(request, pod) {
+        return Some(POD_GONE.to_owned());
+    }
+    is_younger(pod, request)
+        .then(|| format!("{POD_GONE}: the one that is there now was created after the request"))
 }
 
 /// Whether a pod was created after it was asked for, by whoever did not say which one is meant.
@@ -319,7 +266,7 @@ fn after_completion(
         return Decision::quiet(Reason::RequestOver);
     }
     // It is a witness of what it has parked, as long as somebody may say something else.
-    if before::is_witness(request) {
+    if parking::before::is_witness(request) {
         return Decision::later(Reason::RequestOver, around.now + WITNESS_AGAIN);
     }
     let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else {
@@ -331,53 +278,14 @@ fn after_completion(
     }
 }
 
-/// Every request ends with a final state of each container.
-fn give_up(request: &RestartRequest, message: &str) -> Decision {
-    let fail = |state: RecreateState| match state.phase.is_final() {
-        true => state,
-        false => RecreateState {
-            phase: StatePhase::Failed,
-            message: message.into(),
-            ..state
-        },
-    };
-    let states = request
-        .containers
-        .iter()
-        .map(|wanted| fail(request.state(&wanted.name)))
-        .collect();
-    let status = Status {
-        phase: RequestPhase::Completed,
-        message: message.into(),
-        states,
-    };
-    let note = format!(
-        "ContainerRecreateRequest {} is given up: {message}",
-        request.name
-    );
-    let done = vec![Report {
-        reason: Reason::RestartFailed,
-        note,
-    }];
-    Decision {
-        done,
-        ..Decision::act(Reason::RestartFailed, Action::Report(status))
-    }
-}
-
 fn waits_in_line(request: &RestartRequest) -> Decision {
     if request.phase != RequestPhase::Unanswered {
         return Decision::quiet(Reason::RequestWaits);
     }
-    let states = request
-        .containers
-        .iter()
-        .map(|wanted| request.state(&wanted.name))
-        .collect();
     let status = Status {
         phase: RequestPhase::Pending,
         message: Box::default(),
-        states,
+        states: request.wanted_states().collect(),
     };
     Decision::act(Reason::RequestWaits, Action::Report(status))
 }

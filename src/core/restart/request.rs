@@ -4,6 +4,7 @@
 
 mod journal;
 mod new;
+pub mod place;
 mod wire;
 
 use crate::objects::recreate_request::{RecreateRequest, RequestPhase};
@@ -189,6 +190,13 @@ impl RestartRequest {
         })
     }
 
+    /// The states of all its containers, in its order.
+    pub(crate) fn wanted_states(&self) -> impl Iterator<Item = RecreateState> {
+        self.containers
+            .iter()
+            .map(|wanted| self.state(&wanted.name))
+    }
+
     /// Whether somebody works on it who has written nothing down: OpenKruise's daemon, or a vendor.
     #[must_use]
     pub fn is_taken(&self) -> bool {
@@ -208,5 +216,13 @@ impl RestartRequest {
     #[must_use]
     pub fn mark(&self, container: &str) -> Option<&Mark> {
         self.journal.as_ref()?.0.get(container)
+    }
+
+    /// Whether a finalizer keeps it until what it has begun in its pod is over.
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        self.finalizers
+            .iter()
+            .any(|finalizer| **finalizer == *UNREADY_ACQUIRED)
     }
 }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use swaplet_core::restart::reconcile::{Place, needs_pod};
+use swaplet_core::restart::reconcile::needs_pod;
 use swaplet_core::restart::request::RestartRequest;
+use swaplet_core::restart::request::place::Place;
 
 use super::{Key, pod_key};
 

@@ -1,45 +1,16 @@
 //! Taking a request up: what OpenKruise's webhook checks and fills in when a request is created.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Action, Around, Decision, give_up};
+use super::circumstances::Around;
+use super::decision::{Acceptance, Action, Decision, Filled};
 use crate::cluster::node_class::NodeClass;
-use crate::objects::pod::{ContainerState, ContainerStatus};
+use crate::objects::pod::ContainerStatus;
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Journal, Mark, RestartRequest};
-
-/// What a request gets when it is taken up.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Acceptance {
-    /// The uid of the pod.
-    pub pod_uid: Box<str>,
-    /// Its node.
-    pub node: Box<str>,
-    /// The containers that are there now.
-    pub journal: Journal,
-    /// What is to be filled in of each container of the request, in its order; nothing where
-    /// somebody has done it.
-    pub containers: Vec<Filled>,
-    /// `terminationGracePeriodSeconds` of the pod, where the request names none.
-    pub grace_seconds: Option<u32>,
-}
-
-/// What OpenKruise's webhook fills in of a container.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Filled {
-    /// `name`
-    pub name: Box<str>,
-    /// `statusContext`: the container that is there.
-    pub context: Mark,
-    /// `preStop`
-    pub pre_stop: Option<Value>,
-    /// `ports`
-    pub ports: Option<Value>,
-}
 
 /// The longest text of a hook and its ports that is copied. The node runs the pod's own; the copy
 /// is for those who read the request, and the schema of the request has bounds that the pod's has
@@ -49,7 +20,7 @@ const LONGEST_COPY: usize = 4096;
 /// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
 pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> Decision {
     if let Some(problem) = problem(request, pod, around) {
-        return give_up(request, &problem);
+        return Decision::give_up(request, &problem);
     }
     let marks = request.containers.iter().filter_map(|wanted| {
         let (_, container, _) = pod.find(&wanted.name)?;
@@ -131,51 +102,4 @@ fn problem(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> O
 /// nodes give no ID to any.
 fn was_started(status: &ContainerStatus, around: &Around<'_>) -> bool {
     !status.container_id.is_empty() || !around.node.is_some_and(NodeClass::is_kubelet)
-}
-
-impl Mark {
-    /// The container that a status shows.
-    #[must_use]
-    pub(crate) fn of(status: &ContainerStatus) -> Self {
-        let started_at = match &status.state {
-            ContainerState::Running { started_at } => *started_at,
-            ContainerState::Terminated(end) => end.started_at,
-            ContainerState::Waiting { .. } | ContainerState::Unreported => None,
-        };
-        Self {
-            container_id: status.container_id.clone(),
-            restart_count: status.restart_count,
-            started_at,
-            intent: None,
-        }
-    }
-
-    /// The container that a status shows, unless the status is older than this mark: what another
-    /// process has seen does not get forgotten by one that lags behind, or a restart from before
-    /// the request would count as made for it.
-    #[must_use]
-    pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
-        let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
-        if is_older {
-            self.clone()
-        } else {
-            Self::of(status)
-        }
-    }
-
-    /// Whether a status shows a later container than this one. No single field can be trusted: an
-    /// ID is constant on some virtual nodes, a count stays 0 on others. But a status that is older
-    /// than this mark, which another process has written, proves nothing.
-    #[must_use]
-    pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
-        let now = Self::of(status);
-        let is_later = now
-            .started_at
-            .is_some_and(|at| self.started_at.is_none_or(|before| at > before));
-        match now.restart_count.cmp(&self.restart_count) {
-            Ordering::Greater => true,
-            Ordering::Equal => self.container_id != now.container_id || is_later,
-            Ordering::Less => is_later,
-        }
-    }
 }

@@ -2,21 +2,20 @@
 
 mod patience;
 mod put_back;
+mod refusal;
 mod started;
 
 use std::time::Duration;
 
-use super::refusal::{self, Answer, Way};
-use super::{Around, Memory};
-use crate::image::reference::ImageReference;
-use crate::image::reference::Target::Same;
+use super::circumstances::Case;
+use crate::image::alias::is_same_image;
 use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::{
     Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy,
 };
 use crate::report::decision::Swap;
-use crate::restart::pod::{Details, RestartPod};
-use crate::restart::request::{Intent, Mark, Parking, RestartRequest, StatePhase};
+use crate::restart::pod::Details;
+use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and
 /// minutes under load.
@@ -63,10 +62,7 @@ pub(crate) enum Wait {
 
 /// One container of a request with everything about it.
 pub(crate) struct Target<'a> {
-    pub request: &'a RestartRequest,
-    pub pod: &'a RestartPod,
-    pub memory: &'a Memory,
-    pub around: &'a Around<'a>,
+    pub case: Case<'a>,
     pub index: usize,
     pub container: &'a Container,
     pub details: &'a Details,
@@ -74,11 +70,27 @@ pub(crate) struct Target<'a> {
     pub status: &'a ContainerStatus,
 }
 
+impl<'a> Target<'a> {
+    /// That of the container of this name; `None` where the pod does not show it, or nothing was
+    /// written down about it.
+    pub fn of(case: Case<'a>, name: &str) -> Option<Self> {
+        let (index, container, details) = case.pod.find(name)?;
+        Some(Self {
+            case,
+            index,
+            container,
+            details,
+            mark: case.request.mark(name)?,
+            status: container.status.as_ref()?,
+        })
+    }
+}
+
 impl Target<'_> {
     /// Where it stands; `turn` is whether it may be begun, as the last of so many at once.
     pub fn step(&self, turn: Option<u32>) -> Step {
         match &self.mark.intent {
-            None if self.is_restarted_since() && !self.request.strategy.force => {
+            None if self.is_restarted_since() && !self.case.request.strategy.force => {
                 self.becomes_ready()
             }
             None => turn.map_or(Step::Waits, |restarts| self.begin(restarts)),
@@ -101,44 +113,8 @@ impl Target<'_> {
         let started = Mark::of(self.status).started_at.or_else(last);
         self.is_restarted()
             && started
-                .zip(self.request.created_at)
+                .zip(self.case.request.created_at)
                 .is_some_and(|(started, asked)| started > asked)
-    }
-
-    pub(crate) fn begin(&self, restarts: u32) -> Step {
-        let force = self.request.strategy.force;
-        match refusal::ask(
-            self.pod,
-            self.container,
-            self.details,
-            force,
-            restarts,
-            self.around,
-        ) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
-            // The digest in a status from before is that of another image: somebody's new one would
-            // be started with the old bytes.
-            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::WaitsFor(Wait::Node),
-            Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
-            Answer::Wait(wait) => Step::WaitsFor(wait),
-            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
-        }
-    }
-
-    fn mark_now(&self, way: &Way) -> Mark {
-        let parking = matches!(way, Way::Park(_)).then_some(Parking::Out);
-        let (from, to) = (self.container.image.clone(), way.image().into());
-        let intent = Intent {
-            from,
-            to,
-            generation: self.pod.generation,
-            back: None,
-            parking,
-        };
-        Mark {
-            intent: Some(intent),
-            ..self.mark.or_later(self.status)
-        }
     }
 
     pub(crate) fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
@@ -155,7 +131,7 @@ impl Target<'_> {
         if !is_same_image(image, &intent.to) {
             return self.changed_by_others();
         }
-        if *self.pod.pod.reason == *PROVIDER_FAILED {
+        if *self.case.pod.pod.reason == *PROVIDER_FAILED {
             return Step::Final(
                 StatePhase::Failed,
                 format!(
@@ -193,14 +169,15 @@ impl Target<'_> {
 
     /// Whether the status is about the spec as it is; taken for granted of nodes that do not tell.
     pub(crate) fn is_seen_by_node(&self) -> bool {
-        self.pod
+        self.case
+            .pod
             .observed_generation
-            .is_none_or(|seen| self.pod.generation.is_none_or(|spec| seen >= spec))
+            .is_none_or(|seen| self.case.pod.generation.is_none_or(|spec| seen >= spec))
     }
 
     /// The image is as before: the change has not been made, or somebody has undone it.
     fn not_changed(&self, intent: &Intent, restarts: u32) -> Step {
-        let is_enough = self.is_restarted_since() && !self.request.strategy.force;
+        let is_enough = self.is_restarted_since() && !self.case.request.strategy.force;
         match (self.is_untouched(intent), self.is_restarted()) {
             (false, false) => self.not_restarted(),
             (_, true) if is_enough => self.becomes_ready(),
@@ -221,36 +198,12 @@ impl Target<'_> {
     /// more.
     pub(crate) fn is_untouched(&self, intent: &Intent) -> bool {
         let next = intent.generation.map(|generation| generation + 1);
-        !self.has_moved(intent) || self.pod.generation == next
+        !self.has_moved(intent) || self.case.pod.generation == next
     }
 
     /// Whether the spec has changed since the intent was written down, by it or by others.
     pub(crate) fn has_moved(&self, intent: &Intent) -> bool {
-        intent.generation.is_some() && intent.generation != self.pod.generation
-    }
-
-    pub(crate) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
-        let force = self.request.strategy.force;
-        match refusal::ask(
-            self.pod,
-            self.container,
-            self.details,
-            force,
-            restarts,
-            self.around,
-        ) {
-            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
-            Answer::Yes(way) => match self.mark_now(&way).intent {
-                Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => {
-                    Step::Swap(self.change(&intent.from, &intent.to))
-                }
-                // The node reports another digest than before, or somebody has written another
-                // intent.
-                _ => Step::Begin(self.mark_now(&way)),
-            },
-            Answer::Wait(wait) => Step::WaitsFor(wait),
-            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
-        }
+        intent.generation.is_some() && intent.generation != self.case.pod.generation
     }
 
     pub(crate) fn change(&self, from: &str, to: &str) -> Swap {
@@ -285,7 +238,7 @@ impl Target<'_> {
 
     pub(crate) fn not_restarted(&self) -> Step {
         let until = self.shows_until();
-        if self.around.now < until {
+        if self.case.around.now < until {
             return Step::Works(Some(until));
         }
         Step::Final(StatePhase::Failed, self.nothing_shown())
@@ -293,15 +246,23 @@ impl Target<'_> {
 
     /// Until when the node is waited for.
     pub(crate) fn shows_until(&self) -> Duration {
-        self.memory
+        self.case
+            .memory
             .changed_at(&self.container.name)
-            .unwrap_or(self.around.now)
+            .unwrap_or(self.case.around.now)
             .saturating_add(self.shows_within())
     }
 
     fn shows_within(&self) -> Duration {
-        let grace = Duration::from_secs(self.pod.pod.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
-        let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) {
+        let grace = Duration::from_secs(
+            self.case
+                .pod
+                .pod
+                .grace_seconds
+                .unwrap_or(DEFAULT_GRACE)
+                .into(),
+        );
+        let shows = if self.case.around.node.is_some_and(|node| node.is_kubelet()) {
             KUBELET_SHOWS
         } else {
             VIRTUAL_SHOWS
@@ -325,30 +286,10 @@ impl Target<'_> {
     }
 
     fn policy(&self) -> &RestartPolicy {
-        self.container.effective_policy(&self.pod.pod)
+        self.container.effective_policy(&self.case.pod.pod)
     }
 }
 
 fn code(exit_code: Option<i64>) -> String {
     exit_code.map_or_else(|| "unknown".to_owned(), |code| code.to_string())
-}
-
-/// Whether two images are one to every runtime: what is behind the digest decides, and a tag before
-/// it says nothing.
-fn is_same_digest(one: &str, other: &str) -> bool {
-    match (ImageReference::parse(one), ImageReference::parse(other)) {
-        (Ok(one), Ok(other)) => one.same_target(&other) == Same,
-        _ => false,
-    }
-}
-
-/// A webhook may have changed the spelling of what was written.
-pub(crate) fn is_same_image(image: &str, written: &str) -> bool {
-    if image == written {
-        return true;
-    }
-    match (ImageReference::parse(image), ImageReference::parse(written)) {
-        (Ok(image), Ok(written)) => image.is_alias_of(&written),
-        _ => false,
-    }
 }

@@ -1,14 +1,18 @@
 //! What is decided about a request.
 
+mod change;
+
 use std::time::Duration;
 
-use super::acceptance::Acceptance;
-use super::readiness::Readiness;
+use serde_json::Value;
+
+pub use self::change::{Change, Note};
+use crate::objects::pod::readiness::GateCondition;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;
-use crate::restart::parked::Parked;
-use crate::restart::request::{Journal, RecreateState};
+use crate::restart::pod::RestartPod;
+use crate::restart::request::{Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
 
 /// What is to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,41 +37,6 @@ pub enum Action {
     Delete,
 }
 
-/// Images of a pod that are changed, all in one patch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Change {
-    /// Empty where what the pod says of parked containers is taken away, because none is parked any
-    /// more.
-    pub swaps: Vec<Swap>,
-    /// The `metadata.generation` for which this was decided: nothing is changed in another one.
-    pub generation: Option<i64>,
-    /// What the pod is to say of parked containers, where this parks one or ends that.
-    pub note: Option<Note>,
-}
-
-impl Change {
-    /// How many restarts are to come of it: a container that is parked is started twice.
-    #[must_use]
-    pub fn restarts(&self) -> u32 {
-        let parks = |swap: &&Swap| {
-            let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
-            parked.is_some_and(|parked| parked.images.contains_key(&swap.container))
-        };
-        u32::try_from(self.swaps.len() + self.swaps.iter().filter(parks).count())
-            .unwrap_or(u32::MAX)
-    }
-}
-
-/// What a pod is to say of its parked containers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Note {
-    /// The resourceVersion of the pod for which this was decided: a generation does not count its
-    /// annotations.
-    pub version: Box<str>,
-    /// `None` where none is parked any more.
-    pub parked: Option<Parked>,
-}
-
 /// A status of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
@@ -77,6 +46,47 @@ pub struct Status {
     pub message: Box<str>,
     /// `containerRecreateStates`
     pub states: Vec<RecreateState>,
+}
+
+/// What a request gets when it is taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acceptance {
+    /// The uid of the pod.
+    pub pod_uid: Box<str>,
+    /// Its node.
+    pub node: Box<str>,
+    /// The containers that are there now.
+    pub journal: Journal,
+    /// What is to be filled in of each container of the request, in its order; nothing where
+    /// somebody has done it.
+    pub containers: Vec<Filled>,
+    /// `terminationGracePeriodSeconds` of the pod, where the request names none.
+    pub grace_seconds: Option<u32>,
+}
+
+/// What OpenKruise's webhook fills in of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Filled {
+    /// `name`
+    pub name: Box<str>,
+    /// `statusContext`: the container that is there.
+    pub context: Mark,
+    /// `preStop`
+    pub pre_stop: Option<Value>,
+    /// `ports`
+    pub ports: Option<Value>,
+}
+
+/// What is written to the readiness of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Readiness {
+    /// The condition of the gate.
+    pub gate: GateCondition,
+    /// Whether the condition `Ready` becomes `False` with it: it is `True`, and its node would be
+    /// later.
+    pub unready: bool,
+    /// The version of the pod that it is made of.
+    pub version: Box<str>,
 }
 
 /// What is to be done about a request now.
@@ -118,5 +128,69 @@ impl Decision {
             action: Some(action),
             ..Self::quiet(reason)
         }
+    }
+
+    /// What is about to be done is written down in the request first.
+    pub(super) fn write_down(journal: &Journal, marks: Vec<(Box<str>, Mark)>) -> Self {
+        let mut journal = journal.clone();
+        journal.0.extend(marks);
+        Self::act(Reason::RestartPending, Action::WriteDown(journal))
+    }
+
+    /// The end of a request, in which each container has a final state.
+    pub(super) fn give_up(request: &RestartRequest, message: &str) -> Self {
+        let fail = |state: RecreateState| match state.phase.is_final() {
+            true => state,
+            false => RecreateState {
+                phase: StatePhase::Failed,
+                message: message.into(),
+                ..state
+            },
+        };
+        let status = Status {
+            phase: RequestPhase::Completed,
+            message: message.into(),
+            states: request.wanted_states().map(fail).collect(),
+        };
+        let note = format!(
+            "ContainerRecreateRequest {} is given up: {message}",
+            request.name
+        );
+        let reason = Reason::RestartFailed;
+        Self::act(reason, Action::Report(status)).telling(Report { reason, note })
+    }
+
+    fn telling(self, report: Report) -> Self {
+        Self {
+            done: vec![report],
+            ..self
+        }
+    }
+
+    /// These changes of images, and what is said of them.
+    pub(super) fn swap(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Self {
+        let (deed, name) = (deed(request, &swaps), &request.name);
+        let note = format!(
+            "{deed}, for ContainerRecreateRequest {name}: {}",
+            Swap::list(&swaps)
+        );
+        let reason = Reason::ContainerRestarting;
+        Self::act(reason, Action::Swap(change::change(request, pod, swaps)))
+            .telling(Report { reason, note })
+    }
+}
+
+/// What these changes are made for.
+fn deed(request: &RestartRequest, swaps: &[Swap]) -> &'static str {
+    let intent = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref();
+    let is_back = |swap: &Swap| {
+        intent(swap)
+            .is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
+    };
+    let is_parked = |swap: &Swap| intent(swap).is_some_and(|intent| intent.parking.is_some());
+    match (swaps.iter().all(is_back), swaps.iter().any(is_parked)) {
+        (true, _) => "putting the image before back",
+        (false, true) => "restarting by the park image",
+        (false, false) => "restarting by another spelling of the image",
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Decision;
+use super::decision::Decision;
 use crate::objects::pod::ContainerState;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, RestartRequest};

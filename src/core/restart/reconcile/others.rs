@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use super::{Around, Decision, Memory, deadline, give_up};
+use super::circumstances::{Around, deadline};
+use super::decision::Decision;
+use super::memory::Memory;
 use crate::cluster::node_class::NodeClass;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;
@@ -72,6 +74,6 @@ fn begun_by_daemon(request: &RestartRequest, memory: &Memory, around: &Around<'_
     if until > around.now {
         Decision::later(Reason::RequestLeft, until)
     } else {
-        give_up(request, ABANDONED)
+        Decision::give_up(request, ABANDONED)
     }
 }

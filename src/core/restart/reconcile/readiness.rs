@@ -11,35 +11,20 @@
 
 use std::time::Duration;
 
-use super::{Action, Around, Decision, Memory, Sight, give_up, in_time};
+use super::circumstances::{Case, Sight, in_time};
+use super::decision::{Action, Decision, Readiness};
 use crate::objects::pod::readiness::{GateCondition, PodReadiness};
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{RestartRequest, UNREADY_ACQUIRED};
 
-/// What is written to the readiness of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Readiness {
-    /// The condition of the gate.
-    pub gate: GateCondition,
-    /// Whether the condition `Ready` becomes `False` with it: it is `True`, and its node would be
-    /// later.
-    pub unready: bool,
-    /// The version of the pod that it is made of.
-    pub version: Box<str>,
-}
-
 /// What comes before the first container is stopped; `None` where nothing does any more.
-pub(crate) fn before_restart(
-    request: &RestartRequest,
-    pod: &RestartPod,
-    memory: &Memory,
-    around: &Around<'_>,
-) -> Option<Decision> {
+pub(crate) fn before_restart(case: Case<'_>) -> Option<Decision> {
+    let (request, pod, around) = (case.request, case.pod, case.around);
     let seconds = request.strategy.unready_seconds?;
-    if let Some((text, seen)) = memory.unready() {
+    if let Some((text, seen)) = case.memory.unready() {
         let Ok(since) = text.parse() else {
-            return Some(give_up(
+            return Some(Decision::give_up(
                 request,
                 &format!("failed to parse unready time {text}"),
             ));
@@ -53,7 +38,7 @@ pub(crate) fn before_restart(
     let Some(readiness) = &pod.readiness else {
         return act(Action::NoteUnready);
     };
-    if !has_finalizer(request) {
+    if !request.is_held_back() {
         return act(hold(request));
     }
     match readiness.kept_by(&key(request)) {
@@ -81,7 +66,7 @@ pub(crate) fn after_restart(request: &RestartRequest, sight: Sight<'_>) -> Optio
     let others: Vec<_> = request
         .finalizers
         .iter()
-        .filter(|finalizer| !is_ours(finalizer))
+        .filter(|finalizer| ***finalizer != *UNREADY_ACQUIRED)
         .cloned()
         .collect();
     if others.len() < request.finalizers.len() {
@@ -123,7 +108,7 @@ pub(crate) fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
 /// Whether a request that is over may have left something in its pod.
 pub(crate) fn is_held(request: &RestartRequest) -> bool {
     let may_have_left_it = request.active && request.strategy.unready_seconds.is_some();
-    request.journal.is_some() && (has_finalizer(request) || may_have_left_it)
+    request.journal.is_some() && (request.is_held_back() || may_have_left_it)
 }
 
 /// Keeps a request until what it has begun in its pod is over.
@@ -135,18 +120,6 @@ pub(crate) fn hold(request: &RestartRequest) -> Action {
         .chain([UNREADY_ACQUIRED.into()])
         .collect();
     Action::Finalize(finalizers)
-}
-
-/// Whether it is kept so.
-pub(crate) fn has_finalizer(request: &RestartRequest) -> bool {
-    request
-        .finalizers
-        .iter()
-        .any(|finalizer| is_ours(finalizer))
-}
-
-fn is_ours(finalizer: &str) -> bool {
-    finalizer == UNREADY_ACQUIRED
 }
 
 fn key(request: &RestartRequest) -> String {

@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
+use super::circumstances::Case;
 use super::container::{Step, Target};
-use super::{Action, Around, Decision, Memory, Status, late, parking, readiness};
+use super::decision::{Action, Decision, Status};
+use super::readiness;
 use crate::objects::recreate_request::RequestPhase;
 use crate::report::decision::{Report, Swap};
 use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
-use crate::restart::request::{
-    Intent, Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase,
-};
+use crate::restart::request::{Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
 
 /// What is to be done about all containers.
 #[derive(Default)]
@@ -30,55 +30,41 @@ struct Plan {
 }
 
 /// Goes on with a request that was taken up, and before which there is no other.
-pub(crate) fn go_on(
-    request: &RestartRequest,
-    journal: &Journal,
-    pod: &RestartPod,
-    memory: &Memory,
-    around: &Around<'_>,
-) -> Decision {
+pub(crate) fn go_on(case: Case<'_>, journal: &Journal) -> Decision {
+    let request = case.request;
     if request.phase != RequestPhase::Recreating {
-        let states = request
-            .containers
-            .iter()
-            .map(|wanted| request.state(&wanted.name))
-            .collect();
-        return report(request, pod, RequestPhase::Recreating, states);
+        return report(
+            case,
+            RequestPhase::Recreating,
+            request.wanted_states().collect(),
+        );
     }
-    let mut plan = Plan::of(request, pod, memory, around);
+    let mut plan = Plan::of(case);
     let waiting = Some(std::mem::take(&mut plan.waiting));
     Decision {
         waiting,
-        ..carry_out(plan, request, journal, pod, memory, around)
+        ..carry_out(plan, case, journal)
     }
 }
 
-fn carry_out(
-    plan: Plan,
-    request: &RestartRequest,
-    journal: &Journal,
-    pod: &RestartPod,
-    memory: &Memory,
-    around: &Around<'_>,
-) -> Decision {
+fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
+    let (request, pod) = (case.request, case.pod);
     if !plan.marks.is_empty() {
-        let before = readiness::before_restart(request, pod, memory, around)
-            .or_else(|| late::before_restart(request, pod, &plan.marks));
+        let before =
+            readiness::before_restart(case).or_else(|| held_back(request, pod, &plan.marks));
         if let Some(before) = before {
             return before;
         }
-        let mut journal = journal.clone();
-        journal.0.extend(plan.marks);
-        return Decision::act(Reason::RestartPending, Action::WriteDown(journal));
+        return Decision::write_down(journal, plan.marks);
     }
     if !plan.swaps.is_empty() {
-        return swap(request, pod, plan.swaps);
+        return Decision::swap(request, pod, plan.swaps);
     }
     if plan.states.iter().all(|state| state.phase.is_final()) {
-        return report(request, pod, RequestPhase::Completed, plan.states);
+        return report(case, RequestPhase::Completed, plan.states);
     }
-    if plan.states != known_states(request) {
-        return report(request, pod, RequestPhase::Recreating, plan.states);
+    if !request.wanted_states().eq(plan.states.iter().cloned()) {
+        return report(case, RequestPhase::Recreating, plan.states);
     }
     let reason = if plan.waits {
         Reason::RequestWaits
@@ -91,55 +77,29 @@ fn carry_out(
     }
 }
 
-fn known_states(request: &RestartRequest) -> Vec<RecreateState> {
-    request
-        .containers
-        .iter()
-        .map(|wanted| request.state(&wanted.name))
-        .collect()
-}
-
-pub(crate) fn swap(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Decision {
-    let changes: Vec<_> = swaps
-        .iter()
-        .map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to))
-        .collect();
-    let intent = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref();
-    let is_back = |swap: &Swap| {
-        intent(swap)
-            .is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
+/// Before the first alias that has to be pulled is written down: the finalizer.
+fn held_back(
+    request: &RestartRequest,
+    pod: &RestartPod,
+    marks: &[(Box<str>, Mark)],
+) -> Option<Decision> {
+    let asks = |(name, mark): &(Box<str>, Mark)| {
+        let is_alias = mark
+            .intent
+            .as_ref()
+            .is_some_and(|intent| intent.parking.is_none() && intent.back.is_none());
+        is_alias
+            && pod
+                .find(name)
+                .is_some_and(|(_, _, details)| details.pulls_always)
     };
-    let is_parked = |swap: &Swap| intent(swap).is_some_and(|intent| intent.parking.is_some());
-    let deed = match (swaps.iter().all(is_back), swaps.iter().any(is_parked)) {
-        (true, _) => "putting the image before back",
-        (false, true) => "restarting by the park image",
-        (false, false) => "restarting by another spelling of the image",
-    };
-    let note = format!(
-        "{deed}, for ContainerRecreateRequest {}: {}",
-        request.name,
-        changes.join(", ")
-    );
-    let done = vec![Report {
-        reason: Reason::ContainerRestarting,
-        note,
-    }];
-    Decision {
-        done,
-        ..Decision::act(
-            Reason::ContainerRestarting,
-            Action::Swap(parking::change(request, pod, swaps)),
-        )
-    }
+    (!request.is_held_back() && marks.iter().any(asks))
+        .then(|| Decision::act(Reason::RestartPending, readiness::hold(request)))
 }
 
 /// A status; what becomes final with it is told of the pod.
-fn report(
-    request: &RestartRequest,
-    pod: &RestartPod,
-    phase: RequestPhase,
-    states: Vec<RecreateState>,
-) -> Decision {
+fn report(case: Case<'_>, phase: RequestPhase, states: Vec<RecreateState>) -> Decision {
+    let (request, pod) = (case.request, case.pod);
     let news = states
         .iter()
         .filter(|state| state.phase.is_final() && request.state(&state.name).phase != state.phase);
@@ -197,88 +157,71 @@ fn remark(request: &RestartRequest, pod: &RestartPod) -> Box<str> {
         .into()
 }
 
+/// The state of a container with what is to be done about it.
+fn state_after(before: RecreateState, step: &Step, touched: bool) -> RecreateState {
+    let killed = before.killed || touched;
+    match step {
+        Step::Final(phase, message) => RecreateState {
+            phase: *phase,
+            message: message.as_str().into(),
+            killed,
+            name: before.name,
+        },
+        Step::Works(_) => RecreateState {
+            phase: StatePhase::Recreating,
+            killed,
+            ..before
+        },
+        Step::Begin(_) | Step::Swap(_) | Step::Waits | Step::WaitsFor(_) => before,
+    }
+}
+
+/// Whether a container has, or has had, another image for the request.
+fn is_touched(case: Case<'_>, name: &str) -> bool {
+    let intent = case
+        .request
+        .mark(name)
+        .and_then(|mark| mark.intent.as_ref());
+    let found = intent.zip(case.pod.find(name));
+    found.is_some_and(|(intent, (_, container, _))| {
+        intent.parking == Some(Parking::Back) || container.image != intent.from
+    })
+}
+
 impl Plan {
-    fn of(
-        request: &RestartRequest,
-        pod: &RestartPod,
-        memory: &Memory,
-        around: &Around<'_>,
-    ) -> Self {
+    fn of(case: Case<'_>) -> Self {
         let mut plan = Self::default();
-        for wanted in &request.containers {
-            plan.take(request, pod, memory, around, &wanted.name);
+        for wanted in &case.request.containers {
+            plan.take(case, &wanted.name);
         }
-        plan.fail_the_rest(request);
+        plan.fail_the_rest(case.request);
         plan
     }
 
-    fn take(
-        &mut self,
-        request: &RestartRequest,
-        pod: &RestartPod,
-        memory: &Memory,
-        around: &Around<'_>,
-        name: &str,
-    ) {
-        let before = request.state(name);
-        let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
-        let is_touched = |intent: &Intent, image: &str| {
-            intent.parking == Some(Parking::Back) || *image != *intent.from
-        };
-        let touched = intent
-            .zip(pod.find(name))
-            .is_some_and(|(intent, (_, container, _))| is_touched(intent, &container.image));
-        let step = match (before.phase.is_final(), pod.find(name), request.mark(name)) {
-            (true, ..) => Step::Final(before.phase, before.message.to_string()),
-            (false, Some((index, container, details)), Some(mark))
-                if container.status.is_some() =>
-            {
-                let Some(status) = &container.status else {
-                    return;
-                };
+    fn take(&mut self, case: Case<'_>, name: &str) {
+        let strategy = &case.request.strategy;
+        let before = case.request.state(name);
+        let step = match Target::of(case, name) {
+            _ if before.phase.is_final() => Step::Final(before.phase, before.message.to_string()),
+            Some(target) => {
                 let turn = (!self.stop).then_some(self.begun + 1);
-                let target = Target {
-                    request,
-                    pod,
-                    memory,
-                    around,
-                    index,
-                    container,
-                    details,
-                    mark,
-                    status,
-                };
                 target.in_patience(target.step(turn))
             }
-            _ => Step::Final(
+            None => Step::Final(
                 StatePhase::Failed,
                 "the pod does not show it any more, or what was written down about it is gone"
                     .to_owned(),
             ),
         };
-        self.stop |= request.strategy.ordered && !matches!(step, Step::Final(..));
-        self.stop |= !request.strategy.ignores_failures
-            && matches!(step, Step::Final(StatePhase::Failed, _));
-        self.add(before, step, touched, around.now);
+        self.stop |= strategy.ordered && !matches!(step, Step::Final(..));
+        self.stop |=
+            !strategy.ignores_failures && matches!(step, Step::Final(StatePhase::Failed, _));
+        self.add(before, step, is_touched(case, name), case.around.now);
     }
 
     fn add(&mut self, before: RecreateState, step: Step, touched: bool, now: Duration) {
         let name = before.name.clone();
-        let killed = before.killed || touched;
-        self.states.push(match &step {
-            Step::Final(phase, message) => RecreateState {
-                phase: *phase,
-                message: message.as_str().into(),
-                killed,
-                name: name.clone(),
-            },
-            Step::Works(_) => RecreateState {
-                phase: StatePhase::Recreating,
-                killed,
-                ..before
-            },
-            Step::Begin(_) | Step::Swap(_) | Step::Waits | Step::WaitsFor(_) => before,
-        });
+        self.states.push(state_after(before, &step, touched));
         match step {
             Step::Begin(mark) => {
                 self.begun += 1;
@@ -302,36 +245,32 @@ impl Plan {
     /// Once one has failed under `failurePolicy: Fail`, those that were not begun are not; those
     /// that were are seen to their end.
     fn fail_the_rest(&mut self, request: &RestartRequest) {
-        let Some(failed) = self
-            .states
-            .iter()
-            .find(|state| state.phase == StatePhase::Failed)
-            .map(|state| state.name.clone())
-        else {
-            return;
-        };
         if request.strategy.ignores_failures {
             return;
         }
-        let untouched = |state: &RecreateState| {
-            request
-                .mark(&state.name)
-                .is_none_or(|mark| mark.intent.is_none())
-        };
-        for state in self
+        let mut failed = self
             .states
-            .iter_mut()
-            .filter(|state| !state.phase.is_final() && untouched(state))
-        {
-            state.phase = StatePhase::Failed;
-            state.message =
-                format!("not restarted: {failed} could not be, and failurePolicy is Fail").into();
+            .iter()
+            .filter(|state| state.phase == StatePhase::Failed);
+        let Some(failed) = failed.next().map(|state| state.name.clone()) else {
+            return;
+        };
+        let is_untouched = |state: &RecreateState| {
+            let mark = request.mark(&state.name);
+            mark.is_none_or(|mark| mark.intent.is_none())
+        };
+        for state in &mut self.states {
+            if !state.phase.is_final() && is_untouched(state) {
+                state.phase = StatePhase::Failed;
+                state.message =
+                    format!("not restarted: {failed} could not be, and failurePolicy is Fail")
+                        .into();
+            }
         }
-        let states = &self.states;
-        self.marks.retain(|(name, _)| {
-            states
-                .iter()
-                .any(|state| state.name == *name && !state.phase.is_final())
-        });
+        let goes_on = |name: &str| {
+            let mut states = self.states.iter();
+            states.any(|state| *state.name == *name && !state.phase.is_final())
+        };
+        self.marks.retain(|(name, _)| goes_on(name));
     }
 }

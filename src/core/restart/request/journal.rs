@@ -1,10 +1,12 @@
 //! What is written down in a request before anything is done to its pod, so that a new life knows
 //! what the one before may have done.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::objects::pod::{ContainerState, ContainerStatus};
 use crate::objects::recreate_request::RequestPhase;
 
 /// The annotation of a request that holds its [`Journal`].
@@ -85,6 +87,53 @@ impl Journal {
     #[must_use]
     pub fn as_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl Mark {
+    /// The container that a status shows.
+    #[must_use]
+    pub(crate) fn of(status: &ContainerStatus) -> Self {
+        let started_at = match &status.state {
+            ContainerState::Running { started_at } => *started_at,
+            ContainerState::Terminated(end) => end.started_at,
+            ContainerState::Waiting { .. } | ContainerState::Unreported => None,
+        };
+        Self {
+            container_id: status.container_id.clone(),
+            restart_count: status.restart_count,
+            started_at,
+            intent: None,
+        }
+    }
+
+    /// The container that a status shows, unless the status is older than this mark: what another
+    /// process has seen does not get forgotten by one that lags behind, or a restart from before
+    /// the request would count as made for it.
+    #[must_use]
+    pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
+        let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
+        if is_older {
+            self.clone()
+        } else {
+            Self::of(status)
+        }
+    }
+
+    /// Whether a status shows a later container than this one. No single field can be trusted: an
+    /// ID is constant on some virtual nodes, a count stays 0 on others. But a status that is older
+    /// than this mark, which another process has written, proves nothing.
+    #[must_use]
+    pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
+        let now = Self::of(status);
+        let is_later = now
+            .started_at
+            .is_some_and(|at| self.started_at.is_none_or(|before| at > before));
+        match now.restart_count.cmp(&self.restart_count) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.container_id != now.container_id || is_later,
+            Ordering::Less => is_later,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{Step, Target, Wait};
-use crate::restart::reconcile::deadlines::deadline;
+use crate::restart::reconcile::circumstances::deadline;
 use crate::restart::request::{Parking, StatePhase};
 
 /// For how long a request without a deadline waits, and tries what is denied.
@@ -29,7 +29,7 @@ impl Target<'_> {
     /// The step, or the end of the container in the request where that was waited for, or was
     /// denied, for too long. A container that was changed is never given up so.
     pub(crate) fn in_patience(&self, step: Step) -> Step {
-        if deadline(self.request, self.around).is_some() {
+        if deadline(self.case.request, self.case.around).is_some() {
             return step;
         }
         let why = match &step {
@@ -41,15 +41,15 @@ impl Target<'_> {
     }
 
     fn waited_in_vain(&self, wait: Wait) -> Option<String> {
-        let since = self.memory.waits_since(&self.container.name)?;
+        let since = self.case.memory.waits_since(&self.container.name)?;
         let seconds = PATIENCE.as_secs();
-        (since.saturating_add(PATIENCE) <= self.around.now).then(|| match wait {
+        (since.saturating_add(PATIENCE) <= self.case.around.now).then(|| match wait {
             Wait::Room => format!(
                 "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that are not over, as far as they are seen, count against its backoffLimit"
             ),
             Wait::Node => format!(
                 "not restarted: node {} has not told in {seconds} s that it has seen the pod as it is specified now",
-                self.pod.pod.node
+                self.case.pod.pod.node
             ),
             Wait::Parked => format!(
                 "containers of the pod are parked for another request, and have been for {seconds} s"
@@ -58,7 +58,7 @@ impl Target<'_> {
     }
 
     fn denied_for_long(&self) -> Option<String> {
-        let (lasted, words) = self.memory.denied()?;
+        let (lasted, words) = self.case.memory.denied()?;
         (lasted >= PATIENCE).then(|| {
             format!(
                 "not restarted: the API server has denied the change of the pod for {} s: {words}",

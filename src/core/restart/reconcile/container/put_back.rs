@@ -1,9 +1,9 @@
 //! The way back from an alias that cannot be started.
 
-use super::{Step, Target, is_same_digest};
-use crate::image::alias::Alias;
+use super::{Step, Target};
+use crate::image::alias::{Alias, is_same_digest};
 use crate::image::reference::ImageReference;
-use crate::restart::reconcile::{before, refusal};
+use crate::restart::reconcile::parking::before;
 use crate::restart::request::{Intent, StatePhase};
 
 impl Target<'_> {
@@ -48,16 +48,17 @@ impl Target<'_> {
         };
         match (one.digest(), other.digest()) {
             (None, None) => one.normalized() == other.normalized(),
-            (None, Some(_)) => Alias::of(before, refusal::reported(self.container, self.details))
-                .is_some_and(|alias| alias.image == present),
+            (None, Some(_)) => {
+                Alias::of(before, self.reported()).is_some_and(|alias| alias.image == present)
+            }
             (Some(_), _) => is_same_digest(before, present),
         }
     }
 
     fn not_put_back(&self, intent: &Intent, why: &str) -> String {
         let (namespace, pod, name) = (
-            &self.pod.pod.namespace,
-            &self.pod.pod.name,
+            &self.case.pod.pod.namespace,
+            &self.case.pod.pod.name,
             &self.container.name,
         );
         let (from, to) = (before::shown(&intent.from), &intent.to);

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use super::refusal::runs_again;
 use super::{READY_WITHIN, STARTUP_SETTLES, Step, Target, code};
 use crate::objects::pod::ContainerState;
-use crate::restart::reconcile::deadlines::age;
-use crate::restart::reconcile::refusal::runs_again;
+use crate::restart::reconcile::circumstances::age;
 use crate::restart::request::StatePhase;
 
 impl Target<'_> {
     /// Another container is there: whether it is ready for long enough.
     pub(crate) fn becomes_ready(&self) -> Step {
-        let now = self.around.now;
+        let now = self.case.around.now;
         let name = &self.container.name;
         if let ContainerState::Terminated(end) = &self.status.state
             && !runs_again(self.policy(), end)
@@ -29,8 +29,9 @@ impl Target<'_> {
                 ),
             );
         }
-        let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into());
+        let enough = Duration::from_secs(self.case.request.strategy.min_started_seconds.into());
         let settled = self
+            .case
             .memory
             .ready_at(name)
             .map(|at| at.saturating_add(self.settles()));
@@ -43,18 +44,20 @@ impl Target<'_> {
 
     fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
         let deadline = Duration::from_secs(
-            self.request
+            self.case
+                .request
                 .active_deadline_seconds
                 .unwrap_or_default()
                 .into(),
         );
         let within = READY_WITHIN.max(deadline).saturating_add(enough);
         let until = self
+            .case
             .memory
             .restarted_at(&self.container.name)
-            .unwrap_or(self.around.now)
+            .unwrap_or(self.case.around.now)
             .saturating_add(within);
-        if self.around.now < until {
+        if self.case.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }
         Step::Final(
@@ -71,9 +74,10 @@ impl Target<'_> {
     /// not before it was to be restarted, and not after it was seen.
     fn runs_since(&self) -> Duration {
         let seen = self
+            .case
             .memory
             .running_at(&self.container.name)
-            .unwrap_or(self.around.now);
+            .unwrap_or(self.case.around.now);
         let ContainerState::Running {
             started_at: Some(started),
         } = &self.status.state
@@ -81,13 +85,15 @@ impl Target<'_> {
             return seen;
         };
         let earliest = self
+            .case
             .memory
             .changed_at(&self.container.name)
             .unwrap_or(seen)
             .min(seen);
-        self.around
+        self.case
+            .around
             .now
-            .saturating_sub(age(*started, self.around))
+            .saturating_sub(age(*started, self.case.around))
             .clamp(earliest, seen)
     }
 

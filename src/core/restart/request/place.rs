@@ -1,8 +1,7 @@
 //! Requests for the same pod are carried out one after another.
 
-use super::readiness;
+use super::RestartRequest;
 use crate::objects::recreate_request::RequestPhase;
-use crate::restart::request::RestartRequest;
 
 /// The place of a request in the line of those for its pod: one that was begun comes first, then
 /// the oldest, then by name.
@@ -20,7 +19,7 @@ impl Place {
     /// deleted, for its restart, if it was begun, needs no end; unless it is kept for one.
     #[must_use]
     pub fn of(request: &RestartRequest) -> Option<Self> {
-        let is_gone = request.deleting && !readiness::has_finalizer(request);
+        let is_gone = request.deleting && !request.is_held_back();
         let is_over = request.is_completed() || is_gone || request.ends_sidecars();
         let waits = request.phase != RequestPhase::Recreating;
         (!is_over).then(|| Self {

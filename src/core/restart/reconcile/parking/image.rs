@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::before;
-use super::refusal::Way;
 use crate::image::Kind;
 use crate::image::alias::is_bare_digest;
 use crate::image::path_set::PathSet;
@@ -68,12 +67,12 @@ fn no_alias(container: &Container, details: &Details) -> String {
     }
 }
 
-/// Whether a container without an alias can be parked, or the reason with the fix.
-pub(crate) fn way(
+/// The reference with which a container without an alias can be parked, or the reason with the fix.
+pub(crate) fn park(
     container: &Container,
     details: &Details,
     park: Option<&ParkImage>,
-) -> Result<Way, String> {
+) -> Result<String, String> {
     let no_alias = no_alias(container, details);
     if details.is_native_sidecar {
         return Err(format!("{no_alias}; a native sidecar is not parked"));
@@ -91,7 +90,7 @@ pub(crate) fn way(
         ));
     }
     match resolve(facts, park) {
-        Verdict::Runnable { .. } => Ok(Way::Park(park.image.to_string())),
+        Verdict::Runnable { .. } => Ok(park.image.to_string()),
         Verdict::NeedsImage { paths, .. } => {
             let flags: String = paths.iter().map(|path| format!(" --path {path}")).collect();
             let paths = paths.join(",");

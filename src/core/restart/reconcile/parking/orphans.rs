@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::before::{self, Before};
-use super::container::is_same_image;
-use super::{Change, Note};
+use crate::image::alias::is_same_image;
 use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
+use crate::restart::reconcile::decision::{Change, Note};
 use crate::restart::request::RestartRequest;
 
 /// How long a container is seen parked for nobody before its image is put back: pods and requests

@@ -1,0 +1,315 @@
+//! Whether a container may be restarted: what cannot work, or could lose it, is refused with the
+//! reason before anything is written.
+
+use super::{Step, Target, Wait};
+use crate::cluster::headroom::Headroom;
+use crate::cluster::node_class::NodeClass;
+use crate::image::alias::{Alias, Reported, is_bare_digest};
+use crate::objects::node::KubeletVersion;
+use crate::objects::pod::evidence::is_pull_error;
+use crate::objects::pod::roles::{self, Mains};
+use crate::objects::pod::{Container, ContainerState, RestartPolicy, Terminated};
+use crate::restart::pod::RestartPod;
+use crate::restart::reconcile::circumstances::Around;
+use crate::restart::reconcile::parking::image::{self, ParkImage};
+use crate::restart::request::{Intent, Mark, Parking, StatePhase};
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// In this way.
+    Yes(Way),
+    /// Not before this.
+    Wait(Wait),
+    /// Never, for this reason.
+    No(String),
+}
+
+/// How a container is restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By this other spelling of its image.
+    Alias(Alias),
+    /// By the park image, with this reference, and back.
+    Park(String),
+}
+
+impl Way {
+    /// The image that it gets.
+    pub fn image(&self) -> &str {
+        match self {
+            Self::Alias(alias) => &alias.image,
+            Self::Park(image) => image,
+        }
+    }
+
+    /// How many more restarts than one it takes.
+    const fn more_restarts(&self) -> u32 {
+        match self {
+            Self::Alias(_) => 0,
+            Self::Park(_) => 1,
+        }
+    }
+}
+
+/// What `forceRecreate` overrules.
+const UNLESS_FORCED: &str = "set strategy.forceRecreate to restart it all the same";
+
+impl Target<'_> {
+    /// What is written down of it first, if it may be begun as the last of so many at once.
+    pub(crate) fn begin(&self, restarts: u32) -> Step {
+        match self.ask(restarts) {
+            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
+            // The digest in a status from before is that of another image: somebody's new one would
+            // be started with the old bytes.
+            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::WaitsFor(Wait::Node),
+            Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
+            Answer::Wait(wait) => Step::WaitsFor(wait),
+            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
+        }
+    }
+
+    fn mark_now(&self, way: &Way) -> Mark {
+        let parking = matches!(way, Way::Park(_)).then_some(Parking::Out);
+        let (from, to) = (self.container.image.clone(), way.image().into());
+        let intent = Intent {
+            from,
+            to,
+            generation: self.case.pod.generation,
+            back: None,
+            parking,
+        };
+        Mark {
+            intent: Some(intent),
+            ..self.mark.or_later(self.status)
+        }
+    }
+
+    /// The change that was written down, if it may still be made.
+    pub(crate) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
+        match self.ask(restarts) {
+            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
+            Answer::Yes(way) => match self.mark_now(&way).intent {
+                Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => {
+                    Step::Swap(self.change(&intent.from, &intent.to))
+                }
+                // The node reports another digest than before, or somebody has written another
+                // intent.
+                _ => Step::Begin(self.mark_now(&way)),
+            },
+            Answer::Wait(wait) => Step::WaitsFor(wait),
+            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
+        }
+    }
+
+    /// Whether it may be restarted now, as the last of so many restarts that are begun at once.
+    fn ask(&self, restarts: u32) -> Answer {
+        let around = self.case.around;
+        if let Some(no) = self
+            .ended()
+            .or_else(|| by_node(around))
+            .or_else(|| by_kubelet(around).filter(|_| self.details.is_native_sidecar))
+        {
+            return Answer::No(no);
+        }
+        if let Some(park) = around.park.filter(|park| park.is(&self.container.image)) {
+            return already_parked(self.case.pod, &self.container.name, park);
+        }
+        let way = match self.way() {
+            Ok(way) => way,
+            Err(no) => return Answer::No(no),
+        };
+        let force = self.case.request.strategy.force;
+        match self.risk(&way).filter(|_| !force) {
+            Some(risk) => Answer::No(format!("{risk}; {UNLESS_FORCED}")),
+            None => fits(way, restarts, around),
+        }
+    }
+
+    fn way(&self) -> Result<Way, String> {
+        // No registry has an image by its bare digest.
+        let can_be_had =
+            |alias: &Alias| !(self.details.pulls_always && is_bare_digest(&alias.image));
+        match Alias::of(&self.container.image, self.reported()).filter(can_be_had) {
+            Some(alias) => Ok(Way::Alias(alias)),
+            None => image::park(self.container, self.details, self.case.around.park).map(Way::Park),
+        }
+    }
+
+    /// What its node says of its image.
+    pub(super) fn reported(&self) -> Reported<'_> {
+        Reported {
+            image: &self.status.image,
+            image_id: &self.details.image_id,
+        }
+    }
+
+    /// The container has ended for good, or is about to.
+    fn ended(&self) -> Option<String> {
+        let (pod, container) = (&self.case.pod.pod, self.container);
+        if self.case.around.exit_images.contains(&container.image) {
+            return Some(format!(
+                "it was ended, by the exit image {}",
+                container.image
+            ));
+        }
+        if pod.restart_policy != RestartPolicy::Always
+            && roles::sidecars(pod).next().is_some()
+            && roles::mains_state(pod) == Mains::Done
+        {
+            return Some("the main containers of the pod are done".to_owned());
+        }
+        if let ContainerState::Waiting { reason, .. } = &self.status.state
+            && is_pull_error(reason)
+        {
+            return Some(format!("its image cannot be had ({reason}), under no name"));
+        }
+        let end = container.end()?;
+        let policy = container.effective_policy(pod);
+        (!runs_again(policy, end)).then(|| {
+            format!(
+                "it has ended, and its restart policy {} does not start it again",
+                policy.as_str()
+            )
+        })
+    }
+
+    /// Under `Never` a start that fails after the old container was stopped is final, and no later
+    /// change brings the container back (`docs/measured.md`, "Images by other names"). Under
+    /// `OnFailure` it is where the container exits with 0 when it is stopped (`docs/measured.md`,
+    /// row 13). A start can fail for many reasons that no status tells before: the node restarts in
+    /// between (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it
+    /// would count as the end of its work, of which a part only is done, so that is never risked
+    /// unasked.
+    fn risk(&self, way: &Way) -> Option<String> {
+        let (pod, container) = (self.case.pod, self.container);
+        let policy = container.effective_policy(&pod.pod);
+        let (stop, lost) = match policy {
+            RestartPolicy::Always => return None,
+            RestartPolicy::OnFailure => (
+                "a stop with exit code 0",
+                "under restartPolicy OnFailure it would be lost for good if it stopped with exit code 0 and did not start again",
+            ),
+            RestartPolicy::Never => (
+                "its stop",
+                "under restartPolicy Never it would be lost for good if it did not start again",
+            ),
+            RestartPolicy::Unknown(_) => return Some("its restart policy is not known".to_owned()),
+        };
+        if let Some(owner) = pod
+            .controller
+            .as_ref()
+            .filter(|_| roles::mains(&pod.pod).any(|main| main.name == container.name))
+        {
+            return Some(format!(
+                "it is a main container of {owner}, and under restartPolicy {} {stop} would count as the end of its work if it did not start again",
+                policy.as_str()
+            ));
+        }
+        let is_never = *policy == RestartPolicy::Never;
+        Some(format!("{lost}, and {}", self.danger(way, is_never)?))
+    }
+
+    /// What may keep the container from being started again.
+    fn danger(&self, way: &Way, is_never: bool) -> Option<&'static str> {
+        if self.details.pulls_always {
+            Some("imagePullPolicy Always asks the registry at the start")
+        } else if matches!(way, Way::Park(_)) {
+            Some("the node may have to pull the park image first")
+        } else if matches!(way, Way::Alias(alias) if !alias.is_on_node) {
+            Some("the node does not report that it has the image under another name")
+        } else if is_never && !self.others_run() {
+            Some("no other container of the pod runs meanwhile")
+        } else if is_never && self.case.around.node != Some(NodeClass::Kubelet) {
+            Some(
+                "the node is, or may be, a virtual one, which may judge the pod while the container is stopped",
+            )
+        } else {
+            None
+        }
+    }
+
+    fn others_run(&self) -> bool {
+        let runs = |other: &Container| {
+            other
+                .status
+                .as_ref()
+                .is_some_and(|status| matches!(status.state, ContainerState::Running { .. }))
+        };
+        self.case
+            .pod
+            .pod
+            .containers
+            .iter()
+            .any(|other| other.name != self.container.name && runs(other))
+    }
+}
+
+/// Whether there is room for the restart in the pod's Job.
+fn fits(way: Way, restarts: u32, around: &Around<'_>) -> Answer {
+    match (around.room)(restarts + way.more_restarts()) {
+        Headroom::Free | Headroom::Fits => Answer::Yes(way),
+        Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait(Wait::Room),
+        Headroom::NeverFits(shortage) => Answer::No(format!(
+            "a restart counts against the backoffLimit {} of the pod's Job, which has {} restarts, and would fail it: raise the limit",
+            shortage.limit, shortage.restarts
+        )),
+        Headroom::JobUnknown { .. } => Answer::No(
+            "the Job of the pod has not been seen, so nobody knows how many restarts it allows"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Its image before is put back by the request that has parked it, or because that is gone.
+fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
+    match &pod.parked {
+        Some(parked) if parked.images.contains_key(name) => Answer::Wait(Wait::Parked),
+        _ => Answer::No(format!(
+            "it has the park image {park}, and nothing says which image it had before"
+        )),
+    }
+}
+
+/// Whether the node starts a container again that ended so.
+pub(crate) fn runs_again(policy: &RestartPolicy, end: &Terminated) -> bool {
+    match policy {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure => end.exit_code != Some(0),
+        RestartPolicy::Never | RestartPolicy::Unknown(_) => false,
+    }
+}
+
+fn by_node(around: &Around<'_>) -> Option<String> {
+    match around.node? {
+        NodeClass::VirtualInert => Some("the node ignores a changed image".to_owned()),
+        NodeClass::VirtualRejects => Some("the node fails on a changed image".to_owned()),
+        NodeClass::Kubelet | NodeClass::VirtualUpdates | NodeClass::Daemon | NodeClass::Unknown => {
+            None
+        }
+    }
+}
+
+/// Kubelets before this one ignore a changed image of a native sidecar (`docs/measured.md`, row 23:
+/// 1.30 does, 1.32 does not).
+const NATIVE_SIDECARS: KubeletVersion = KubeletVersion {
+    major: 1,
+    minor: 32,
+};
+
+fn by_kubelet(around: &Around<'_>) -> Option<String> {
+    if around.node != Some(NodeClass::Kubelet) {
+        return Some(
+            "it is a native sidecar, and these are restarted on ordinary nodes only".to_owned(),
+        );
+    }
+    match around.kubelet {
+        Some(version) if version >= NATIVE_SIDECARS => None,
+        Some(version) => Some(format!(
+            "it is a native sidecar, and the kubelet {version} of its node ignores a changed image of these; {NATIVE_SIDECARS} does not"
+        )),
+        None => Some(format!(
+            "it is a native sidecar, which takes a kubelet of {NATIVE_SIDECARS} or later, and its node does not say which it has"
+        )),
+    }
+}
