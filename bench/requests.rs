@@ -31,7 +31,7 @@ use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
-use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::run::{Settings, TimeOfDay, run};
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_controller::warm::resolve::Resolve;

@@ -1,6 +1,8 @@
 //! Restarts of single containers: requests are carried out, or made because a configuration has
 //! changed.
 
+pub mod driver;
+mod observe;
 pub mod on_config;
 pub mod parked;
 pub mod reconcile;

@@ -40,7 +40,7 @@ use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::{Outcome, Writer};
-use crate::restart::reconcile::Driver;
+use crate::restart::driver::Driver;
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
 use crate::terminate::selection::{Progress, Selected, Selection};

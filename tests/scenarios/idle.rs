@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::RestartOnSettings;
-use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_controller::run::Settings;
 use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::terminate::methods::AllowedMethods;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_testbed::apiserver::{Effect, RuleId, Verb};

@@ -1,7 +1,7 @@
 //! What waits for its turn, served namespace by namespace: ten thousand pods of one tenant do not
 //! delay the single pod of another.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -73,6 +73,27 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
+}
+
+/// Takes the first one whose time has come out of those that are to be looked at later.
+pub(crate) fn pop_due<K: Ord>(due: &mut BTreeSet<(Duration, K)>, now: Duration) -> Option<K> {
+    let is_due = due.first().is_some_and(|(at, _)| *at <= now);
+    let first = is_due.then(|| due.pop_first()).flatten()?;
+    Some(first.1)
+}
+
+/// Puts another time in the place of that at which one is to be looked at, among all of them and
+/// where it is kept.
+pub(crate) fn reschedule<K: Ord + Clone>(
+    due: &mut BTreeSet<(Duration, K)>,
+    key: &K,
+    kept: &mut Option<Duration>,
+    at: Option<Duration>,
+) {
+    if let Some(before) = std::mem::replace(kept, at) {
+        due.remove(&(before, key.clone()));
+    }
+    due.extend(at.map(|at| (at, key.clone())));
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use self::records::Records;
 use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
 use self::room::{Group, Object, Room, Uid};
-use super::reconcile::observe;
+use super::observe::observe;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;

@@ -2,10 +2,8 @@
 //! the state of the loop, without any I/O and without a clock. As for pods in
 //! [`crate::terminate::index`], an event only says that a request is to be looked at.
 
-mod by_pod;
-mod driver;
+pub(super) mod by_pod;
 mod judge;
-mod observe;
 mod orphans;
 mod pods;
 mod retry;
@@ -20,7 +18,6 @@ use std::time::Duration;
 
 use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Action, Decision, Memory, ParkImage};
 use swaplet_core::restart::request::RestartRequest;
 
@@ -28,13 +25,10 @@ use super::write::RestartWrite;
 use crate::frame::clock::Now;
 use crate::frame::isolated::defects::{Defects, log};
 use crate::frame::isolated::isolated;
-use crate::frame::queue::{FairQueue, LOOK_AGAIN};
+use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
 use crate::frame::writer::Target;
 use crate::terminate::index::{Effect, Index};
-use by_pod::ByPod;
-pub use driver::{Driver, Happened, RestartSettings};
-pub(crate) use observe::observe;
-use observe::observe_parked;
+use by_pod::{ByPod, Key, pod_key};
 use orphans::Orphans;
 use pods::Pods;
 use retry::Retry;
@@ -48,9 +42,6 @@ const AT_A_TIME: usize = 16;
 /// As many requests for a pod are asked whether they say something else than it does, besides the
 /// one for which containers are parked.
 const MOST_ASKED: usize = 64;
-
-/// Namespace and name.
-pub type Key = (Box<str>, Box<str>);
 
 /// The requests and their pods.
 #[derive(Default)]
@@ -84,40 +75,6 @@ struct Entry {
     retry: Retry,
     due: Option<Duration>,
     list: u64,
-}
-
-/// A pod that is followed, with when that began.
-struct PodEntry {
-    sight: Seen,
-    /// Whether the list under way has named it.
-    listed: bool,
-    since: Duration,
-}
-
-impl PodEntry {
-    /// What all requests for the pod depend on, also those that wait in line.
-    fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
-        match &self.sight {
-            Seen::There(pod) => (
-                true,
-                Some((
-                    pod.pod.uid.clone(),
-                    pod.pod.deleting,
-                    pod.pod.phase.is_terminal(),
-                )),
-            ),
-            Seen::NotYet | Seen::Refused(_) => (false, None),
-            Seen::Absent => (true, None),
-        }
-    }
-}
-
-enum Seen {
-    NotYet,
-    /// The API server does not take the question, for this reason.
-    Refused(Box<str>),
-    Absent,
-    There(Box<RestartPod>),
 }
 
 impl Restarts {
@@ -245,8 +202,7 @@ impl Restarts {
         let Some(entry) = self.requests.get_mut(key) else {
             return;
         };
-        let before = std::mem::replace(&mut entry.due, at);
-        self.reschedule(key, before, at);
+        reschedule(&mut self.due, key, &mut entry.due, at);
     }
 
     fn begin(
@@ -274,13 +230,7 @@ impl Restarts {
         };
         entry.memory.in_flight = true;
         let request = entry.request.clone();
-        let pod = self
-            .pods
-            .get(&pod_key(&request))
-            .and_then(|entry| match &entry.sight {
-                Seen::There(pod) => Some(&pod.pod),
-                _ => None,
-            });
+        let pod = self.pods.seen(&pod_key(&request)).map(|pod| &pod.pod);
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
             (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => {
@@ -300,17 +250,4 @@ impl Restarts {
             is_for_orphan: false,
         })
     }
-}
-
-/// The first one whose time has come.
-fn pop_due(due: &mut BTreeSet<(Duration, Key)>, now: Duration) -> Option<Key> {
-    let is_due = due.first().is_some_and(|(at, _)| *at <= now);
-    is_due
-        .then(|| due.pop_first())
-        .flatten()
-        .map(|(_, key)| key)
-}
-
-fn pod_key(request: &RestartRequest) -> Key {
-    (request.namespace.clone(), request.pod_name.clone())
 }

@@ -363,3 +363,13 @@ fn state_of(state: &RecreateState) -> Value {
     }
     body
 }
+
+/// Whether the version in an answer is later than the one that the watch has shown by now; `before`
+/// is the one for which the write was decided. Versions that are no numbers have no order: then the
+/// answer counts as long as the watch has shown nothing new.
+pub(crate) fn is_later(answer: &str, shown: &str, before: &str) -> bool {
+    match (answer.parse::<u64>(), shown.parse::<u64>()) {
+        (Ok(answer), Ok(shown)) => answer > shown,
+        _ => shown == before,
+    }
+}

@@ -1,7 +1,7 @@
 //! What the loop does about restarts of single containers.
 
 use super::Controller;
-use crate::restart::reconcile::Happened;
+use crate::restart::driver::Happened;
 
 impl Controller {
     pub(super) fn see_restart(&mut self, happened: Happened) {

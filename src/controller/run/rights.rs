@@ -10,7 +10,7 @@ use crate::cluster::openkruise::News;
 use crate::frame::serve::Health;
 use crate::frame::watch::Event;
 use crate::frame::writer::{Outcome, is_missing_right};
-use crate::restart::reconcile::Happened;
+use crate::restart::driver::Happened;
 
 /// What the right to change images of pods is for.
 const CHANGE_IMAGES: &str = "images of pods cannot be changed";

@@ -10,7 +10,7 @@ use crate::cluster::rules::{Common, Rules};
 use crate::frame::clock::time_of_day;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::lease::Leadership;
-use crate::restart::reconcile::RestartSettings;
+use crate::restart::driver::RestartSettings;
 use crate::terminate::derive::Push;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::WarmSettings;

@@ -25,8 +25,8 @@ use crate::frame::isolated::break_for;
 use crate::frame::lease::Leadership;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::restart::driver::RestartSettings;
 use crate::restart::on_config::RestartOnSettings;
-use crate::restart::reconcile::RestartSettings;
 use crate::warm::jobs::WarmSettings;
 use crate::warm::resolve::Resolve;
 

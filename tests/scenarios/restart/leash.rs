@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::world::{Restarts, app};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::restart::driver::RestartSettings;
 use swaplet_controller::restart::on_config::{MOUNT_DELAY_SECONDS, RestartOnSettings};
-use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_core::restart::reconcile::ParkImage;
 
 use super::leash::LeashArgs;

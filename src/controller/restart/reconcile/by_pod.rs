@@ -7,7 +7,13 @@ use swaplet_core::restart::reconcile::needs_pod;
 use swaplet_core::restart::request::RestartRequest;
 use swaplet_core::restart::request::place::Place;
 
-use super::{Key, pod_key};
+/// Namespace and name.
+pub type Key = (Box<str>, Box<str>);
+
+/// Those of the pod of a request.
+pub(crate) fn pod_key(request: &RestartRequest) -> Key {
+    (request.namespace.clone(), request.pod_name.clone())
+}
 
 /// All of them, by pod.
 #[derive(Default)]

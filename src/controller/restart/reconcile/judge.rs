@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::pod::PROVIDER_FAILED;
 use swaplet_core::report::reason::Reason;
@@ -10,7 +11,9 @@ use swaplet_core::restart::pod::RestartPod;
 use swaplet_core::restart::reconcile::{Around, Decision, Sight, decide};
 use swaplet_core::restart::request::RestartRequest;
 
-use super::{Entry, Key, NODE_AGAIN, Restarts, Seen, pod_key};
+use super::by_pod::{Key, pod_key};
+use super::pods::Seen;
+use super::{Entry, NODE_AGAIN, Restarts};
 use crate::frame::clock::Now;
 use crate::terminate::index::{Effect, Index};
 
@@ -21,39 +24,33 @@ impl Restarts {
         let is_first = self.by_pod.is_first(request);
         let pod = self.pods.get(&pod_key(request));
         let sight = pod.map_or(Sight::Unseen, |entry| entry.sight.as_sight());
-        let node = match (sight, pod) {
-            (Sight::There(there), Some(entry)) => {
-                self.learned
-                    .extend(learn(request, there, index, since_start));
-                index.node_for_restart(&there.pod, entry.since, since_start)
-            }
-            _ => None,
+        let there = match sight {
+            Sight::There(there) => Some(there),
+            Sight::Unseen | Sight::Refused(_) | Sight::Absent => None,
         };
-        let left_to_vendor = match sight {
-            Sight::There(pod) if self.by_pod.nodes_tell => {
-                node.map(|_| index.is_left_to_vendor(&pod.pod))
-            }
-            Sight::Unseen | Sight::Refused(_) if self.by_pod.nodes_tell => None,
-            _ => Some(true),
+        self.learned
+            .extend(there.and_then(|pod| learn(request, pod, index, since_start)));
+        let node = there.zip(pod).and_then(|(there, entry)| {
+            index.node_for_restart(&there.pod, entry.since, since_start)
+        });
+        let left_to_vendor = match self.by_pod.nodes_tell {
+            true => left_to_vendor(sight, node, index),
+            false => Some(true),
         };
         let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
         let entry = self.requests.get_mut(key)?;
         entry.memory.unseen_since = looked_for.map(|entry| entry.since);
         entry.observe(sight, index, since_start);
-        let room = |restarts| match sight {
-            Sight::There(pod) => index.room_for_restarts(&pod.pod, restarts),
-            _ => Headroom::TooEarly,
-        };
-        let park = self.park.as_ref();
-        let kubelet = match sight {
-            Sight::There(pod) => index.kubelet_for_restart(&pod.pod),
-            _ => None,
+        let room = |restarts| {
+            there.map_or(Headroom::TooEarly, |pod| {
+                index.room_for_restarts(&pod.pod, restarts)
+            })
         };
         let around = Around {
             exit_images: index.exit_images(),
-            park,
+            park: self.park.as_ref(),
             node,
-            kubelet,
+            kubelet: there.and_then(|pod| index.kubelet_for_restart(&pod.pod)),
             room: &room,
             is_first,
             left_to_vendor,
@@ -62,22 +59,32 @@ impl Restarts {
         };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
         entry.memory.note(&decision, since_start);
-        let unseen = matches!(sight, Sight::There(_))
-            && node.is_none()
-            && decision.reason == Reason::RequestWaits;
-        let again = decision
-            .again
-            .into_iter()
-            .chain(unseen.then(|| since_start + NODE_AGAIN))
-            .min();
-        // A time that is over would be now again at once, for ever.
-        let later = |at| match at > since_start {
-            true => at,
-            false => since_start + NODE_AGAIN,
-        };
-        self.look_later(key, again.map(later));
+        let node_is_awaited =
+            there.is_some() && node.is_none() && decision.reason == Reason::RequestWaits;
+        self.look_later(key, again(&decision, node_is_awaited, since_start));
         Some(decision)
     }
+}
+
+/// Whether the vendor of the pod's node carries such requests out, where nodes may say that it does
+/// not; `None` where the node is not known yet.
+fn left_to_vendor(sight: Sight<'_>, node: Option<NodeClass>, index: &Index) -> Option<bool> {
+    match sight {
+        Sight::There(pod) => node.map(|_| index.is_left_to_vendor(&pod.pod)),
+        Sight::Unseen | Sight::Refused(_) => None,
+        Sight::Absent => Some(true),
+    }
+}
+
+/// When to decide again. A time that is over would be now again at once, for ever.
+fn again(decision: &Decision, node_is_awaited: bool, now: Duration) -> Option<Duration> {
+    let soon = now + NODE_AGAIN;
+    let at = decision
+        .again
+        .into_iter()
+        .chain(node_is_awaited.then_some(soon))
+        .min()?;
+    Some(if at > now { at } else { soon })
 }
 
 impl Entry {
@@ -89,17 +96,6 @@ impl Entry {
         }
         if let Sight::There(pod) = sight {
             self.memory.observe(&self.request, pod, now);
-        }
-    }
-}
-
-impl Seen {
-    fn as_sight(&self) -> Sight<'_> {
-        match self {
-            Self::NotYet => Sight::Unseen,
-            Self::Refused(why) => Sight::Refused(why),
-            Self::Absent => Sight::Absent,
-            Self::There(pod) => Sight::There(pod),
         }
     }
 }

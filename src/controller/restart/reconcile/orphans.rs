@@ -3,23 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use swaplet_core::report::decision::Report;
+use swaplet_core::report::decision::{Report, Swap};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Action, Change, ORPHAN_AFTER, Orphan, ParkImage, orphan};
 use swaplet_core::restart::request::RestartRequest;
 
+use super::by_pod::Key;
 use super::retry::Retry;
-use super::written::is_later;
-use super::{Key, pop_due};
 use crate::frame::clock::Now;
 use crate::frame::isolated::defects::{Defects, log, read};
 use crate::frame::isolated::isolated;
-use crate::frame::queue::FairQueue;
+use crate::frame::queue::{FairQueue, pop_due, reschedule};
 use crate::frame::watch::Event;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Target};
-use crate::restart::write::{RestartWrite, Stored};
+use crate::restart::write::{RestartWrite, Stored, is_later};
 use crate::terminate::index::Effect;
 
 /// As many pods are looked at in one turn of the loop: anybody may give pods the label.
@@ -192,11 +191,7 @@ impl Orphans {
                 (None, Some(self.defects.meet(key.clone(), now.since_start)))
             }
         };
-        let before = std::mem::replace(&mut seen.due, again);
-        if let Some(at) = before {
-            self.due.remove(&(at, key.clone()));
-        }
-        self.due.extend(again.map(|at| (at, key.clone())));
+        reschedule(&mut self.due, key, &mut seen.due, again);
         write
     }
 
@@ -283,17 +278,12 @@ impl Seen {
         }
         let change = change?;
         self.in_flight = true;
-        let done = brought_back(&change, &request);
-        let (pod, seen) = (
-            Some(Target::of(&self.pod.pod)),
-            self.pod.pod.version.clone(),
-        );
         Some(RestartWrite {
+            done: brought_back(&change, &request),
             request,
-            pod,
-            seen,
+            pod: Some(Target::of(&self.pod.pod)),
+            seen: self.pod.pod.version.clone(),
             action: Action::Swap(change),
-            done,
             today,
             is_for_orphan: true,
         })
@@ -319,15 +309,10 @@ fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
     if change.swaps.is_empty() {
         return Vec::new();
     }
-    let changes: Vec<_> = change
-        .swaps
-        .iter()
-        .map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to))
-        .collect();
     let name = &request.name;
     let note = format!(
         "putting the image before back, because ContainerRecreateRequest {name} is gone or over: {}",
-        changes.join(", ")
+        Swap::list(&change.swaps)
     );
     vec![Report {
         reason: Reason::ContainerRestarting,

@@ -3,11 +3,62 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Key, PodEntry, Seen};
+use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::reconcile::Sight;
+
+use super::by_pod::Key;
 use crate::frame::queue::FairQueue;
 
 /// Pods that are followed at once; requests for others wait. Each is a watch of one object.
 const AT_ONCE: usize = 256;
+
+/// A pod that is followed, with when that began.
+pub(crate) struct PodEntry {
+    /// What is known of it.
+    pub sight: Seen,
+    /// Whether the list under way has named it.
+    pub listed: bool,
+    pub since: Duration,
+}
+
+impl PodEntry {
+    /// What all requests for the pod depend on, also those that wait in line.
+    pub fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
+        match &self.sight {
+            Seen::There(pod) => (
+                true,
+                Some((
+                    pod.pod.uid.clone(),
+                    pod.pod.deleting,
+                    pod.pod.phase.is_terminal(),
+                )),
+            ),
+            Seen::NotYet | Seen::Refused(_) => (false, None),
+            Seen::Absent => (true, None),
+        }
+    }
+}
+
+/// What was seen of a pod.
+pub(crate) enum Seen {
+    NotYet,
+    /// The API server does not take the question, for this reason.
+    Refused(Box<str>),
+    Absent,
+    There(Box<RestartPod>),
+}
+
+impl Seen {
+    /// As a decision takes it.
+    pub fn as_sight(&self) -> Sight<'_> {
+        match self {
+            Self::NotYet => Sight::Unseen,
+            Self::Refused(why) => Sight::Refused(why),
+            Self::Absent => Sight::Absent,
+            Self::There(pod) => Sight::There(pod),
+        }
+    }
+}
 
 /// The pods that requests need.
 #[derive(Default)]
@@ -32,7 +83,15 @@ impl Pods {
         self.followed.get(pod)
     }
 
-    /// The same, to be brought up to date.
+    /// The pod as it is there, if it is followed.
+    pub fn seen(&self, pod: &Key) -> Option<&RestartPod> {
+        match &self.get(pod)?.sight {
+            Seen::There(pod) => Some(pod),
+            Seen::NotYet | Seen::Refused(_) | Seen::Absent => None,
+        }
+    }
+
+    /// What is known of one, to be brought up to date.
     pub fn get_mut(&mut self, pod: &Key) -> Option<&mut PodEntry> {
         self.followed.get_mut(pod)
     }

@@ -6,9 +6,12 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::Memory;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
+use super::by_pod::{Key, pod_key};
+use super::pods::Seen;
 use super::retry::Retry;
-use super::{Entry, Key, Restarts, Seen, pod_key};
+use super::{Entry, Restarts};
 use crate::frame::isolated::defects::read;
+use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;
 
 impl Restarts {
@@ -69,9 +72,9 @@ impl Restarts {
                 ..entry
             },
             other => {
-                other
-                    .iter()
-                    .for_each(|entry| self.reschedule(&key, entry.due, None));
+                if let Some(mut other) = other {
+                    reschedule(&mut self.due, &key, &mut other.due, None);
+                }
                 Entry {
                     request,
                     memory: Memory::default(),
@@ -146,29 +149,17 @@ impl Restarts {
         }
     }
 
-    pub(crate) fn reschedule(
-        &mut self,
-        key: &Key,
-        before: Option<Duration>,
-        after: Option<Duration>,
-    ) {
-        if let Some(at) = before {
-            self.due.remove(&(at, key.clone()));
-        }
-        self.due.extend(after.map(|at| (at, key.clone())));
-    }
-
     /// A request is gone, or nothing is left to be done for it.
     pub(crate) fn forget(&mut self, key: &Key, now: Duration) {
-        let Some(entry) = self.requests.remove(key) else {
+        let Some(mut entry) = self.requests.remove(key) else {
             return;
         };
-        self.reschedule(key, entry.due, None);
+        reschedule(&mut self.due, key, &mut entry.due, None);
         self.by_pod.remove(&entry.request);
         if entry.request.has_begun() && !entry.request.is_completed() {
-            let seen = || match &self.pods.get(&pod_key(&entry.request))?.sight {
-                Seen::There(pod) => Some(pod.pod.uid.clone()),
-                _ => None,
+            let seen = || {
+                let pod = self.pods.seen(&pod_key(&entry.request))?;
+                Some(pod.pod.uid.clone())
             };
             let pod = entry.request.pod_uid.clone().or_else(seen);
             self.halfway.extend(pod);

@@ -5,11 +5,13 @@ use std::time::Duration;
 use swaplet_core::report::decision::Report;
 use swaplet_core::restart::request::RestartRequest;
 
+use super::by_pod::pod_key;
+use super::pods::Seen;
 use super::retry::Retry;
-use super::{Entry, Restarts, Seen, pod_key};
+use super::{Entry, Restarts};
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Target, TargetKind};
-use crate::restart::write::{RestartWrite, Stored};
+use crate::restart::write::{RestartWrite, Stored, is_later};
 
 impl Restarts {
     /// A write has come back; what is to be told.
@@ -127,15 +129,5 @@ impl RestartWrite {
             target: self.pod.clone().or_else(gone)?,
             report,
         })
-    }
-}
-
-/// Whether the version in an answer is later than the one that the watch has shown by now; `before`
-/// is the one for which the write was decided. Versions that are no numbers have no order: then the
-/// answer counts as long as the watch has shown nothing new.
-pub(super) fn is_later(answer: &str, shown: &str, before: &str) -> bool {
-    match (answer.parse::<u64>(), shown.parse::<u64>()) {
-        (Ok(answer), Ok(shown)) => answer > shown,
-        _ => shown == before,
     }
 }

@@ -7,9 +7,9 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::request::RestartRequestWire;
 
-use super::super::written::is_later;
 use super::*;
 use crate::restart::write::Stored;
+use crate::restart::write::is_later;
 
 const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 const ALIAS: &str =

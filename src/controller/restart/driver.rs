@@ -12,7 +12,6 @@ use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Key, Restarts, observe, observe_parked};
 use crate::cluster::rules::Common;
 use crate::frame::clock::Now;
 use crate::frame::clock::server::ServerClock;
@@ -26,7 +25,10 @@ use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Writer};
+use crate::restart::observe::{observe, observe_parked};
 use crate::restart::on_config::RestartOnSettings;
+use crate::restart::reconcile::Restarts;
+use crate::restart::reconcile::by_pod::Key;
 use crate::restart::write::{RestartWrite, Stored};
 use crate::terminate::index::{Effect, Index};
 
