@@ -15,14 +15,13 @@
 
 mod around;
 mod census;
-mod denied;
+mod effect;
 mod entry;
 mod isolation;
 mod jobs;
 mod policies;
-mod requests;
+mod restarting;
 mod restarts;
-mod since;
 mod writes;
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -32,57 +31,26 @@ use std::time::Duration;
 use jiff::Timestamp;
 use swaplet_core::cluster::headroom::Ledger;
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
-use swaplet_core::report::decision::{Action, Decision, Paths, Report};
+use swaplet_core::report::decision::Decision;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::circumstances::Circumstances;
 use swaplet_core::terminate::decide;
-use swaplet_core::terminate::ending::Ends;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
-use self::census::Census;
+use self::census::{Census, Counted};
+pub use self::effect::{Effect, Write};
 use self::entry::Entry;
-use self::jobs::Lines;
-use self::restarts::Begun;
+use self::restarting::{Begun, Lines};
 use super::derive::Pushed;
 use super::policies::PolicyStore;
 use super::selection::Selected;
 use crate::cluster::budgets::Budgets;
 use crate::cluster::nodes::{Learned, Nodes};
-use crate::cluster::openkruise::Known;
+use crate::cluster::openkruise::{Concerns, Known, News};
 use crate::cluster::rules::Rules;
 pub use crate::frame::metrics::Timed;
-use crate::frame::queue::{FairQueue, LOOK_AGAIN};
-use crate::frame::writer::Target;
-use crate::frame::writer::report::Notice;
-
-/// A write to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
-    /// The pod.
-    pub target: Target,
-    /// What to write.
-    pub action: Action,
-    /// What to tell once it is applied.
-    pub report: Option<Report>,
-}
-
-/// What the index wants the loop to do besides writing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Tell something.
-    Notice(Notice),
-    /// A decision about a pod, where it differs from the one before.
-    Decided(Reason),
-    /// A write was applied so long after the main containers were seen done.
-    Written(Timed),
-    /// A pod is finished, so long after its first write, and its containers have ended so.
-    Ended(Timed, Ends),
-    /// Push the exit image with these paths.
-    Derive(Paths),
-    /// A pod has proved how its node treats swaps.
-    Learned(Learned),
-}
+use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
 
 /// The pods, and which of them want a write or another look.
 pub struct Index {
@@ -158,6 +126,36 @@ impl Index {
         self.started_at = today.checked_sub(now).ok();
     }
 
+    /// How many pods are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no pod is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many pods wait for a write.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.ready.len() + self.budgets.waiting()
+    }
+
+    /// How many pods are kept for which reason; reasons that have been there stay, with 0.
+    pub fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
+        self.census.reasons()
+    }
+
+    /// Since when the main containers of the pod have been seen done that waits longest for its
+    /// end.
+    #[must_use]
+    pub fn waits_since(&self) -> Option<Duration> {
+        self.census.waits_since()
+    }
+
     /// A list of all pods begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
@@ -221,7 +219,7 @@ impl Index {
             return;
         };
         self.nodes.trial_ends(&entry.pod);
-        self.census.forget(&entry);
+        self.census.change(uid, entry.counted, Counted::default());
         self.selected.over(uid, entry.pod.phase);
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
@@ -242,10 +240,7 @@ impl Index {
             .iter_mut()
             .filter(|(_, entry)| concerned(entry))
         {
-            if let Some(at) = entry.due.replace(Duration::ZERO) {
-                self.due.remove(&(at, uid.clone()));
-            }
-            self.due.insert((Duration::ZERO, uid.clone()));
+            reschedule(&mut self.due, uid, &mut entry.due, Some(Duration::ZERO));
         }
     }
 
@@ -277,11 +272,7 @@ impl Index {
         }
         self.give_back(now);
         let mut effects = Vec::new();
-        while let Some((at, uid)) = self.due.pop_first() {
-            if at > now {
-                self.due.insert((at, uid));
-                break;
-            }
+        while let Some(uid) = pop_due(&mut self.due, now) {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
@@ -333,16 +324,19 @@ impl Index {
         waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
     }
 
-    fn reschedule(&mut self, uid: &str, before: Option<Duration>, after: Option<Duration>) {
-        if before == after {
-            return;
+    /// There is something new about OpenKruise.
+    pub fn hear(&mut self, news: News, now: Duration) -> Vec<Effect> {
+        match self.openkruise.hear(news) {
+            Concerns::Nobody => {}
+            Concerns::Pod(uid) => {
+                let mut effects = self.look(&uid, now);
+                effects.extend(self.look_at_woken(now));
+                return effects;
+            }
+            Concerns::Node(node) => self.look_soon(|pod| pod.node == node),
+            Concerns::Everybody => self.look_soon(|_| true),
         }
-        if let Some(at) = before {
-            self.due.remove(&(at, uid.into()));
-        }
-        if let Some(at) = after {
-            self.due.insert((at, uid.into()));
-        }
+        Vec::new()
     }
 
     /// The other pods of the node are looked at again.
@@ -353,23 +347,4 @@ impl Index {
         self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
         Effect::Learned(learned)
     }
-}
-
-/// Whether nothing will ever be done for the pod again, so that it need not be kept.
-const fn is_over(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::PodDeleting
-            | Reason::PodFinished
-            | Reason::RestartPolicyAlways
-            | Reason::NoSidecar
-            | Reason::SidecarEnded
-            | Reason::PodFailedAfterSwap
-            | Reason::PodFailedAfterFinish
-            | Reason::PodFailedAfterRecreate
-    )
-}
-
-fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
-    report.map(|report| Effect::Notice(Notice { target, report }))
 }

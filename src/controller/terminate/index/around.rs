@@ -11,9 +11,10 @@ use swaplet_core::terminate::explain::{Explanation, explain};
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
-use super::jobs::Lines;
-use super::{Index, Known};
+use super::Index;
+use super::restarting::Lines;
 use crate::cluster::nodes::Nodes;
+use crate::cluster::openkruise::Known;
 use crate::cluster::rules::Rules;
 
 /// All that is known besides the pods.

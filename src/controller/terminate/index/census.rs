@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use swaplet_core::report::reason::Reason;
 
-use super::{Entry, Index};
-
 /// What counts of one pod: the latest decision, and since when its main containers have been seen
 /// done where it waits for its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    reason: Option<Reason>,
-    waits_since: Option<Duration>,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) waits_since: Option<Duration>,
 }
 
 /// All pods together. A reason that was there stays, with 0.
@@ -23,23 +21,18 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// A pod was decided about.
-    pub(crate) fn count(&mut self, entry: &mut Entry) {
-        let waits = entry.last.is_some_and(waits_for_its_end);
-        let now = Counted {
-            reason: entry.last,
-            waits_since: entry.memory.mains_done_at.filter(|_| waits),
-        };
-        let before = std::mem::replace(&mut entry.counted, now);
-        self.change(&entry.pod.uid, before, now);
+    /// How many pods are kept for which reason.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
+        self.reasons.iter().map(|(reason, pods)| (*reason, *pods))
     }
 
-    /// A pod is not kept any more.
-    pub(crate) fn forget(&mut self, entry: &Entry) {
-        self.change(&entry.pod.uid, entry.counted, Counted::default());
+    /// Since when the one waits that waits longest.
+    pub(crate) fn waits_since(&self) -> Option<Duration> {
+        self.waiting.first().map(|(since, _)| *since)
     }
 
-    fn change(&mut self, uid: &str, before: Counted, after: Counted) {
+    /// What counts of a pod is something else than before.
+    pub(crate) fn change(&mut self, uid: &str, before: Counted, after: Counted) {
         if before == after {
             return;
         }
@@ -59,53 +52,6 @@ impl Census {
             self.waiting.insert((since, uid.into()));
         }
     }
-}
-
-impl Index {
-    /// How many pods are kept.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no pod is kept.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// How many pods wait for a write.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.ready.len() + self.budgets.waiting()
-    }
-
-    /// How many pods are kept for which reason; reasons that have been there stay, with 0.
-    pub fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
-        self.census
-            .reasons
-            .iter()
-            .map(|(reason, pods)| (*reason, *pods))
-    }
-
-    /// Since when the main containers of the pod have been seen done that waits longest for its
-    /// end.
-    #[must_use]
-    pub fn waits_since(&self) -> Option<Duration> {
-        self.census.waiting.first().map(|(since, _)| *since)
-    }
-}
-
-/// Whether it is for us to end the pod, and it has not ended.
-const fn waits_for_its_end(reason: Reason) -> bool {
-    !matches!(
-        reason,
-        Reason::SidecarsEnded
-            | Reason::LeftToPlatform
-            | Reason::LeftToOpenKruise
-            | Reason::NotSelected
-            | Reason::PodDeleting
-    )
 }
 
 #[cfg(test)]

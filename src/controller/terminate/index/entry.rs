@@ -1,5 +1,10 @@
 //! One pod with its memory, and what becomes of the writes to it.
 
+mod denied;
+mod need;
+mod requested;
+pub(super) mod since;
+
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::{Ledger, Swapped};
@@ -12,9 +17,9 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending;
 use swaplet_core::terminate::memory::{Memory, proof};
 
-use super::census::Counted;
-use super::since::{self, SinceBegun};
-use super::{Effect, Write, is_over, notice};
+use self::since::SinceBegun;
+use super::census::{Census, Counted};
+use super::effect::{Effect, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
 use crate::frame::writer::Outcome;
@@ -74,6 +79,27 @@ impl Entry {
             counted: Counted::default(),
             proved: None,
         }
+    }
+
+    /// The watch shows the pod in this state.
+    pub(crate) fn show(&mut self, pod: Pod, list: u64) {
+        self.since.any |= self.pod.version != pod.version || pod.version.is_empty();
+        let mut pairs = self.pod.containers.iter().zip(&pod.containers);
+        self.since.images |= pairs.any(|(before, now)| before.image != now.image);
+        self.pod = pod;
+        self.fresh = true;
+        self.list = list;
+    }
+
+    /// It was decided about.
+    pub(crate) fn count_in(&mut self, census: &mut Census) {
+        let waits = self.last.is_some_and(waits_for_its_end);
+        let now = Counted {
+            reason: self.last,
+            waits_since: self.memory.mains_done_at.filter(|_| waits),
+        };
+        let before = std::mem::replace(&mut self.counted, now);
+        census.change(&self.pod.uid, before, now);
     }
 
     pub(crate) fn effects(
@@ -211,5 +237,32 @@ pub(crate) const fn is_end(reason: Reason) -> bool {
             | Reason::PodFailedAfterSwap
             | Reason::PodFailedAfterFinish
             | Reason::PodFailedAfterRecreate
+    )
+}
+
+/// Whether nothing will ever be done for the pod again, so that it need not be kept.
+pub(crate) const fn is_over(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::PodDeleting
+            | Reason::PodFinished
+            | Reason::RestartPolicyAlways
+            | Reason::NoSidecar
+            | Reason::SidecarEnded
+            | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterFinish
+            | Reason::PodFailedAfterRecreate
+    )
+}
+
+/// Whether it is for us to end the pod, and it has not ended.
+const fn waits_for_its_end(reason: Reason) -> bool {
+    !matches!(
+        reason,
+        Reason::SidecarsEnded
+            | Reason::LeftToPlatform
+            | Reason::LeftToOpenKruise
+            | Reason::NotSelected
+            | Reason::PodDeleting
     )
 }

@@ -8,11 +8,13 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
-use super::entry::is_end;
+use super::entry::{is_end, is_over};
 use super::writes::probe_until;
-use super::{Effect, Index, is_over};
+use super::{Effect, Index};
+use crate::cluster::nodes::Learned;
 use crate::frame::isolated::defects::note;
 use crate::frame::isolated::isolated;
+use crate::frame::queue::reschedule;
 
 /// When is looked again at a pod whose decision names a time that is over.
 const SOON: Duration = Duration::from_secs(1);
@@ -21,8 +23,11 @@ impl Index {
     /// Decides about a pod and does with the decision all that is not a write. Where that panics,
     /// nothing is written, and the pod is looked at again when it changes, and with all others.
     pub(crate) fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
-        isolated(uid, || self.judge(uid, now))
-            .unwrap_or_else(|defect| (None, self.undecided(uid, &defect, now)))
+        match isolated(uid, || self.judge(uid, now)) {
+            Ok(Some((decision, effects))) => (Some(decision), effects),
+            Ok(None) => (None, Vec::new()),
+            Err(defect) => (None, self.undecided(uid, &defect, now)),
+        }
     }
 
     fn undecided(&mut self, uid: &str, defect: &str, now: Duration) -> Vec<Effect> {
@@ -42,19 +47,31 @@ impl Index {
             &mut self.headroom,
             now,
         );
-        self.census.count(entry);
+        entry.count_in(&mut self.census);
         effects
     }
 
-    fn judge(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
-        let Some(entry) = self.entries.get_mut(uid) else {
-            return (None, Vec::new());
-        };
+    /// `None` where the pod is not kept.
+    fn judge(&mut self, uid: &str, now: Duration) -> Option<(Decision, Vec<Effect>)> {
+        let (shown, learned) = self.observe(uid, now)?;
+        let decision = self.judge_observed(uid, shown, now)?;
+        let mut effects = self.effects(uid, &decision, now)?;
+        self.look_again(uid, &decision, now);
+        if is_over(decision.reason) {
+            self.forget(uid);
+        }
+        effects.extend(learned.map(|learned| self.learned(learned, uid)));
+        Some((decision, effects))
+    }
+
+    /// Brings all that is known up to date with the pod: whether the watch has shown its state and
+    /// it is looked at for the first time, and what it proves of its node.
+    fn observe(&mut self, uid: &str, now: Duration) -> Option<(bool, Option<Learned>)> {
+        let entry = self.entries.get_mut(uid)?;
+        let exit_images = &self.rules.exit_images;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
-        entry
-            .memory
-            .observe(&entry.pod, &self.rules.exit_images, now);
-        let shown = entry.count(&mut self.headroom, &self.rules.exit_images);
+        entry.memory.observe(&entry.pod, exit_images, now);
+        let shown = entry.count(&mut self.headroom, exit_images);
         let learned = entry
             .proves(&self.nodes, now)
             .and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
@@ -66,6 +83,12 @@ impl Index {
             .memory
             .observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
+        Some((shown, learned))
+    }
+
+    /// Decides from what was observed, and keeps room in the Job of the pod for what is decided.
+    fn judge_observed(&mut self, uid: &str, shown: bool, now: Duration) -> Option<Decision> {
+        let entry = self.entries.get_mut(uid)?;
         let around = Around {
             rules: &self.rules,
             nodes: &self.nodes,
@@ -92,12 +115,18 @@ impl Index {
         if is_over(decision.reason) && entry.pod.phase.is_terminal() {
             self.headroom.pod_gone(&entry.pod);
         }
-        let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        Some(decision)
+    }
+
+    /// What comes of a decision besides its write.
+    fn effects(&mut self, uid: &str, decision: &Decision, now: Duration) -> Option<Vec<Effect>> {
+        let entry = self.entries.get_mut(uid)?;
+        let mut effects = entry.effects(decision, &mut self.headroom, now);
         if is_end(decision.reason) {
             let ended = entry.policies();
             ended.iter().for_each(|key| self.policies.ended(key));
         }
-        self.census.count(entry);
+        entry.count_in(&mut self.census);
         entry.wants = !decision.wants.is_empty();
         let images = &mut self.rules.exit_images;
         let asked = decision
@@ -105,6 +134,13 @@ impl Index {
             .iter()
             .filter(|paths| images.ask_derived(&entry.pod.namespace, paths, now));
         effects.extend(asked.cloned().map(Effect::Derive));
+        Some(effects)
+    }
+
+    fn look_again(&mut self, uid: &str, decision: &Decision, now: Duration) {
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return;
+        };
         let again = decision
             .again
             .into_iter()
@@ -112,13 +148,7 @@ impl Index {
             .min();
         // A time that is over would be now again at once, for ever.
         let again = again.map(|at| if at > now { at } else { now + SOON });
-        let before = std::mem::replace(&mut entry.due, again);
-        self.reschedule(uid, before, again);
-        if is_over(decision.reason) {
-            self.forget(uid);
-        }
-        effects.extend(learned.map(|learned| self.learned(learned, uid)));
-        (Some(decision), effects)
+        reschedule(&mut self.due, &entry.pod.uid, &mut entry.due, again);
     }
 }
 

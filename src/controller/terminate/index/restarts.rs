@@ -10,22 +10,8 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
-use super::jobs::LATE_EFFECT;
+use super::restarting::{Begun, LATE_EFFECT};
 use super::{Effect, Index};
-
-/// Restarts of single containers of a pod that have been begun.
-pub(crate) struct Begun {
-    /// The pod, as it was before.
-    pod: Pod,
-    /// How many are to come.
-    pub restarts: u32,
-    /// How many restarts the watch shows, those before it included.
-    shown: i64,
-    /// Until when they may come, where nobody waits for them any more.
-    until: Option<Duration>,
-    /// The list that has named the pod last.
-    pub list: u64,
-}
 
 impl Index {
     /// Restarts of single containers are decided with this index.
@@ -148,11 +134,5 @@ impl Index {
         for (_, begun) in over {
             self.headroom.need(&begun.pod, Need::Nothing);
         }
-    }
-}
-
-impl Begun {
-    fn is_shown(&self) -> bool {
-        self.shown >= self.pod.restarts().saturating_add(self.restarts.into())
     }
 }

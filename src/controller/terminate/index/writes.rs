@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use swaplet_core::cluster::headroom::Need;
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::report::decision::{Action, Decision};
+use swaplet_core::report::decision::{Action, Decision, Method};
 use swaplet_core::terminate::swap::patience;
 
-use super::since::SinceBegun;
-use super::{Effect, Index, Write, notice};
+use super::effect::notice;
+use super::entry::since::SinceBegun;
+use super::{Effect, Index, Write};
 use crate::frame::writer::{Outcome, Target};
 
 /// What a probe may take beyond the patience with its swap: the write, and the statuses of a
@@ -51,6 +52,29 @@ impl Index {
             action,
             report: decision.done,
         })
+    }
+
+    /// What comes of a swap for other pods; before it is settled for its own.
+    fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
+        let (Some(entry), Action::Swap(swaps)) =
+            (self.entries.get(&write.target.uid), &write.action)
+        else {
+            return;
+        };
+        match outcome {
+            Outcome::Applied(_) => {
+                self.lines.moves(&entry.pod, now);
+                swaps
+                    .iter()
+                    .for_each(|swap| self.image_troubles.allowed(&entry.pod, &swap.to));
+            }
+            Outcome::Denied(_) if entry.memory.denied.of(Method::Swap).last_with_one_more() => {
+                swaps
+                    .iter()
+                    .for_each(|swap| self.image_troubles.denied(&entry.pod, &swap.to, now));
+            }
+            Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}
+        }
     }
 
     /// A write has come back.

@@ -5,7 +5,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
-use super::{Probe, Way};
+use super::probed::{Probe, Way};
 
 /// The label of every pod of a probe; its value is the same for all pods of one.
 pub const LABEL: &str = "swaplet.io/probe";

@@ -15,8 +15,8 @@ use swaplet_core::terminate::openkruise::Coexist;
 use tokio::time::{sleep, timeout};
 
 use super::pods::marked;
+use super::probed::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way};
 use super::shown::differences;
-use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way};
 use crate::cluster::rules::Rules;
 use crate::frame::clock::Clock;
 use crate::frame::list::words;

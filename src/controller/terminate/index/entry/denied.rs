@@ -8,8 +8,8 @@ use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::report::decision::{Action, Report, Swap};
 use swaplet_core::report::reason::Reason;
 
-use super::entry::Entry;
-use super::{Effect, Write, notice};
+use super::Entry;
+use crate::terminate::index::effect::{Effect, Write, notice};
 
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
@@ -47,9 +47,7 @@ impl Entry {
         .into_iter()
         .collect()
     }
-}
 
-impl Entry {
     /// How a container that only a policy calls a sidecar is opened to swaplet.
     fn opt_in(&self, action: &Action) -> String {
         let Action::Swap(swaps) = action else {

@@ -9,8 +9,6 @@ use swaplet_core::objects::pod::evidence::exit_image_shown;
 use swaplet_core::report::decision::Action;
 use swaplet_core::terminate::memory::Memory;
 
-use super::Entry;
-
 /// What the watch has shown of a pod since a write to it has begun: an answer that comes later than
 /// that says less.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,18 +18,6 @@ pub(crate) struct SinceBegun {
     /// Another image of a container, so that the write has been applied, or has met what somebody
     /// else did.
     pub(crate) images: bool,
-}
-
-impl Entry {
-    /// The watch shows the pod in this state.
-    pub(crate) fn show(&mut self, pod: Pod, list: u64) {
-        self.since.any |= self.pod.version != pod.version || pod.version.is_empty();
-        let mut pairs = self.pod.containers.iter().zip(&pod.containers);
-        self.since.images |= pairs.any(|(before, now)| before.image != now.image);
-        self.pod = pod;
-        self.fresh = true;
-        self.list = list;
-    }
 }
 
 /// Whether a write whose answer was lost is seen to have been applied. What somebody else has made

@@ -1,0 +1,101 @@
+//! What a pod needs of its Job, and what is told of the Job.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
+use swaplet_core::report::decision::{Action, Decision, Report, Swap};
+use swaplet_core::report::reason::Reason;
+
+use super::Entry;
+use crate::frame::writer::{Outcome, Target};
+use crate::terminate::index::effect::{Effect, Write, notice};
+use crate::terminate::index::restarting::LATE_EFFECT;
+
+impl Entry {
+    /// Takes notice of a state of the pod; whether the watch has shown it and it is looked at for
+    /// the first time.
+    pub(crate) fn count(&mut self, headroom: &mut Ledger, exit_images: &ExitImages) -> bool {
+        let shown = self.shown(exit_images);
+        let is_ours = self.pod.phase.is_terminal()
+            && self
+                .memory
+                .finish
+                .as_deref()
+                .is_some_and(|record| record.written_at().is_some());
+        if is_ours {
+            headroom.observe_finished(&self.pod, self.swapped, self.list);
+        } else {
+            headroom.observe(&self.pod, self.swapped, self.list);
+        }
+        shown
+    }
+
+    /// Takes the restarts of swaps from a state that the watch has shown and that is looked at for
+    /// the first time; whether it is one. A swap that only our own write says is still counted as
+    /// granted.
+    fn shown(&mut self, exit_images: &ExitImages) -> bool {
+        if self.fresh {
+            self.swapped = Swapped::of(&self.pod, &self.memory, exit_images);
+        }
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// What the decision needs of the Job. What was granted to a write is kept until the watch
+    /// shows what became of it: an older state may come after the answer.
+    pub(crate) fn need(&mut self, decision: &Decision, shown: bool, now: Duration) -> Need {
+        let may_write = self.memory.in_flight
+            || decision.swaps_wanted > 0
+            || decision.reason == Reason::WriteBackoff;
+        self.unseen = self
+            .unseen
+            .filter(|until| *until > now && (may_write || !shown));
+        if self.memory.in_flight || self.unseen.is_some() {
+            Need::Held
+        } else {
+            match (decision.swaps_wanted, decision.reason) {
+                // What was granted to all steps of the pod stays granted between them.
+                (0, _) if decision.swaps_later > 0 => Need::Swaps(decision.swaps_later),
+                (0, _) => Need::Nothing,
+                (restarts, Reason::RecreatePending) => Need::Asked(restarts),
+                (swaps, _) => Need::Swaps(swaps),
+            }
+        }
+    }
+
+    /// A write has come back that the watch may not have shown. One that was refused says nothing
+    /// about those before it.
+    pub(crate) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
+        let Action::Swap(swaps) = &write.action else {
+            return;
+        };
+        let shows = |swap: &Swap| {
+            self.pod
+                .containers
+                .get(swap.index)
+                .is_some_and(|container| container.image != swap.from)
+        };
+        let until = match outcome {
+            Outcome::Applied(_) => Duration::MAX,
+            Outcome::Failed { .. } => now + LATE_EFFECT,
+            Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) => return,
+        };
+        if !swaps.iter().all(shows) {
+            self.unseen = self.unseen.max(Some(until));
+        }
+    }
+
+    /// What is true of the Job is told once for all its pods.
+    pub(crate) fn tell(&mut self, report: &Report, headroom: &mut Ledger) -> Option<Effect> {
+        let target = match Target::job_of(&self.pod).filter(|_| report.reason.regards_job()) {
+            Some(job) => headroom
+                .first_time(&self.pod, report.reason)
+                .then_some(job)?,
+            None => {
+                self.memory.said.push(report.reason);
+                Target::of(&self.pod)
+            }
+        };
+        notice(target, Some(report.clone()))
+    }
+}
