@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use super::{Controller, Settings};
+use super::controller::Controller;
+use super::settings::Settings;
 use crate::cluster::rules::Common;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;

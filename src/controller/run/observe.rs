@@ -1,31 +1,30 @@
-//! What the watches say, taken over into the index.
-
-use std::time::Duration;
+//! The watches of the loop.
 
 use kube::Api;
 use kube::api::ListParams;
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch as channel};
+use tokio::task::JoinSet;
 
-use super::{Controller, Settings};
-use crate::cluster::openkruise::News;
+use super::settings::Settings;
+use crate::cluster::openkruise;
 use crate::cluster::openkruise::observe::{Scope, observe};
 use crate::frame::connection::discovery::Discovery;
-use crate::frame::isolated::defects::read;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::Outcome;
 use crate::terminate::JOB_PODS;
-use crate::terminate::job_events::take_notice;
+use crate::terminate::policies::{StatusWrite, observe as policies};
 
 /// The watches of the loop.
 pub(super) struct Watches {
     pub pods: mpsc::Receiver<Event<PodWire>>,
     pub jobs: mpsc::Receiver<Event<JobWire>>,
     pub nodes: mpsc::Receiver<Event<NodeWire>>,
-    pub openkruise: mpsc::Receiver<News>,
+    pub openkruise: mpsc::Receiver<openkruise::News>,
 }
 
 impl Watches {
@@ -75,90 +74,34 @@ fn pods(
     )
 }
 
-impl Controller {
-    pub(super) fn see(&mut self, event: Event<PodWire>) {
-        let now = self.clock.now();
-        match event {
-            Event::ListStart => {
-                self.health.nothing_hidden("pods");
-                self.index.list_starts();
-            }
-            Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
-            Event::ListEnd => {
-                self.told.reached();
-                let effects = self.index.list_ends(now);
-                self.effects(effects);
-                self.health.pods_listed();
-            }
-            Event::Current(since) => {
-                self.told.reached();
-                self.health.pods_current(since);
-            }
-            Event::Deleted(pod) => {
-                let effects = read("pod", || pod.read())
-                    .map(|pod| self.index.remove(&pod, now))
-                    .unwrap_or_default();
-                self.effects(effects);
-            }
-            Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble("pods");
-                self.health.pods_trouble(&error);
-                self.tell_trouble(&error, "cannot watch pods; trying again");
-            }
-            Event::Hidden(error) => {
-                self.metrics.watch_trouble("pods");
-                self.health.hidden("pods", &error);
-                self.tell_trouble(
-                    &error,
-                    "cannot watch pods of a namespace, so nothing is done there; trying again",
-                );
-            }
-        }
-    }
+/// The watches of policies, and the writes of their statuses.
+pub(super) struct Sidecars {
+    pub news: mpsc::Receiver<policies::News>,
+    pub reports: JoinSet<Vec<(StatusWrite, Outcome)>>,
+    pub wants_namespaces: channel::Sender<bool>,
+    /// Where policies are not watched: nothing ever comes.
+    _silent: Option<mpsc::Sender<policies::News>>,
+}
 
-    pub(super) fn see_job(&mut self, event: Event<JobWire>) {
-        match &event {
-            Event::Hidden(error) => {
-                self.metrics.watch_trouble("jobs");
-                self.health.hidden("jobs", error);
-                self.tell_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
-            }
-            Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble("jobs");
-                // A right that is missing would be told every 15 s for ever.
-                if self.health.jobs_trouble(error) {
-                    self.tell_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
-                }
-            }
-            Event::ListStart => self.health.nothing_hidden("jobs"),
-            Event::Current(since) => self.health.jobs_current(*since),
-            Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
-        }
-        let effects = self
-            .index
-            .jobs(|headroom| take_notice(headroom, event), self.clock.now());
-        self.effects(effects);
-    }
-
-    fn apply(&mut self, pod: PodWire, now: Duration) {
-        let index = &mut self.index;
-        let Some(pod) = read("pod", || {
-            index.read_pod(pod).or_else(|| {
-                tracing::warn!(
-                    "an object of the watch has no name, namespace or uid; it is left alone"
-                );
-                None
-            })
-        }) else {
-            return;
+impl Sidecars {
+    pub(super) fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
+        let (wants_namespaces, wanted) = channel::channel(false);
+        let (silent, nothing) = mpsc::channel(1);
+        let scope = policies::Scope {
+            client: discovery.client().clone(),
+            namespaces: settings.namespaces.clone(),
+            ages: ages.clone(),
         };
-        let effects = self.index.apply(pod, now);
-        self.effects(effects);
-    }
-
-    pub(super) fn hear(&mut self, news: News) {
-        self.note_rights_beside_openkruise(&news);
-        let effects = self.index.hear(news, self.clock.now());
-        self.effects(effects);
+        let (news, silent) = if settings.sidecar_policies {
+            (policies::observe(&scope, wanted), None)
+        } else {
+            (nothing, Some(silent))
+        };
+        Self {
+            news,
+            reports: JoinSet::new(),
+            wants_namespaces,
+            _silent: silent,
+        }
     }
 }

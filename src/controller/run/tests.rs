@@ -1,34 +1,18 @@
 //! A defect that one object meets, in every loop of a whole controller: the others get what is
 //! theirs, and so does this one once the defect is mended.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+mod world;
+
 use std::time::Duration;
 
-use http::{Method, Request, header::CONTENT_TYPE};
-use prometheus_client::registry::Registry;
+use http::Method;
 use serde_json::{Value, json};
-use swaplet_core::cluster::exit_images::ExitImages;
-use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::terminate::methods::AllowedMethods;
-use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_core::warm::image_cache::CacheOptions;
-use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
-use swaplet_testbed::{ApiServer, Clock};
 use tokio::time::sleep;
 
-use super::{Settings, TimeOfDay, run};
-use crate::cluster::rules::Rules;
-use crate::frame::connection::namespaces::Namespaces;
+use self::world::World;
 use crate::frame::isolated::break_for;
-use crate::frame::lease::Leadership;
-use crate::frame::metrics::Metrics;
-use crate::frame::serve::Health;
-use crate::restart::driver::RestartSettings;
 use crate::restart::on_config::RestartOnSettings;
-use crate::warm::jobs::WarmSettings;
-use crate::warm::resolve::Resolve;
 
 const KRUISE: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -37,166 +21,6 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const SOON: u64 = 45;
 /// When what has met a defect once is tried again, and done.
 const AGAIN: u64 = 120;
-
-struct World {
-    server: ApiServer,
-    registry: Registry,
-    metrics: Metrics,
-}
-
-impl World {
-    fn new() -> Self {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        Self {
-            server: ApiServer::new(Clock::default()),
-            registry,
-            metrics,
-        }
-    }
-
-    fn start(&self, change: impl FnOnce(&mut Settings)) {
-        let mut settings = Settings {
-            namespaces: Namespaces::default(),
-            rules: Rules {
-                exit_images: ExitImages::new(None, Vec::new()),
-                allowed: AllowedMethods::default(),
-                node_table: NodeTable::built_in(),
-                coexist: Coexist::Own,
-            },
-            concurrency: 4,
-            write_deadline: Duration::from_secs(10),
-            instance: "swaplet".to_owned(),
-            push: None,
-            restart: None,
-            warm: None,
-            predownload: false,
-            sidecar_policies: false,
-            time_of_day: TimeOfDay::default(),
-            leadership: Leadership::undisputed(),
-            state_namespace: None,
-            selection: None,
-        };
-        change(&mut settings);
-        let client = self.server.client_as("swaplet");
-        let controller = run(
-            client,
-            settings,
-            self.metrics.clone(),
-            Health::default(),
-            std::future::pending(),
-        );
-        tokio::spawn(async move { controller.await.unwrap() });
-    }
-
-    fn start_restarting(&self, on_config: Option<RestartOnSettings>) {
-        let clock = self.server.clock();
-        self.start(|settings| {
-            settings.restart = Some(RestartSettings {
-                time_of_day: Arc::new(move || clock.now()),
-                on_config,
-                park: None,
-                leash: None,
-            })
-        });
-    }
-
-    fn start_warming(&self) {
-        let clock = self.server.clock();
-        self.start(|settings| {
-            settings.warm = Some(WarmSettings {
-                namespace: "default".into(),
-                park_image: "registry.example/park:1".into(),
-                exit_image: None,
-                startup_taint_timeout: None,
-                startup_taint_namespaces: BTreeSet::new(),
-                longest_try: Duration::from_secs(1800),
-                coexist: swaplet_core::terminate::openkruise::Coexist::default(),
-                image_caches: Some(CacheOptions {
-                    exit_image: None,
-                    size: 20,
-                    retention_days: 7,
-                }),
-                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
-                shape: ShapeChoice::Auto,
-                resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
-                time_of_day: Arc::new(move || clock.now()),
-            });
-        });
-    }
-
-    async fn send(&self, method: Method, path: &str, body: &Value) {
-        let kind = if method == Method::PATCH {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(CONTENT_TYPE, kind);
-        let request = request.body(body.to_string().into_bytes()).unwrap();
-        self.server
-            .client()
-            .request::<Value>(request)
-            .await
-            .unwrap_or_else(|error| panic!("{path}: {error}"));
-    }
-
-    async fn create(&self, path: &str, body: &Value) {
-        self.send(Method::POST, path, body).await;
-    }
-
-    async fn create_node(&self, name: &str) {
-        let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        self.create("/api/v1/nodes", &json!({"metadata": {"name": name}}))
-            .await;
-        self.send(
-            Method::PATCH,
-            &format!("/api/v1/nodes/{name}/status"),
-            &json!({"status": status}),
-        )
-        .await;
-    }
-
-    fn all(&self, resource: &str) -> Vec<Arc<Value>> {
-        self.server.peek_all(resource)
-    }
-
-    /// How often a decision has panicked.
-    fn defects(&self) -> u64 {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
-        let count = text.lines().find_map(|line| {
-            line.strip_prefix("swaplet_decisions_total{reason=\"DecisionFailed\"} ")
-        });
-        count.unwrap().parse().unwrap()
-    }
-
-    /// The notes of the Events that tell of a defect, each after the name of its object.
-    fn told(&self) -> Vec<(String, String)> {
-        let events = self
-            .all("events.events.k8s.io")
-            .into_iter()
-            .chain(self.all("events"));
-        let ours = events.filter(|event| event["reason"] == "DecisionFailed");
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let told = ours.map(|event| {
-            let object = if event["regarding"].is_object() {
-                &event["regarding"]
-            } else {
-                &event["involvedObject"]
-            };
-            let note = if event["note"].is_string() {
-                &event["note"]
-            } else {
-                &event["message"]
-            };
-            (text(&object["name"]), text(note))
-        });
-        told.collect()
-    }
-}
 
 async fn wait(seconds: u64) {
     sleep(Duration::from_secs(seconds)).await;

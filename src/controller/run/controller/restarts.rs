@@ -4,7 +4,7 @@ use super::Controller;
 use crate::restart::driver::Happened;
 
 impl Controller {
-    pub(super) fn see_restart(&mut self, happened: Happened) {
+    pub(in crate::run) fn see_restart(&mut self, happened: Happened) {
         self.note_rights_of_restarts(&happened);
         for notice in self
             .restarts
@@ -15,7 +15,7 @@ impl Controller {
         }
     }
 
-    pub(super) fn go_on_with_restarts(&mut self) {
+    pub(in crate::run) fn go_on_with_restarts(&mut self) {
         let learned = self.restarts.go_on(
             &mut self.index,
             &self.writer,

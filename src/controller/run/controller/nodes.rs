@@ -13,7 +13,7 @@ use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 
 impl Controller {
-    pub(super) fn see_node(&mut self, event: Event<NodeWire>) {
+    pub(in crate::run) fn see_node(&mut self, event: Event<NodeWire>) {
         match event {
             Event::ListStart => self.index.nodes.list_starts(),
             Event::Listed(node) => {
@@ -52,7 +52,7 @@ impl Controller {
         }
     }
 
-    pub(super) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
+    pub(in crate::run) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
         let (store, kept) = VerdictStore::start(client, namespace, self.health.clone()).await;
         self.index
             .nodes
@@ -60,7 +60,7 @@ impl Controller {
         self.verdicts = Some(store);
     }
 
-    pub(super) fn learned(&self, learned: &Learned) {
+    pub(in crate::run) fn learned(&self, learned: &Learned) {
         let Learned {
             node,
             proved,

@@ -1,63 +1,13 @@
-//! What is said of rights that are missing: once in the log, and by `/readyz` for as long as they
-//! are.
-
-use swaplet_core::report::decision::Action;
-use swaplet_core::restart::reconcile::Action as RestartAction;
+//! What is said of watches that do not work and rights that are missing: once in the log, and by
+//! `/readyz` for as long as they do not.
 
 use super::Controller;
+use super::rights::{SEE_REQUESTS, note_right, right_of_restart};
 use super::told::Line;
 use crate::cluster::openkruise::News;
-use crate::frame::serve::Health;
 use crate::frame::watch::Event;
-use crate::frame::writer::{Outcome, is_missing_right};
+use crate::frame::writer::is_missing_right;
 use crate::restart::driver::Happened;
-
-/// What the right to change images of pods is for.
-const CHANGE_IMAGES: &str = "images of pods cannot be changed";
-/// What the right to watch nodes is for.
-pub(super) const FOLLOW_NODES: &str = "changes of nodes are seen late";
-/// What the right to watch requests is for.
-const SEE_REQUESTS: &str = "requests to restart containers cannot be seen";
-
-/// What cannot be done without the right to do this.
-pub(super) const fn right_of(action: &Action) -> &'static str {
-    match action {
-        Action::Swap(_) => CHANGE_IMAGES,
-        Action::Finish(_) => "phases of pods cannot be written",
-        Action::Recreate(_) => "OpenKruise's daemon cannot be asked to end sidecars",
-    }
-}
-
-const fn right_of_restart(action: &RestartAction) -> &'static str {
-    match action {
-        RestartAction::Swap(..) => CHANGE_IMAGES,
-        RestartAction::SetReadiness(_) => {
-            "pods cannot be kept not ready before their containers are restarted"
-        }
-        RestartAction::Accept(_)
-        | RestartAction::WriteDown(_)
-        | RestartAction::Finalize(_)
-        | RestartAction::NoteUnready
-        | RestartAction::Release => "requests to restart containers cannot be taken up",
-        RestartAction::Report(_) => {
-            "requests to restart containers cannot be told how far they are"
-        }
-        RestartAction::Delete => {
-            "requests to restart containers cannot be deleted when their time is over"
-        }
-    }
-}
-
-/// The Event `WriteDenied` tells of it as well, on each object.
-pub(super) fn note_right(health: &Health, what: &'static str, outcome: &Outcome) {
-    match outcome {
-        Outcome::Denied(words) if is_missing_right(words) => {
-            health.lacks(what, words);
-        }
-        Outcome::Applied(_) => health.has(what),
-        Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}
-    }
-}
 
 impl Controller {
     /// A line in the log; of a missing right one for each thing that it is needed for, and of an API

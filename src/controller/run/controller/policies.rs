@@ -5,18 +5,18 @@ use std::time::Duration;
 use swaplet_core::objects::namespace::NamespaceWire;
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
-use tokio::sync::{mpsc, watch as channel};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Controller, Settings};
+use super::Controller;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
-use crate::frame::watch::age::WatchAges;
 use crate::frame::writer::Outcome;
-use crate::terminate::policies::observe::{News, Scope, observe};
+use crate::run::observe::Sidecars;
+use crate::run::settings::Settings;
+use crate::terminate::policies::observe::News;
 use crate::terminate::policies::{PATIENCE, StatusWrite};
 
 /// How long the first list of pods waits for policies: who comes later is listed again.
@@ -28,41 +28,12 @@ const SEE_NAMESPACES: &str = "labels of namespaces cannot be seen, for which Sid
 /// What the right to write their status is for.
 const REPORT: &str = "SidecarPolicies cannot be told what they have come to";
 
-/// The watches of policies, and the writes of their statuses.
-pub(super) struct Sidecars {
-    pub news: mpsc::Receiver<News>,
-    pub reports: JoinSet<Vec<(StatusWrite, Outcome)>>,
-    wants_namespaces: channel::Sender<bool>,
-    /// Where policies are not watched: nothing ever comes.
-    _silent: Option<mpsc::Sender<News>>,
-}
-
-impl Sidecars {
-    pub(super) fn begin(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
-        let (wants_namespaces, wanted) = channel::channel(false);
-        let (silent, nothing) = mpsc::channel(1);
-        let scope = Scope {
-            client: discovery.client().clone(),
-            namespaces: settings.namespaces.clone(),
-            ages: ages.clone(),
-        };
-        let (news, silent) = if settings.sidecar_policies {
-            (observe(&scope, wanted), None)
-        } else {
-            (nothing, Some(silent))
-        };
-        Self {
-            news,
-            reports: JoinSet::new(),
-            wants_namespaces,
-            _silent: silent,
-        }
-    }
-}
-
 impl Controller {
     /// Waits until policies are known, or for a while: so that pods are not listed twice.
-    pub(super) async fn first_policies(&mut self, sidecars: &mut Sidecars) -> Result<(), TaskDied> {
+    pub(in crate::run) async fn first_policies(
+        &mut self,
+        sidecars: &mut Sidecars,
+    ) -> Result<(), TaskDied> {
         let until = Instant::now() + FIRST_LISTS;
         while self.index.policies.are_unknown() {
             match timeout_at(until, sidecars.news.recv()).await {
@@ -74,7 +45,11 @@ impl Controller {
         Ok(())
     }
 
-    pub(super) fn see_policies(&mut self, news: News, sidecars: &Sidecars) -> Result<(), TaskDied> {
+    pub(in crate::run) fn see_policies(
+        &mut self,
+        news: News,
+        sidecars: &Sidecars,
+    ) -> Result<(), TaskDied> {
         match news {
             News::Policy(kind, event) => self.see_policy(kind, event),
             News::Namespace(event) => self.see_namespace(event),
@@ -130,7 +105,7 @@ impl Controller {
 
     /// Takes notice of the time of day, and begins to write what has changed in statuses. Returns
     /// whether all pods are to be listed again now.
-    pub(super) fn go_on_with_policies(
+    pub(in crate::run) fn go_on_with_policies(
         &mut self,
         sidecars: &mut Sidecars,
         discovery: &Discovery,
@@ -179,7 +154,7 @@ impl Controller {
     }
 
     /// What was not written is written again with the next change, or in the next round.
-    pub(super) fn policies_reported(
+    pub(in crate::run) fn policies_reported(
         &mut self,
         told: Result<Vec<(StatusWrite, Outcome)>, JoinError>,
     ) {

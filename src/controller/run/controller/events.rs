@@ -1,0 +1,100 @@
+//! What the watches say of pods, Jobs and OpenKruise, taken over into the index.
+
+use std::time::Duration;
+
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::pod::wire::PodWire;
+
+use super::Controller;
+use crate::cluster::openkruise::News;
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+use crate::terminate::job_events::take_notice;
+
+impl Controller {
+    pub(in crate::run) fn see(&mut self, event: Event<PodWire>) {
+        let now = self.clock.now();
+        match event {
+            Event::ListStart => {
+                self.health.nothing_hidden("pods");
+                self.index.list_starts();
+            }
+            Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
+            Event::ListEnd => {
+                self.told.reached();
+                let effects = self.index.list_ends(now);
+                self.effects(effects);
+                self.health.pods_listed();
+            }
+            Event::Current(since) => {
+                self.told.reached();
+                self.health.pods_current(since);
+            }
+            Event::Deleted(pod) => {
+                let effects = read("pod", || pod.read())
+                    .map(|pod| self.index.remove(&pod, now))
+                    .unwrap_or_default();
+                self.effects(effects);
+            }
+            Event::Trouble(error) | Event::Forbidden(error) => {
+                self.metrics.watch_trouble("pods");
+                self.health.pods_trouble(&error);
+                self.tell_trouble(&error, "cannot watch pods; trying again");
+            }
+            Event::Hidden(error) => {
+                self.metrics.watch_trouble("pods");
+                self.health.hidden("pods", &error);
+                self.tell_trouble(
+                    &error,
+                    "cannot watch pods of a namespace, so nothing is done there; trying again",
+                );
+            }
+        }
+    }
+
+    pub(in crate::run) fn see_job(&mut self, event: Event<JobWire>) {
+        match &event {
+            Event::Hidden(error) => {
+                self.metrics.watch_trouble("jobs");
+                self.health.hidden("jobs", error);
+                self.tell_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
+            }
+            Event::Trouble(error) | Event::Forbidden(error) => {
+                self.metrics.watch_trouble("jobs");
+                // A right that is missing would be told every 15 s for ever.
+                if self.health.jobs_trouble(error) {
+                    self.tell_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                }
+            }
+            Event::ListStart => self.health.nothing_hidden("jobs"),
+            Event::Current(since) => self.health.jobs_current(*since),
+            Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
+        }
+        let effects = self
+            .index
+            .jobs(|headroom| take_notice(headroom, event), self.clock.now());
+        self.effects(effects);
+    }
+
+    fn apply(&mut self, pod: PodWire, now: Duration) {
+        let index = &mut self.index;
+        let Some(pod) = read("pod", || {
+            index.read_pod(pod).or_else(|| {
+                tracing::warn!(
+                    "an object of the watch has no name, namespace or uid; it is left alone"
+                );
+                None
+            })
+        }) else {
+            return;
+        };
+        let effects = self.index.apply(pod, now);
+        self.effects(effects);
+    }
+
+    pub(in crate::run) fn hear(&mut self, news: News) {
+        self.note_rights_beside_openkruise(&news);
+        let effects = self.index.hear(news, self.clock.now());
+        self.effects(effects);
+    }
+}
