@@ -8,6 +8,29 @@ use crate::warm::warming::action::{Action, Elsewhere};
 use crate::warm::warming::node::{NodeProgress, Slots};
 use crate::warm::warming::waits::Waits;
 
+/// What one node is offered of the slots of all.
+#[derive(Clone, Copy)]
+struct Offer {
+    /// One more may begin.
+    free: bool,
+    /// A node waits to begin.
+    wanted: bool,
+    /// More have begun than may.
+    excess: bool,
+}
+
+impl Offer {
+    const fn beside(self, elsewhere: Elsewhere) -> Slots {
+        Slots {
+            free: self.free && !elsewhere.taken,
+            wanted: self.wanted || elsewhere.wanted,
+            is_asked_for: elsewhere.wanted,
+            excess: self.excess,
+            others_pull: elsewhere.others_pull,
+        }
+    }
+}
+
 impl Warming {
     /// What is to be written now: at most one thing per node, and none where a write is under way.
     /// `elsewhere` tells of a node what others do there.
@@ -25,39 +48,14 @@ impl Warming {
         let mut waits = Waits::new();
         let mut before = None;
         while let Some(name) = self.nodes.next(before.as_deref(), active < parallelism) {
-            let (free, excessive) = (active < parallelism, excess > 0);
-            let mut is_taken = false;
-            let action = self.nodes.change(&name, |node| {
-                if node.is_broken {
-                    return None;
-                }
-                waits.note(&name, node, now);
-                if node.rests(free && node.wants_slot(now)) {
-                    node.kept.look();
-                    return None;
-                }
-                let action = isolate(&mut self.defects, &name, node, |node| {
-                    let elsewhere = elsewhere(&name);
-                    is_taken = elsewhere.taken;
-                    let slots = Slots {
-                        free: free && !elsewhere.taken,
-                        wanted: wanted || elsewhere.wanted,
-                        is_asked_for: elsewhere.wanted,
-                        excess: excessive,
-                        others_pull: elsewhere.others_pull,
-                    };
-                    node.step(&self.limits, slots, now)
-                });
-                waits.note_kept(&name, node, now);
-                self.changed |= action.is_some() || !node.news.is_empty();
-                action
-            });
-            if is_taken {
-                self.nodes.is_taken(&name);
-            }
-            let action = action.flatten();
+            let offer = Offer {
+                free: active < parallelism,
+                wanted,
+                excess: excess > 0,
+            };
+            let action = self.step_node(&name, offer, &elsewhere, &mut waits, now);
             active += usize::from(matches!(action, Some(Action::Create { .. })));
-            excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
+            excess -= usize::from(offer.excess && matches!(action, Some(Action::Delete { .. })));
             actions.extend(action.map(|action| (name.clone(), action)));
             before = Some(name);
         }
@@ -74,6 +72,39 @@ impl Warming {
             &mut actions,
         );
         actions
+    }
+
+    fn step_node(
+        &mut self,
+        name: &str,
+        offer: Offer,
+        elsewhere: impl Fn(&str) -> Elsewhere,
+        waits: &mut Waits,
+        now: Duration,
+    ) -> Option<Action> {
+        let mut is_taken = false;
+        let action = self.nodes.change(name, |node| {
+            if node.is_broken {
+                return None;
+            }
+            waits.note(name, node, now);
+            if node.rests(offer.free && node.wants_slot(now)) {
+                node.kept.look();
+                return None;
+            }
+            let action = isolate(&mut self.defects, name, node, |node| {
+                let elsewhere = elsewhere(name);
+                is_taken = elsewhere.taken;
+                node.step(&self.limits, offer.beside(elsewhere), now)
+            });
+            waits.note_kept(name, node, now);
+            self.changed |= action.is_some() || !node.news.is_empty();
+            action
+        });
+        if is_taken {
+            self.nodes.is_taken(name);
+        }
+        action.flatten()
     }
 
     /// Whether a node could begin if there was a slot. Those on which somebody else is wait for them.
