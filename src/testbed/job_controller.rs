@@ -18,10 +18,10 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::Clock;
 use super::job_rules::{Backoff, FINALIZER, INDEX, Plan, decide, finished};
 use super::queue::Queue;
 use super::reporter::Reporter;
+use crate::clock::Clock;
 
 /// Changes of pods are gathered for so long before their job is looked at, as in the real
 /// controller.

@@ -8,7 +8,7 @@ use kube::api::PostParams;
 use kube::{Api, Client, Resource};
 use serde_json::json;
 
-use super::Clock;
+use crate::clock::Clock;
 
 /// Writes events in the name of one component. Equal events are not gathered.
 pub struct Reporter {

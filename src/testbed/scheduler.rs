@@ -19,9 +19,9 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::Clock;
 use super::queue::Queue;
 use super::reporter::Reporter;
+use crate::clock::Clock;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// A pod that fits nowhere is tried again after so long, should no change of a node bring it

@@ -1,8 +1,11 @@
 //! HTTP: requests in, answers out, with the faults in between.
 
+mod discovery;
+mod protobuf;
+mod serve;
+
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
@@ -16,18 +19,19 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::Value;
 use tower::BoxError;
 
-use super::discovery::{self, Answer};
-use super::faults::{Effect, Reply, RuleId, WatchFaults};
-use super::json::{list, text};
-use super::protobuf;
-use super::record::Recorded;
-use super::request::{Path, Query, Request, Verb, path};
-use super::state::{State, show};
-use super::status::ApiError;
-use super::view::View;
-use super::watch::Watch;
-use super::write::Written;
-use super::{ApiServer, Shared};
+use crate::apiserver::faults::{Effect, Reply, RuleId, WatchFaults};
+use crate::apiserver::objects::json::{list, text};
+use crate::apiserver::objects::status::ApiError;
+use crate::apiserver::request::record::Recorded;
+use crate::apiserver::request::{Path, Query, Request, Verb, path};
+use crate::apiserver::server::ApiServer;
+use crate::apiserver::storage::codec::show;
+use crate::apiserver::storage::state::State;
+use crate::apiserver::view::View;
+use crate::apiserver::watch::Watch;
+use crate::apiserver::write::Written;
+
+use discovery::Answer;
 
 /// The body of an answer: whole, or the stream of a watch.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -103,14 +107,14 @@ impl ApiServer {
     /// Each answer says when it was given, as those of a real API server do.
     fn date(&self) -> Option<HeaderValue> {
         let date = DateTimePrinter::new()
-            .timestamp_to_rfc9110_string(&self.shared.clock.now())
+            .timestamp_to_rfc9110_string(&self.shared.clock().now())
             .ok()?;
         HeaderValue::from_str(&date).ok()
     }
 
     /// Runs a request through the fault that meets it.
     async fn with_faults(&self, request: &Request) -> Answered {
-        let fault = self.shared.faults.meet(request);
+        let fault = self.faults.meet(request);
         match fault.as_ref().map(|(_, effect)| effect) {
             Some(Effect::Reply(reply)) => Ok(made_up(reply)),
             Some(Effect::Hang) => std::future::pending().await,
@@ -138,7 +142,7 @@ impl ApiServer {
 
     fn run(&self, request: &Request, fault: Option<(RuleId, Effect)>) -> Response<ResponseBody> {
         let mut state = self.shared.lock();
-        let answer = execute(&self.shared, &mut state, request, fault);
+        let answer = execute(self, &mut state, request, fault);
         let revision = state.store.revision();
         drop(state);
         self.shared.announce(revision);
@@ -186,7 +190,7 @@ fn verb(method: &Method, name: &str, query: &Query) -> Option<Verb> {
 
 /// Does what the request says.
 fn execute(
-    shared: &Arc<Shared>,
+    server: &ApiServer,
     state: &mut State,
     request: &Request,
     fault: Option<(RuleId, Effect)>,
@@ -195,9 +199,9 @@ fn execute(
     check_media_type(request)?;
     match request.verb {
         Verb::Watch => {
-            let faults = WatchFaults::new(&shared.faults, request, fault);
+            let faults = WatchFaults::new(&server.faults, request, fault);
             Ok(stream(Watch::start(
-                shared.clone(),
+                server.shared.clone(),
                 state,
                 request,
                 faults,
@@ -211,7 +215,7 @@ fn execute(
             let page = state.list(request, pinned)?;
             Ok(json(
                 200,
-                &View::of(request).many(&request.kind, &page, shared.clock.now()),
+                &View::of(request).many(&request.kind, &page, server.clock().now()),
             ))
         }
         Verb::DeleteCollection => {
@@ -219,7 +223,7 @@ fn execute(
             page.items = state.delete_all(request, page.items)?;
             Ok(json(
                 200,
-                &View::of(request).many(&request.kind, &page, shared.clock.now()),
+                &View::of(request).many(&request.kind, &page, server.clock().now()),
             ))
         }
         _ => {
@@ -231,7 +235,7 @@ fn execute(
             };
             Ok(json(
                 code,
-                &View::of(request).one(&request.kind, &shown, shared.clock.now(), true),
+                &View::of(request).one(&request.kind, &shown, server.clock().now(), true),
             ))
         }
     }

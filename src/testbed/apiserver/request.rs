@@ -1,5 +1,8 @@
 //! Requests, read from HTTP.
 
+pub mod record;
+pub mod selector;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +10,8 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::kinds::Kind;
-use super::status::ApiError;
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::objects::status::ApiError;
 
 /// What a request wants to do, in the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

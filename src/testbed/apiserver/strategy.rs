@@ -2,8 +2,10 @@
 //! alone.
 
 mod config_map;
+mod event;
 mod job;
 mod meta;
+mod part;
 mod pod;
 mod pod_defaults;
 mod pod_spec;
@@ -11,25 +13,13 @@ mod pod_status;
 
 use serde_json::{Value, json};
 
-use super::events;
-use super::json::{carry, child, default, int, object, text};
-use super::kinds::Kind;
-use super::status::FieldError;
-use super::typed::NODE_INFO;
+use crate::apiserver::objects::json::{carry, child, default, int, object, text};
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::objects::status::FieldError;
+use crate::apiserver::objects::typed::NODE_INFO;
 
-pub use meta::{
-    qualified_name, validate as validate_metadata, validate_update as validate_metadata_update,
-};
+pub use part::Part;
 pub use pod::graceful_period;
-
-/// Which part of an object a write may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The resource itself.
-    Main,
-    /// The status subresource.
-    Status,
-}
 
 /// Fills in what the server decides about a new object.
 pub fn prepare_create(kind: &Kind, new: &mut Value) {
@@ -79,7 +69,7 @@ pub fn validate_create(kind: &Kind, new: &Value) -> Vec<FieldError> {
         ("", "pods") => errors.extend(pod_spec::validate(&new["spec"], "spec")),
         ("batch", "jobs") => errors.extend(job::validate(new)),
         ("", "configmaps") => errors.extend(config_map::validate(new)),
-        (_, "events") => errors.extend(events::validate(kind, new)),
+        (_, "events") => errors.extend(event::validate(kind, new)),
         ("coordination.k8s.io", _) => errors.extend(validate_lease(new)),
         _ => {}
     }
@@ -92,7 +82,7 @@ pub fn validate_update(kind: &Kind, part: Part, new: &Value, old: &Value) -> Vec
     errors.extend(meta::validate_update(new, old));
     match (kind.group.as_str(), kind.resource.as_str(), part) {
         ("", "configmaps", _) => errors.extend(config_map::validate_update(new, old)),
-        (_, "events", _) => errors.extend(events::validate_update(kind, new, old)),
+        (_, "events", _) => errors.extend(event::validate_update(kind, new, old)),
         ("", "pods", Part::Main) => errors.extend(pod::validate_update(new, old)),
         ("", "pods", Part::Status) => errors.extend(pod_status::validate(new, old)),
         ("batch", "jobs", Part::Status) => errors.extend(job::validate_status(new)),

@@ -1,15 +1,20 @@
 //! What the client asked to see: objects, their metadata only, or tables.
 
+mod pod;
+mod printing;
+mod table;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
-use super::read::Page;
-use super::request::Request;
-use super::state::show;
-use super::table;
+use crate::apiserver::objects::json::object;
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::request::Request;
+use crate::apiserver::storage::codec::show;
+use crate::apiserver::storage::list::Page;
+use table::{Include, metadata};
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,27 +25,6 @@ pub enum View {
     Metadata,
     /// `Table`
     Table(Include),
-}
-
-/// What the rows of a table carry besides their cells: `includeObject`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Include {
-    /// `None`
-    Nothing,
-    /// `Metadata`, and where nothing is asked for.
-    Metadata,
-    /// `Object`, by which `kubectl get --sort-by` sorts.
-    Object,
-}
-
-impl Include {
-    fn read(asked: &str) -> Self {
-        match asked {
-            "None" => Self::Nothing,
-            "Object" => Self::Object,
-            _ => Self::Metadata,
-        }
-    }
 }
 
 impl View {
@@ -107,24 +91,19 @@ fn list_metadata(page: &Page) -> Value {
 }
 
 /// Items of lists do not repeat their type, except those of custom resources.
-fn bare(object: &Value) -> Value {
-    let custom = object["apiVersion"].as_str().is_some_and(|version| {
+fn bare(stored: &Value) -> Value {
+    let custom = stored["apiVersion"].as_str().is_some_and(|version| {
         version.contains("kruise.io")
             || version
                 .split('/')
                 .next()
                 .is_some_and(|group| group.contains('.') && !group.ends_with(".k8s.io"))
     });
-    let mut object = object.clone();
+    let mut item = stored.clone();
     if !custom {
-        let map = super::json::object(&mut object);
+        let map = object(&mut item);
         map.remove("apiVersion");
         map.remove("kind");
     }
-    object
-}
-
-/// The metadata of an object as an object of its own.
-pub fn metadata(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+    item
 }

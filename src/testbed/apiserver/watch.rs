@@ -8,15 +8,18 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::faults::WatchFaults;
-use super::kinds::Kind;
-use super::read::{parse_version, refuse_option, selector};
-use super::request::Request;
-use super::selector::Selector;
-use super::state::{State, show};
-use super::status::ApiError;
-use super::store::Change;
-use super::{Shared, view};
+use crate::apiserver::faults::WatchFaults;
+use crate::apiserver::objects::json::child;
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::objects::status::ApiError;
+use crate::apiserver::request::Request;
+use crate::apiserver::request::selector::Selector;
+use crate::apiserver::storage::codec::show;
+use crate::apiserver::storage::list::{parse_version, refuse_option, selector};
+use crate::apiserver::storage::shared::Shared;
+use crate::apiserver::storage::state::State;
+use crate::apiserver::storage::store::Change;
+use crate::apiserver::view::View;
 
 /// How often a bookmark comes where bookmarks are allowed; the real server's watch cache sends
 /// about one a minute.
@@ -40,7 +43,7 @@ pub struct Watch {
     shared: Arc<Shared>,
     kind: Arc<Kind>,
     selector: Selector,
-    view: view::View,
+    view: View,
     /// From which version on it tells what happens.
     from: u64,
     cursor: u64,
@@ -78,11 +81,11 @@ impl Watch {
         let mut watch = Self {
             kind: request.kind.clone(),
             selector: selector(request)?,
-            view: view::View::of(request),
+            view: View::of(request),
             from,
             cursor: state.store.revision(),
             pending: VecDeque::new(),
-            revisions: shared.revisions.subscribe(),
+            revisions: shared.subscribe(),
             faults,
             end: Instant::now() + timeout,
             bookmark: None,
@@ -218,7 +221,7 @@ impl Watch {
             _ => self.view.one(
                 &self.kind,
                 &event.object,
-                self.shared.clock.now(),
+                self.shared.clock().now(),
                 self.sent == 0,
             ),
         };
@@ -255,7 +258,7 @@ fn seen(kind: &Kind, selector: &Selector, change: &Change) -> Option<WatchEvent>
 /// An object that stops matching is shown as it was, with the new revision.
 fn last_match(change: &Change) -> Arc<Value> {
     let mut last = change.previous.as_deref().cloned().unwrap_or(Value::Null);
-    super::json::child(&mut last, "metadata").insert(
+    child(&mut last, "metadata").insert(
         "resourceVersion".to_owned(),
         change.revision.to_string().into(),
     );

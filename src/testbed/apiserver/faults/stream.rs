@@ -2,13 +2,14 @@
 
 use tokio::sync::watch;
 
-use super::super::request::Request;
-use super::super::status::ApiError;
-use super::{Effect, Faults, RuleId};
+use super::effect::Effect;
+use super::rules::{Faults, RuleId};
+use crate::apiserver::objects::status::ApiError;
+use crate::apiserver::request::Request;
 
 /// The fault of one watch: the one that met its request, or one that was added while it ran.
 #[derive(Debug)]
-pub(in super::super) struct WatchFaults {
+pub struct WatchFaults {
     faults: Faults,
     request: Request,
     generation: watch::Receiver<usize>,
@@ -21,11 +22,7 @@ pub(in super::super) struct WatchFaults {
 
 impl WatchFaults {
     /// The part of a fault that concerns the stream.
-    pub(in super::super) fn new(
-        faults: &Faults,
-        request: &Request,
-        fault: Option<(RuleId, Effect)>,
-    ) -> Self {
+    pub fn new(faults: &Faults, request: &Request, fault: Option<(RuleId, Effect)>) -> Self {
         let generation = faults.generation.subscribe();
         let known = *generation.borrow();
         Self {
@@ -41,7 +38,7 @@ impl WatchFaults {
 
     /// Blocks while the watch is held; otherwise gives the line that is to be sent instead of the
     /// next one.
-    pub(in super::super) async fn interrupt(&mut self, sent: usize) -> Option<Vec<u8>> {
+    pub async fn interrupt(&mut self, sent: usize) -> Option<Vec<u8>> {
         self.adopt(sent);
         while let Some((id, Effect::HoldWatch)) = self.fault {
             if self.faults.is_active(id) {
@@ -84,19 +81,19 @@ impl WatchFaults {
     }
 
     /// Whether the watch ends now.
-    pub(in super::super) fn closes_at(&self, sent: usize) -> bool {
+    pub fn closes_at(&self, sent: usize) -> bool {
         matches!(self.fault, Some((_, Effect::CloseWatch(at))) if sent >= at + self.base)
     }
 
     /// Whether this event is lost.
-    pub(in super::super) fn skips(&mut self) -> bool {
+    pub fn skips(&mut self) -> bool {
         let index = self.passed;
         self.passed += 1;
         matches!(self.fault, Some((_, Effect::SkipEvents(from, to))) if (from..to).contains(&index))
     }
 
     /// Resolves when rules change, so that a watch can be held while it waits.
-    pub(in super::super) async fn changed(&mut self) {
+    pub async fn changed(&mut self) {
         // Without any sender nothing will ever change.
         if self.generation.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::status::FieldError;
+use crate::apiserver::objects::status::FieldError;
 
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', \
     regex used for validation is '[-._a-zA-Z0-9]+')";

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::json::{carry, child, default, int, object, text};
-use super::super::status::FieldError;
 use super::{pod_defaults, pod_spec};
+use crate::apiserver::objects::json::{carry, child, default, int, object, text};
+use crate::apiserver::objects::status::FieldError;
 
 /// Defaults and the generated selector. Needs the uid in the metadata.
 pub fn prepare_create(job: &mut Value) {

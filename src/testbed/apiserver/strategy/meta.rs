@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::json::{list, text};
-use super::super::kinds::Kind;
-use super::super::status::FieldError;
+use crate::apiserver::objects::json::{list, text};
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::objects::status::FieldError;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end \
     with an alphanumeric character (e.g. 'example.com', regex used for validation is \

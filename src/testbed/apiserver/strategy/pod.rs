@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::json::{child, int, list, object, text};
-use super::super::status::FieldError;
-use super::{Part, meta, pod_defaults, pod_spec, pod_status};
+use super::part::Part;
+use super::{meta, pod_defaults, pod_spec, pod_status};
+use crate::apiserver::objects::json::{carry, child, int, list, object, text};
+use crate::apiserver::objects::status::FieldError;
 
 const FIELDS: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -150,14 +151,14 @@ fn munged(new: &Value, old: &Value) -> Value {
             .into_iter()
             .flatten();
         news.zip(olds)
-            .for_each(|(new, old)| super::carry(object(new), old, "image"));
+            .for_each(|(new, old)| carry(object(new), old, "image"));
     }
     for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        super::carry(object(&mut spec), &old["spec"], field);
+        carry(object(&mut spec), &old["spec"], field);
     }
     let grace = |value: &Value| int(value, "/spec/terminationGracePeriodSeconds");
     if grace(old).is_some_and(|seconds| seconds < 0) && grace(new) == Some(1) {
-        super::carry(
+        carry(
             object(&mut spec),
             &old["spec"],
             "terminationGracePeriodSeconds",
@@ -165,7 +166,7 @@ fn munged(new: &Value, old: &Value) -> Value {
     }
     if !list(old, "/spec/schedulingGates").is_empty() {
         for field in ["nodeSelector", "affinity"] {
-            super::carry(object(&mut spec), &old["spec"], field);
+            carry(object(&mut spec), &old["spec"], field);
         }
     }
     spec

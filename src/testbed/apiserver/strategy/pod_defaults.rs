@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::json::{default, object};
+use crate::apiserver::objects::json::{default, object};
 
 /// The defaults that pods and pod templates share.
 pub fn pod_spec(spec: &mut Value) {

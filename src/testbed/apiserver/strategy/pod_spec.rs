@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::json::{int, list, text};
-use super::super::status::FieldError;
 use super::meta::dns_label;
+use crate::apiserver::objects::json::{int, list, text};
+use crate::apiserver::objects::status::FieldError;
 
 /// What is wrong with a pod spec that stands at `path`.
 pub fn validate(spec: &Value, path: &str) -> Vec<FieldError> {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::json::{carry, child, default, int, list, object, text};
-use super::super::status::FieldError;
+use crate::apiserver::objects::json::{carry, child, default, int, list, object, text};
+use crate::apiserver::objects::status::FieldError;
 
 /// Fields that the status keeps, and nulls and empty objects that the real types always write.
 pub fn prepare(new: &mut Value, old: &Value) {

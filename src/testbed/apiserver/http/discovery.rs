@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
-use super::state::State;
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::storage::state::State;
 
 /// The version this server plays. Clients compare it with their own, so it is a real one.
 const VERSION: (&str, &str, &str) = ("1", "34", "v1.34.4");

@@ -9,7 +9,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::ApiServer;
+use crate::apiserver::server::ApiServer;
 
 impl ApiServer {
     /// Serves plain HTTP on a listener until it is dropped. There is no authentication: listen on

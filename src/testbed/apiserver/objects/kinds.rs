@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::json::{list, text};
-use super::status::group_resource;
+use crate::apiserver::objects::json::{list, text};
+use crate::apiserver::objects::status::group_resource;
 
 /// A served resource of one group and version.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::kinds::Kind;
+use crate::apiserver::objects::kinds::Kind;
 
 /// What a decoded body looks like.
 pub struct Decoded {
@@ -206,8 +206,8 @@ fn is_omitted(field: &str, value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kinds::builtin;
     use super::*;
+    use crate::apiserver::objects::kinds::builtin;
     use serde_json::json;
 
     #[test]

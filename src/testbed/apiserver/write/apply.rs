@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::json::object;
-use super::request::{Request, Verb};
-use super::state::{State, show};
-use super::status::{ApiError, FieldError};
-use super::store::Key;
-use super::write::Written;
-use super::{strategic, typed};
+use super::checks::Written;
+use super::strategic;
+use crate::apiserver::objects::json::object;
+use crate::apiserver::objects::status::{ApiError, FieldError};
+use crate::apiserver::objects::typed;
+use crate::apiserver::request::{Request, Verb};
+use crate::apiserver::storage::codec::show;
+use crate::apiserver::storage::state::State;
+use crate::apiserver::storage::store::Key;
 
 /// `PATCH` with an apply body.
 pub fn apply(state: &mut State, request: &Request) -> Result<Written, ApiError> {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::json::{child, int, list, text};
-use super::kinds::Kind;
-use super::request::Request;
-use super::state::{State, seconds};
-use super::status::{self, ApiError};
-use super::store::Key;
-use super::strategy;
-use super::write::is_released;
+use super::checks::is_released;
+use crate::apiserver::objects::json::{child, int, list, text};
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::objects::status::{self, ApiError};
+use crate::apiserver::request::Request;
+use crate::apiserver::storage::state::{State, seconds};
+use crate::apiserver::storage::store::Key;
+use crate::apiserver::strategy;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

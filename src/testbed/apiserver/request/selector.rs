@@ -6,9 +6,9 @@ use kube::core::SelectorExt as _;
 use serde_json::Value;
 use swaplet_core::objects::values::label_selector;
 
-use super::json::text;
-use super::kinds::Kind;
-use super::status::ApiError;
+use crate::apiserver::objects::json::text;
+use crate::apiserver::objects::kinds::Kind;
+use crate::apiserver::objects::status::ApiError;
 
 /// Which objects a list or watch shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -165,8 +165,8 @@ fn event_pointer(label: &str) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::kinds::builtin;
     use super::*;
+    use crate::apiserver::objects::kinds::builtin;
 
     fn selects(labels: &str, fields: &str) -> bool {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "labels": {"app": "x", "tier": "a"}},

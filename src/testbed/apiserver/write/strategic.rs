@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::status::ApiError;
+use crate::apiserver::objects::json::object;
+use crate::apiserver::objects::status::ApiError;
 
 /// The key by which lists of this field name are merged; lists of other fields are replaced whole.
 fn merge_key(field: &str, list: &[Value]) -> Option<&'static str> {
@@ -82,7 +83,7 @@ fn merge_field(
     }
     let slot = target.entry(field).or_insert(Value::Null);
     match value {
-        Value::Object(patch) => merge_maps(super::json::object(slot), patch),
+        Value::Object(patch) => merge_maps(object(slot), patch),
         Value::Array(patch) => merge_lists(field, slot, patch),
         _ => {
             *slot = value.clone();

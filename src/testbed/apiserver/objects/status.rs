@@ -203,6 +203,11 @@ impl ApiError {
         Self::new(422, "Invalid", message).with(json!({}))
     }
 
+    /// 400 of a patch that cannot be read.
+    pub fn undecodable_patch(why: &str) -> Self {
+        Self::bad_request(format!("error decoding patch: {why}"))
+    }
+
     /// 410: the version asked for was compacted away.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)

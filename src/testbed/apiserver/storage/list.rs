@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::request::{Query, Request};
-use super::selector::Selector;
-use super::state::State;
-use super::status::{ApiError, FieldError};
-use super::store::Key;
+use crate::apiserver::objects::status::{ApiError, FieldError};
+use crate::apiserver::request::selector::Selector;
+use crate::apiserver::request::{Query, Request};
+use crate::apiserver::storage::state::State;
+use crate::apiserver::storage::store::Key;
 
 /// A list, or a page of one.
 #[derive(Debug)]

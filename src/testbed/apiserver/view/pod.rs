@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::json::{int, list, text};
-use super::table::{Heading, ago};
+use super::printing::{Heading, ago};
+use crate::apiserver::objects::json::{int, list, text};
 
 /// The columns.
 pub(super) const HEADINGS: &[Heading] = &[

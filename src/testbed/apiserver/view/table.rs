@@ -5,13 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::json::{int, list, text};
-use super::kinds::{Columns, Kind};
-use super::print_pod;
-use super::view::{Include, metadata};
-
-/// A heading: name, type, format, and 1 for columns that only `-o wide` shows.
-pub(super) type Heading = (&'static str, &'static str, &'static str, u8);
+use super::pod;
+use super::printing::{Heading, ago, human};
+use crate::apiserver::objects::json::{int, list, text};
+use crate::apiserver::objects::kinds::{Columns, Kind};
 
 const NAME: Heading = ("Name", "string", "name", 0);
 const AGE: Heading = ("Age", "string", "", 0);
@@ -53,6 +50,27 @@ const EVENT: &[Heading] = &[
 const NAMESPACE: &[Heading] = &[NAME, ("Status", "string", "", 0), AGE];
 const PLAIN: &[Heading] = &[NAME, AGE];
 
+/// What the rows of a table carry besides their cells: `includeObject`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    /// `None`
+    Nothing,
+    /// `Metadata`, and where nothing is asked for.
+    Metadata,
+    /// `Object`, by which `kubectl get --sort-by` sorts.
+    Object,
+}
+
+impl Include {
+    pub fn read(asked: &str) -> Self {
+        match asked {
+            "None" => Self::Nothing,
+            "Object" => Self::Object,
+            _ => Self::Metadata,
+        }
+    }
+}
+
 /// A table of objects; `columns` says whether it repeats its headings.
 pub fn table(
     kind: &Kind,
@@ -73,7 +91,7 @@ pub fn table(
 fn headings(kind: &Kind) -> Value {
     let fixed = |headings: &[Heading]| headings.iter().map(definition).collect();
     match &kind.columns {
-        Columns::Pod => fixed(print_pod::HEADINGS),
+        Columns::Pod => fixed(pod::HEADINGS),
         Columns::Job => fixed(JOB),
         Columns::Node => fixed(NODE),
         Columns::Event => fixed(EVENT),
@@ -101,7 +119,7 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, with: Include) -> Value {
     let name = text(object, "/metadata/name");
     let age = ago(now, text(object, "/metadata/creationTimestamp"));
     let cells = match &kind.columns {
-        Columns::Pod => print_pod::cells(object, now),
+        Columns::Pod => pod::cells(object, now),
         Columns::Job => job(object, now),
         Columns::Node => node(object, &age),
         Columns::Event => event(object, now),
@@ -121,7 +139,7 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, with: Include) -> Value {
         Include::Object => object.clone(),
     };
     let mut row = json!({"cells": cells, "object": shown});
-    if let Some(condition) = print_pod::completed(object).filter(|_| kind.columns == Columns::Pod) {
+    if let Some(condition) = pod::completed(object).filter(|_| kind.columns == Columns::Pod) {
         row["conditions"] = json!([condition]);
     }
     row
@@ -338,60 +356,7 @@ fn event_source(event: &Value) -> String {
     }
 }
 
-/// How long ago something was, in `kubectl`'s words.
-pub fn ago(now: Timestamp, time: &str) -> String {
-    match time.parse::<Timestamp>() {
-        Ok(time) => human(now.duration_since(time).as_secs()),
-        Err(_) => "<unknown>".to_owned(),
-    }
-}
-
-/// A duration as `kubectl` prints it: two units at most, and one where two would say nothing.
-pub fn human(seconds: i64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    let two = |big: i64, unit: &str, small: i64, part: &str| {
-        if small == 0 {
-            format!("{big}{unit}")
-        } else {
-            format!("{big}{unit}{small}{part}")
-        }
-    };
-    match () {
-        () if seconds < -1 => "<invalid>".to_owned(),
-        () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if hours < 192 => two(days, "d", hours % 24, "h"),
-        () if days < 730 => format!("{days}d"),
-        () if days < 2920 => two(days / 365, "y", days % 365, "d"),
-        () => format!("{}y", days / 365),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_as_kubectl_prints_them() {
-        let cases = [
-            (-5, "<invalid>"),
-            (-1, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (3600, "60m"),
-            (10_800, "3h"),
-            (10_860, "3h1m"),
-            (100_000, "27h"),
-            (180_000, "2d2h"),
-            (28_000_000, "324d"),
-        ];
-        for (seconds, text) in cases {
-            assert_eq!(human(seconds), text, "{seconds}");
-        }
-    }
+/// The metadata of an object as an object of its own.
+pub fn metadata(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }

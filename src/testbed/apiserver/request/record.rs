@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::request::{Request, Verb};
+use crate::apiserver::request::{Request, Verb};
 
 /// One request as it arrived, faults and retries included.
 #[derive(Clone, Debug, PartialEq)]

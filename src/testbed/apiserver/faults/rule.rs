@@ -1,0 +1,133 @@
+//! Which requests it goes wrong for.
+
+use super::effect::Effect;
+use crate::apiserver::request::{Request, Verb};
+
+/// Which requests a fault meets, and how often. Everything left open matches.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub(super) effect: Effect,
+    verb: Option<Verb>,
+    resource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+    user_agent: Option<String>,
+    field_selector: Option<String>,
+    body: Option<String>,
+    pub(super) after: usize,
+    pub(super) times: usize,
+}
+
+impl Rule {
+    /// A rule that meets every request, always.
+    #[must_use]
+    pub fn new(effect: impl Into<Effect>) -> Self {
+        Self {
+            effect: effect.into(),
+            verb: None,
+            resource: None,
+            namespace: None,
+            name: None,
+            subresource: None,
+            user_agent: None,
+            field_selector: None,
+            body: None,
+            after: 0,
+            times: usize::MAX,
+        }
+    }
+
+    /// Only requests of this verb.
+    #[must_use]
+    pub fn verb(mut self, verb: Verb) -> Self {
+        self.verb = Some(verb);
+        self
+    }
+
+    /// Only requests for this resource (plural name).
+    #[must_use]
+    pub fn resource(mut self, resource: &str) -> Self {
+        self.resource = Some(resource.to_owned());
+        self
+    }
+
+    /// Only requests in this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only requests for an object of this name.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only requests for this subresource; empty for the resource itself.
+    #[must_use]
+    pub fn subresource(mut self, subresource: &str) -> Self {
+        self.subresource = Some(subresource.to_owned());
+        self
+    }
+
+    /// Only clients whose user agent contains this.
+    #[must_use]
+    pub fn user_agent(mut self, part: &str) -> Self {
+        self.user_agent = Some(part.to_owned());
+        self
+    }
+
+    /// Only requests that select by fields, and by something that contains this.
+    #[must_use]
+    pub fn field_selector(mut self, part: &str) -> Self {
+        self.field_selector = Some(part.to_owned());
+        self
+    }
+
+    /// Only requests whose body contains this.
+    #[must_use]
+    pub fn body(mut self, part: &str) -> Self {
+        self.body = Some(part.to_owned());
+        self
+    }
+
+    /// Lets the first `count` matching requests pass.
+    #[must_use]
+    pub fn after(mut self, count: usize) -> Self {
+        self.after = count;
+        self
+    }
+
+    /// Meets only so many requests.
+    #[must_use]
+    pub fn times(mut self, count: usize) -> Self {
+        self.times = count;
+        self
+    }
+
+    pub(super) fn matches(&self, request: &Request) -> bool {
+        let same =
+            |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let body = || String::from_utf8_lossy(&request.body).into_owned();
+        self.verb.is_none_or(|verb| verb == request.verb)
+            && same(&self.resource, &request.kind.resource)
+            && same(&self.namespace, &request.namespace)
+            && same(&self.name, &request.name)
+            && same(&self.subresource, &request.subresource)
+            && self
+                .user_agent
+                .as_deref()
+                .is_none_or(|part| request.user_agent.contains(part))
+            && self
+                .field_selector
+                .as_deref()
+                .is_none_or(|part| request.query.get("fieldSelector").contains(part))
+            && self
+                .body
+                .as_deref()
+                .is_none_or(|part| body().contains(part))
+    }
+}

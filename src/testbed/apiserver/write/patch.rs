@@ -1,0 +1,63 @@
+//! Patch, in the form that its media type says.
+
+use serde_json::Value;
+
+use super::checks::Written;
+use super::json_patch::json_patch;
+use super::{apply, strategic};
+use crate::apiserver::objects::status::ApiError;
+use crate::apiserver::objects::typed;
+use crate::apiserver::request::{Request, unparsed};
+use crate::apiserver::storage::codec::show;
+use crate::apiserver::storage::state::State;
+
+impl State {
+    /// PATCH in all its forms.
+    pub fn patch(&mut self, request: &Request) -> Result<Written, ApiError> {
+        match request.content_type.split(';').next().unwrap_or_default() {
+            "application/json-patch+json" => self.patch_with(request, operations),
+            "application/merge-patch+json" => self.patch_with(request, merge_patch),
+            "application/strategic-merge-patch+json" => self.patch_with(request, strategic_patch),
+            "application/apply-patch+yaml" => apply::apply(self, request),
+            _ => Err(ApiError::unsupported_media_type()),
+        }
+    }
+
+    fn patch_with(
+        &mut self,
+        request: &Request,
+        with: fn(&mut Value, &Request) -> Result<(), ApiError>,
+    ) -> Result<Written, ApiError> {
+        let old = self.current(request)?;
+        let mut patched = Value::clone(&show(&request.kind, &old));
+        with(&mut patched, request)?;
+        self.finish_patch(request, &old, patched)
+    }
+}
+
+fn operations(target: &mut Value, request: &Request) -> Result<(), ApiError> {
+    json_patch(target, &read(request)?)
+}
+
+fn merge_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
+    let patch = read(request)?;
+    if !patch.is_object() {
+        return Err(ApiError::undecodable_patch(
+            "json: cannot unmarshal array into Go value of type map[string]interface {}",
+        ));
+    }
+    ::json_patch::merge(target, &patch);
+    Ok(())
+}
+
+fn strategic_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
+    if typed::is_untyped(&request.kind) {
+        return Err(ApiError::unsupported_media_type());
+    }
+    strategic::apply(target, &read(request)?)
+}
+
+fn read(request: &Request) -> Result<Value, ApiError> {
+    serde_json::from_slice(&request.body)
+        .map_err(|error| ApiError::undecodable_patch(&unparsed(&error)))
+}
