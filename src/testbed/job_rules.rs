@@ -17,8 +17,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 pub use indexes::{INDEX, is_indexed};
-pub use plan::{FINALIZER, Plan, finished};
-pub use pods::{Backoff, past_backoff_limit};
+pub use plan::{Plan, finished};
+pub use pods::{Backoff, FINALIZER, past_backoff_limit};
 use pods::{is_active, tracked};
 use sync::Sync;
 

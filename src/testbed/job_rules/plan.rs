@@ -6,9 +6,6 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 
 use super::pods::Backoff;
 
-/// Holds a pod until its job has noted how it ended.
-pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
-
 /// What to do now, in the order of the fields; pods are created after others are deleted, and
 /// before the status is written.
 #[derive(Clone, Debug, Default, PartialEq)]

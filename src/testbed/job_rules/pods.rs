@@ -8,7 +8,8 @@ use k8s_openapi::api::batch::v1::JobSpec;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 
-use super::plan::FINALIZER;
+/// Holds a pod until its job has noted how it ended.
+pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 /// The first and the longest wait before a failed pod is replaced.
 const POD_BACKOFF: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));

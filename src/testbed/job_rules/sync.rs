@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::indexes;
-use super::plan::{FINALIZER, Plan, condition};
+use super::plan::{Plan, condition};
 use super::pods::{
-    add, drain, extend, for_removal, has_ended, is_ready, number, past_backoff_limit, phase,
-    replaces_only_failed, terminating, tracked,
+    FINALIZER, add, drain, extend, for_removal, has_ended, is_ready, number, past_backoff_limit,
+    phase, replaces_only_failed, terminating, tracked,
 };
 
 /// More pods than this are not created or deleted at once.
