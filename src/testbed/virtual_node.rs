@@ -33,6 +33,7 @@ pub mod pod;
 pub mod provider;
 mod reporter;
 mod run;
+pub mod times;
 pub mod trace;
 
 pub use behaviour::Behaviour;

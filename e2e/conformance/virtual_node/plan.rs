@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use swaplet_testbed::virtual_node::action::Action;
-use swaplet_testbed::virtual_node::life::later;
+use swaplet_testbed::virtual_node::times::later;
 use swaplet_testbed::virtual_node::{ImageOptions, Images, ProviderOptions, Seen, VirtualKubelet};
 
 use super::profile::PROFILES;

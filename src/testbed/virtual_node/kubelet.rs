@@ -11,33 +11,29 @@
 //! sleeping, restarts of the whole pod on failure, ephemeral containers, jitter.
 
 mod adopt;
-mod backoff;
 mod options;
 mod phase;
 mod start;
+mod state;
 mod status;
 mod sync;
 mod terminate;
 #[cfg(test)]
 mod tests;
-mod unit;
-
-use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use serde_json::Value;
-
-pub(super) use status::time;
 
 pub use options::{KubeletOptions, KubeletVersion};
 
 use super::action::{Action, PodEvent};
 use super::images::Images;
-use super::life::later;
 use super::pod::PodSeen;
-use backoff::Backoffs;
-use start::Starting;
-use unit::Unit;
+use super::times::{later, next_tick};
+use state::backoff::Backoffs;
+use state::reported::Reported;
+use state::unit::Unit;
+use state::work::Work;
 
 /// A pod on a kubelet.
 #[derive(Clone, Debug)]
@@ -66,50 +62,12 @@ pub struct Kubelet {
     started: Option<Timestamp>,
     restarts: Backoffs,
     pulls: Backoffs,
-    status: status::Reported,
+    status: Reported,
     /// What ran before has been taken over.
     adopted: bool,
     /// When the latest thing happened.
     latest: Timestamp,
     out: Vec<Action>,
-}
-
-/// What the worker does.
-#[derive(Clone, Debug)]
-enum Work {
-    Idle,
-    Syncing {
-        rest: VecDeque<Step>,
-        now: Doing,
-        failed: bool,
-    },
-    /// All containers are being stopped since then.
-    Terminating(Timestamp),
-    /// They have ended; a list of the containers must confirm it.
-    Settling(Timestamp),
-    Terminated,
-    Gone,
-}
-
-/// One part of a sync.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Kill(usize),
-    Sandbox,
-    /// A start that waits for a back-off to be over.
-    Start(usize),
-    /// The start after a kill in this sync: for the back-off the container still runs.
-    Restart(usize),
-}
-
-/// The part of a sync that takes time.
-#[derive(Clone, Debug)]
-enum Doing {
-    Nothing,
-    /// Until the container has ended.
-    Killing(usize),
-    Sandbox(Timestamp),
-    Starting(usize, Starting),
 }
 
 /// What happens next.
@@ -157,7 +115,7 @@ impl Kubelet {
             started: None,
             restarts: Backoffs::default(),
             pulls: Backoffs::default(),
-            status: status::Reported::default(),
+            status: Reported::default(),
             adopted: false,
             latest: now,
             out: Vec::new(),
@@ -335,13 +293,6 @@ impl Kubelet {
         let field = Some(format!("spec.{list}{{{}}}", unit.spec.name));
         self.event(PodEvent { field, ..event });
     }
-}
-
-/// The first tick of a clock with this period after a time.
-pub(super) fn next_tick(at: Timestamp, period: std::time::Duration) -> Timestamp {
-    let period = i128::try_from(period.as_nanos().max(1)).unwrap_or(i128::MAX);
-    let nanos = at.as_nanosecond();
-    Timestamp::from_nanosecond(nanos - nanos.rem_euclid(period) + period).unwrap_or(Timestamp::MAX)
 }
 
 /// What makes the worker act when it changes: everything but the status and what servers keep.

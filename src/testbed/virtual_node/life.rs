@@ -1,11 +1,10 @@
 //! One life of a container: from its start to its end, which is known as soon as nothing more is
 //! done to it.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 
 use super::behaviour::Behaviour;
+use super::times::later;
 
 /// The exit code of a process that SIGKILL ends.
 const KILLED: i32 = 128 + 9;
@@ -92,14 +91,10 @@ impl Life {
     }
 }
 
-/// A time and a while. The end of time is far enough for tests.
-#[must_use]
-pub fn later(at: Timestamp, by: Duration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {

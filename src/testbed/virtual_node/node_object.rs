@@ -11,8 +11,8 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::kubelet::time;
 use super::options::{NodeOptions, Profile};
+use super::times::time;
 use crate::Clock;
 use registration::{MOCK_NODE, Owner, Refused};
 

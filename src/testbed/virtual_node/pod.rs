@@ -1,6 +1,7 @@
 //! A pod as a node reads it.
 
 mod mounts;
+mod volumes;
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use swaplet_core::policies::presets;
 
 use super::behaviour::{BadWord, Behaviour, Role, sleep_time};
 use super::images::{ImageKind, Images};
-use mounts::{Mount, Volume};
+use volumes::{Mount, Volume};
 
 /// What Kubernetes gives a pod to stop, unless the pod says otherwise.
 const DEFAULT_GRACE: u64 = 30;

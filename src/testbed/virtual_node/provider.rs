@@ -12,6 +12,7 @@
 //! a status that was skipped, a restart of the virtual-kubelet.
 
 mod group;
+mod library;
 mod options;
 #[cfg(test)]
 mod tests;
@@ -19,16 +20,16 @@ mod tests;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use options::{Gap, OnUpdate, ProviderOptions, StatusMode};
 
 use super::action::{Action, PodEvent};
 use super::images::Images;
-use super::kubelet::{next_tick, time};
-use super::life::later;
 use super::pod::{PodSeen, is_terminal};
+use super::times::{later, next_tick};
 use group::Group;
+use library::{compared, deletion, lost, runs, used};
 
 /// How often a provider that does not tell is asked.
 const POLL: Duration = Duration::from_secs(5);
@@ -344,70 +345,4 @@ impl VirtualKubelet {
 
 fn wait(tries: u32) -> Duration {
     RETRY * 2_u32.saturating_pow(tries.min(TRIES))
-}
-
-/// What the library compares: all else of a pod never reaches a provider.
-fn compared(pod: &Value) -> Value {
-    let spec = |field: &str| pod["spec"][field].clone();
-    let of_metadata = |field: &str| {
-        pod["metadata"][field]
-            .as_object()
-            .cloned()
-            .unwrap_or_default()
-    };
-    json!([
-        spec("containers"),
-        spec("initContainers"),
-        spec("ephemeralContainers"),
-        spec("activeDeadlineSeconds"),
-        spec("tolerations"),
-        of_metadata("labels"),
-        of_metadata("annotations")
-    ])
-}
-
-fn deletion(pod: &Value) -> [&Value; 2] {
-    [
-        &pod["metadata"]["deletionTimestamp"],
-        &pod["metadata"]["deletionGracePeriodSeconds"],
-    ]
-}
-
-/// A pod without what may differ between two handlings of the same pod.
-fn used(pod: &Value) -> Value {
-    let mut used = pod.clone();
-    if let Some(fields) = used.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = used["metadata"].as_object_mut() {
-        metadata.remove("resourceVersion");
-        metadata.remove("managedFields");
-    }
-    used
-}
-
-/// A container that is neither waiting nor ended runs, for the library.
-fn runs(pod: &PodSeen) -> bool {
-    pod.status
-        .container_statuses
-        .iter()
-        .any(|status| status.state["terminated"].is_null() && status.state["waiting"].is_null())
-}
-
-fn lost(pod: &mut Value, at: Timestamp) {
-    pod["status"]["phase"] = "Failed".into();
-    pod["status"]["reason"] = "NotFound".into();
-    pod["status"]["message"] =
-        "The pod status was not found and may have been deleted from the provider".into();
-    for status in pod["status"]["containerStatuses"]
-        .as_array_mut()
-        .into_iter()
-        .flatten()
-    {
-        let running = status["state"]["running"].clone();
-        if running.is_object() {
-            status["state"] = json!({"terminated": {"exitCode": -137, "reason": "NotFound", "message": "Container was not found and was likely deleted",
-                "finishedAt": time(at), "startedAt": running["startedAt"], "containerID": status["containerID"]}});
-        }
-    }
 }

@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::action::PodEvent;
-use super::kubelet::time;
 use super::node_object::object;
 use super::options::NodeOptions;
+use super::times::time;
 use crate::Clock;
 
 /// A deletion that failed is tried again after so long.

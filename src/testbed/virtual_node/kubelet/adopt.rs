@@ -4,11 +4,11 @@
 use jiff::Timestamp;
 use swaplet_core::image::ImageReference;
 
-use super::super::images::{Images, Local};
-use super::super::life::{End, Life};
-use super::super::pod::{Container, SeenStatus};
 use super::Kubelet;
-use super::unit::{Record, State};
+use super::state::unit::{Record, State};
+use crate::virtual_node::images::{Images, Local};
+use crate::virtual_node::life::{End, Life};
+use crate::virtual_node::pod::{Container, SeenStatus};
 
 impl Kubelet {
     /// Takes over what the status tells of containers, once.

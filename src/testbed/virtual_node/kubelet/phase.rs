@@ -1,8 +1,9 @@
 //! The phase of a pod, by the rules of the kubelet's `getPhase`.
 
-use super::super::pod::Policy;
-use super::unit::Unit;
-use super::{Kubelet, Work};
+use super::Kubelet;
+use super::state::unit::Unit;
+use super::state::work::Work;
+use crate::virtual_node::pod::{Policy, is_terminal};
 
 /// What counts.
 #[derive(Default)]
@@ -72,7 +73,7 @@ impl Kubelet {
             return "Failed".to_owned();
         }
         let phase = self.phase(ended);
-        if ended || !super::super::pod::is_terminal(&phase) {
+        if ended || !is_terminal(&phase) {
             return phase;
         }
         if self.status.phase.is_empty() {

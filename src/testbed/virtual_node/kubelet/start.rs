@@ -3,31 +3,14 @@
 use jiff::Timestamp;
 use swaplet_core::image::ImageReference;
 
-use super::super::action::PodEvent;
-use super::super::images::{ImageKind, Images, Local, hash};
-use super::super::life::{Life, later};
-use super::super::pod::Pull;
-use super::unit::{Record, State, Unit, Waiting};
-use super::{Doing, Kubelet, Work};
-
-/// How far a start has come.
-#[derive(Clone, Debug)]
-pub(super) enum Starting {
-    /// An image is being pulled, since and until then: its own, or one of its volumes.
-    Pulling(String, Timestamp, Timestamp),
-    /// The container is being created and started.
-    Creating(Timestamp),
-    /// The hook after the start runs.
-    Hook(Timestamp),
-}
-
-impl Starting {
-    pub const fn until(&self) -> Timestamp {
-        match self {
-            Self::Pulling(_, _, until) | Self::Creating(until) | Self::Hook(until) => *until,
-        }
-    }
-}
+use super::Kubelet;
+use super::state::unit::{Record, State, Unit, Waiting};
+use super::state::work::{Doing, Starting, Work};
+use crate::virtual_node::action::PodEvent;
+use crate::virtual_node::images::{ImageKind, Images, Local, hash};
+use crate::virtual_node::life::Life;
+use crate::virtual_node::pod::Pull;
+use crate::virtual_node::times::later;
 
 impl Kubelet {
     pub(super) fn begin_starting(&mut self, index: usize, at: Timestamp, images: &Images) {

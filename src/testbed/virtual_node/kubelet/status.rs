@@ -3,24 +3,13 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::action::Action;
-use super::super::images::hash;
-use super::super::life::later;
-use super::unit::{Record, State, Unit, Waiting};
-use super::{Kubelet, Work};
-
-/// The status that the API server has, or will have.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Reported {
-    pub phase: String,
-    /// When `status` is sent.
-    pub due: Option<Timestamp>,
-    status: Value,
-    /// It did not reach the API server.
-    pub lost: bool,
-    /// The pod's deadline has passed.
-    pub out_of_time: bool,
-}
+use super::Kubelet;
+use super::state::unit::{Record, State, Unit, Waiting};
+use super::state::work::Work;
+use crate::virtual_node::action::Action;
+use crate::virtual_node::images::hash;
+use crate::virtual_node::pod::is_terminal;
+use crate::virtual_node::times::{later, time};
 
 impl Kubelet {
     /// The status as it is now is sent soon, if it is new.
@@ -142,8 +131,7 @@ impl Kubelet {
 
     fn conditions(&self, phase: &str, at: Timestamp) -> Value {
         let computed = self.phase(matches!(self.work, Work::Terminated));
-        let over =
-            super::super::pod::is_terminal(phase) || super::super::pod::is_terminal(&computed);
+        let over = is_terminal(phase) || is_terminal(&computed);
         let unready: Vec<&str> = self
             .units
             .iter()
@@ -218,11 +206,4 @@ fn record_state(record: &Record) -> Value {
             "startedAt": time(Timestamp::UNIX_EPOCH), "finishedAt": time(*at), "containerID": record.id}})
         }
     }
-}
-
-/// A time as Kubernetes writes it: whole seconds.
-pub(in super::super) fn time(at: Timestamp) -> String {
-    Timestamp::from_second(at.as_second())
-        .unwrap_or(at)
-        .to_string()
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::action::PodEvent;
-use super::super::images::Images;
-use super::super::life::later;
-use super::super::pod::Policy;
-use super::unit::Unit;
-use super::{Doing, Kubelet, Step, Work};
+use super::Kubelet;
+use super::state::unit::Unit;
+use super::state::work::{Doing, Step, Work};
+use crate::virtual_node::action::PodEvent;
+use crate::virtual_node::images::Images;
+use crate::virtual_node::pod::{Policy, is_terminal};
+use crate::virtual_node::times::later;
 
 impl Kubelet {
     pub(super) fn sync(&mut self, at: Timestamp) {
@@ -30,7 +31,7 @@ impl Kubelet {
                 .map(|started| later(started, Duration::from_secs(seconds)));
         }
         self.report(at);
-        if super::super::pod::is_terminal(&self.phase(false)) {
+        if is_terminal(&self.phase(false)) {
             return self.terminate(at);
         }
         let rest = self.plan();

@@ -2,9 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::super::action::{Action, PodEvent};
-use super::super::life::later;
-use super::{Kubelet, Work, next_tick};
+use super::Kubelet;
+use super::state::unit::Unit;
+use super::state::work::Work;
+use crate::virtual_node::action::{Action, PodEvent};
+use crate::virtual_node::times::{later, next_tick};
 
 impl Kubelet {
     /// Stops all containers at once, native sidecars after the others.
@@ -28,7 +30,7 @@ impl Kubelet {
             return;
         };
         self.stop_running(since, at);
-        if !self.units.iter().any(super::unit::Unit::is_running) {
+        if !self.units.iter().any(Unit::is_running) {
             self.report(at);
             self.work = Work::Settling(next_tick(at, self.options.relist));
         }

@@ -48,7 +48,7 @@ pub enum Refused {
 
 /// A process that plays a node, as the annotation names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Owner(pub String);
+pub struct Owner(pub String);
 
 impl Owner {
     /// One that no other process has, nor another node of this one.

@@ -1,40 +1,11 @@
-//! The volumes of a pod, and what its containers see of them.
+//! What the containers of a pod see of its volumes.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-
+use super::volumes::{Mount, Volume};
 use super::{Container, Spec};
-
-/// A volume of the spec, as far as it is an image, or holds files of configuration.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(in super::super) struct Volume {
-    name: String,
-    image: Option<ImageVolume>,
-    config_map: Option<IgnoredAny>,
-    secret: Option<IgnoredAny>,
-    projected: Option<IgnoredAny>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ImageVolume {
-    reference: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(in super::super) struct Mount {
-    name: String,
-    mount_path: String,
-    /// Whether it is a ConfigMap or the like, whose programs are scripts.
-    #[serde(skip)]
-    is_configuration: bool,
-}
 
 impl Spec {
     /// Notes with each mount what is behind it.
-    pub(super) fn join(&mut self) {
+    pub fn join(&mut self) {
         let is_configuration = |volume: &Volume| {
             volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some()
         };

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use swaplet_core::image::ImageReference;
 
-use super::super::images::{ImageKind, Images, hash};
-use super::super::kubelet::time;
-use super::super::life::{Life, later};
-use super::super::pod::{Container, PodSeen, Policy, is_terminal};
-use super::{Gap, ProviderOptions};
+use super::options::{Gap, ProviderOptions};
+use crate::virtual_node::images::{ImageKind, Images, digest_of, hash};
+use crate::virtual_node::life::Life;
+use crate::virtual_node::pod::{Container, PodSeen, Policy, is_terminal};
+use crate::virtual_node::times::{later, time};
 
 /// An image that could not be had is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -336,7 +336,7 @@ fn image_id(image: &str) -> String {
         "{}/{}@{}",
         reference.registry(),
         reference.repository(),
-        super::super::images::digest_of(&reference)
+        digest_of(&reference)
     )
 }
 

@@ -4,11 +4,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::action::Action;
-use super::super::images::{ImageOptions, Images};
-use super::super::life::later;
-use super::super::trace::Trace;
 use super::{Gap, OnUpdate, ProviderOptions, StatusMode, VirtualKubelet};
+use crate::virtual_node::action::Action;
+use crate::virtual_node::images::{ImageOptions, Images};
+use crate::virtual_node::times::later;
+use crate::virtual_node::trace::Trace;
 
 struct World {
     pod: Value,

@@ -324,7 +324,7 @@ fn row_39_last_state_is_dropped_before_1_36() {
         world.swap(1, "exit:1");
         world.seconds_until("Succeeded");
         let seen = world.trace.all();
-        let exit_code = |seen: &super::super::super::trace::Seen| {
+        let exit_code = |seen: &crate::virtual_node::trace::Seen| {
             seen.container("side").unwrap().last_exit_code
         };
         let with_phase: Vec<_> = seen

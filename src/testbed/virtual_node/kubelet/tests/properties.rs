@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::super::trace::{Seen, SeenContainer};
 use super::super::{KubeletOptions, KubeletVersion};
 use super::world::{World, image_options, pod};
+use crate::virtual_node::trace::{Seen, SeenContainer};
 
 #[derive(Clone, Debug)]
 enum Deed {

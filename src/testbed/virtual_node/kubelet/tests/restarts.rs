@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use swaplet_core::image::ImageReference;
 
-use super::super::super::images::{ImageOptions, digest_of};
 use super::super::{KubeletOptions, KubeletVersion};
 use super::world::{World, image_options, pod};
+use crate::virtual_node::images::{ImageOptions, digest_of};
 
 /// A pod whose main container stays.
 fn staying(policy: &str, side: &str) -> Value {

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::super::action::Action;
-use super::super::super::images::{ImageOptions, Images};
-use super::super::super::life::later;
-use super::super::super::trace::Trace;
 use super::super::{Kubelet, KubeletOptions, KubeletVersion};
+use crate::virtual_node::action::Action;
+use crate::virtual_node::images::{ImageOptions, Images};
+use crate::virtual_node::times::later;
+use crate::virtual_node::trace::Trace;
 
 /// A pod and its kubelet.
 pub struct World {

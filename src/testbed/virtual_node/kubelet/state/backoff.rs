@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::virtual_node::life::later;
+use crate::virtual_node::times::later;
 
 /// The waits of one pod.
 #[derive(Clone, Debug, Default)]

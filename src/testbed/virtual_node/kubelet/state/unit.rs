@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 
 use crate::virtual_node::images::Local;
-use crate::virtual_node::life::{End, Life, later};
+use crate::virtual_node::life::{End, Life};
 use crate::virtual_node::pod::{Container, Policy};
+use crate::virtual_node::times::later;
 
 /// A container is given at least this long to stop, whatever the pod says.
 const SHORTEST_GRACE: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,0 +1,31 @@
+//! The volumes of a pod, and where its containers have them.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// A volume of the spec, as far as it is an image, or holds files of configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    pub name: String,
+    pub image: Option<ImageVolume>,
+    pub config_map: Option<IgnoredAny>,
+    pub secret: Option<IgnoredAny>,
+    pub projected: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ImageVolume {
+    pub reference: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Mount {
+    pub name: String,
+    pub mount_path: String,
+    /// Whether it is a ConfigMap or the like, whose programs are scripts.
+    #[serde(skip)]
+    pub is_configuration: bool,
+}
