@@ -26,22 +26,17 @@ pub mod behaviour;
 pub mod images;
 pub mod kubelet;
 pub mod life;
-pub mod machine;
-mod node_object;
-pub mod options;
+mod node;
 pub mod pod;
 pub mod provider;
-mod reporter;
-mod run;
 pub mod times;
 pub mod trace;
 
 pub use behaviour::Behaviour;
 pub use images::{ImageOptions, Images};
 pub use kubelet::{Kubelet, KubeletOptions, KubeletVersion};
-pub use machine::{Disturbance, Machine};
-pub use node_object::registration::{MOCK_NODE, Refused};
-pub use options::{NodeOptions, Profile, Taint};
+pub use node::{
+    Disturbance, MOCK_NODE, Machine, NodeOptions, Profile, Refused, Taint, VirtualNode,
+};
 pub use provider::{Gap, OnUpdate, ProviderOptions, StatusMode, VirtualKubelet};
-pub use run::VirtualNode;
 pub use trace::{Seen, Trace};

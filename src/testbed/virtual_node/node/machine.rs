@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::action::Action;
-use super::images::Images;
-use super::kubelet::Kubelet;
 use super::options::Profile;
-use super::provider::VirtualKubelet;
+use crate::virtual_node::action::Action;
+use crate::virtual_node::images::Images;
+use crate::virtual_node::kubelet::Kubelet;
+use crate::virtual_node::provider::VirtualKubelet;
 
 /// Something that goes wrong on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

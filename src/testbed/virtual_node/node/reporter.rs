@@ -9,11 +9,11 @@ use kube::core::ApiResource;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::action::PodEvent;
-use super::node_object::object;
+use super::object::object;
 use super::options::NodeOptions;
-use super::times::time;
-use crate::Clock;
+use crate::clock::Clock;
+use crate::virtual_node::action::PodEvent;
+use crate::virtual_node::times::time;
 
 /// A deletion that failed is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(1);

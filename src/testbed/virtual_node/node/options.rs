@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::images::ImageOptions;
-use super::kubelet::KubeletOptions;
-use super::provider::{OnUpdate, ProviderOptions};
+use crate::virtual_node::images::ImageOptions;
+use crate::virtual_node::kubelet::KubeletOptions;
+use crate::virtual_node::provider::{OnUpdate, ProviderOptions};
 
 /// How the node treats its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,14 +15,14 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client};
 use tokio::sync::{broadcast, mpsc};
 
-use super::action::{Action, PodEvent};
-use super::images::Images;
 use super::machine::{Disturbance, Machine};
-use super::node_object::registration::{Owner, Refused};
-use super::node_object::{AGAIN, NodeObject};
+use super::object::{AGAIN, NodeObject};
 use super::options::NodeOptions;
+use super::registration::{Owner, Refused};
 use super::reporter::{EventWriter, PodId, PodWriter, pods_of_any_version};
-use crate::Clock;
+use crate::clock::Clock;
+use crate::virtual_node::action::{Action, PodEvent};
+use crate::virtual_node::images::Images;
 
 /// A node that runs nothing, at any API server.
 #[derive(Clone)]

@@ -1,7 +1,5 @@
 //! The Node and its lease.
 
-pub(super) mod registration;
-
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -11,10 +9,10 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::options::{NodeOptions, Profile};
-use super::times::time;
-use crate::Clock;
-use registration::{MOCK_NODE, Owner, Refused};
+use super::options::{NodeOptions, Profile, Taint};
+use super::registration::{MOCK_NODE, Owner, Refused};
+use crate::clock::Clock;
+use crate::virtual_node::times::time;
 
 /// As kubelets and virtual-kubelets renew; the lease lasts four times as long.
 const RENEW: Duration = Duration::from_secs(10);
@@ -201,7 +199,8 @@ impl NodeObject {
     }
 
     fn object(&self) -> Value {
-        let taint = |taint: &super::options::Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+        let taint =
+            |taint: &Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
         let taints: Vec<Value> = self.options.taints.iter().map(taint).collect();
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.options.name, "labels": self.options.all_labels(), "annotations": {MOCK_NODE: self.owner.0}},
             "spec": {"taints": taints}, "status": self.status(false)})
