@@ -15,16 +15,17 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use serde_json::Value;
+use swaplet_edge::address::here;
+use swaplet_edge::duration::duration;
+use swaplet_edge::manifests::Manifests;
+use swaplet_edge::print;
+use swaplet_testbed::ApiServer;
 use tokio::net::TcpListener;
 
 use self::cluster::Cluster;
 use self::story::Story;
 use crate::mock_node::ProfileName;
-use crate::testbed::ApiServer;
-use crate::{print, stopped};
-use swaplet_edge::address::here;
-use swaplet_edge::duration::duration;
-use swaplet_edge::manifests::Manifests;
+use crate::signals::stopped;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,14 +3,13 @@
 
 mod demo;
 mod mock_node;
+mod signals;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use swaplet_edge::command_line::{for_line, prepared, with_variable};
-use swaplet_edge::{exit, print};
-use swaplet_testbed as testbed;
-use tokio::signal::unix::{SignalKind, signal};
+use swaplet_edge::exit;
 
 /// Shows swaplet in a cluster that lives in this process, and plays nodes in real ones.
 #[derive(Debug, Parser)]
@@ -60,23 +59,5 @@ impl Cli {
                 Command::MockNode(args) => args.run().await,
             }
         })
-    }
-}
-
-/// Until Ctrl-C or SIGTERM, which are heard from now on; gives the exit code that shells know each
-/// by. Where neither can be heard, the process is ended otherwise.
-fn stopped() -> impl Future<Output = u8> {
-    let signals = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    );
-    async move {
-        let (Ok(mut interrupt), Ok(mut terminate)) = signals else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => 130,
-            _ = terminate.recv() => 143,
-        }
     }
 }

@@ -11,13 +11,14 @@ use swaplet_controller::frame::list::words;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::objects::values::go_duration::duration;
 use swaplet_edge::client::{ClusterArgs, plain};
-
-use crate::testbed::Clock;
-use crate::testbed::virtual_node::{
+use swaplet_edge::print;
+use swaplet_testbed::Clock;
+use swaplet_testbed::virtual_node::{
     Gap, ImageOptions, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile,
     ProviderOptions, Refused, StatusMode, Taint, VirtualNode,
 };
-use crate::{print, stopped};
+
+use crate::signals::stopped;
 
 const AFTER_HELP: &str = "\
 What a container does stands among its args (or in its command, if it has no args):

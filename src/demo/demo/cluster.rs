@@ -11,6 +11,10 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use swaplet_controller::frame::list::words;
 use swaplet_edge::manifests::Manifests;
+use swaplet_edge::print;
+use swaplet_testbed::apiserver::Verb;
+use swaplet_testbed::virtual_node::{NodeOptions, OnUpdate, Profile, VirtualNode};
+use swaplet_testbed::{ApiServer, Clock, job_controller, scheduler};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -18,9 +22,6 @@ use super::controller::controller;
 use super::cron;
 use super::results::Results;
 use super::story::Story;
-use crate::testbed::apiserver::Verb;
-use crate::testbed::virtual_node::{NodeOptions, OnUpdate, Profile, VirtualNode};
-use crate::testbed::{ApiServer, Clock, job_controller, scheduler};
 
 const NODE: &str = "demo-node";
 /// The user agent by which the controller's writes are counted.
@@ -142,7 +143,7 @@ async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
     let kind = kube::core::GroupVersionKind::try_from(&types)?;
     let Ok((resource, capabilities)) = pinned_kind(client, &kind).await else {
         let version = &types.api_version;
-        return crate::print(&format!(
+        return print(&format!(
             "        {name} is left out: the demo's API server has no {version}\n"
         ));
     };

@@ -6,6 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event as PodEvent, Pod};
 use kube::{Api, Client};
 use swaplet_controller::frame::watch::{Event, watch};
+use swaplet_edge::print;
 use tokio::time::{Instant, timeout};
 
 use super::timeline::{Line, Timeline};
@@ -56,7 +57,7 @@ impl Story {
         for waiting in self.timeline.waiting() {
             text += &format!("        {waiting}\n");
         }
-        crate::print(&text)
+        print(&text)
     }
 
     /// Prints what happens until this is dropped.
@@ -78,7 +79,7 @@ impl Story {
         lines
             .iter()
             .map(Line::text)
-            .try_for_each(|line| crate::print(&format!("{line}\n")))
+            .try_for_each(|line| print(&format!("{line}\n")))
     }
 }
 

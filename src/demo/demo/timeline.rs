@@ -10,9 +10,9 @@ use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use swaplet_core::policies::presets;
 use swaplet_core::report::reason::Reason;
+use swaplet_testbed::job_controller::{is_left_alone, unsupported};
 
 use super::results::{RUNNING, Results, Row, job_state};
-use crate::testbed::job_controller::{is_left_alone, unsupported};
 
 /// One line: when, who, about what, and what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
