@@ -88,68 +88,71 @@ fn explaining_and_rescuing_teach_with_examples() {
     }
 }
 
+/// Command lines that are wrong, and what names the fault.
+const WRONG: &[(&[&str], &str)] = &[
+    (&["exit-image", "push"], "<REF>"),
+    (
+        &[
+            "run",
+            "--exit-image",
+            "r.example/exit:v1",
+            "--namespace",
+            "a,",
+        ],
+        "--namespace",
+    ),
+    (
+        &[
+            "run",
+            "--exit-image",
+            "r.example/exit:v1",
+            "--warm-exit-images",
+        ],
+        "--warm",
+    ),
+    (
+        &[
+            "run",
+            "--warm",
+            "--park-image",
+            "r.example/park:v1",
+            "--warm-exit-images",
+            "--prefer",
+            "finish",
+        ],
+        "--exit-image",
+    ),
+    (&["exit-image", "push", "Bad Reference"], "white space"),
+    (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
+    (&["exit-image", "list", "-o", "yaml"], "wide"),
+    (&["warm"], "<IMAGE>"),
+    (&["warm", "r.example/app:v1"], "--park-image"),
+    (
+        &[
+            "warm",
+            "r.example/App:v1",
+            "--park-image",
+            "r.example/park:v1",
+        ],
+        "upper-case",
+    ),
+    (
+        &[
+            "warm",
+            "r.example/app:v1",
+            "--park-image",
+            "r.example/park:v1",
+            "--parallelism",
+            "0",
+        ],
+        "1..=1000",
+    ),
+    (&["warm", "r.example/app:v1", "--wait=later"], "true, false"),
+];
+
 #[test]
 fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
-    for (args, words) in [
-        (&["exit-image", "push"][..], "<REF>"),
-        (
-            &[
-                "run",
-                "--exit-image",
-                "r.example/exit:v1",
-                "--namespace",
-                "a,",
-            ],
-            "--namespace",
-        ),
-        (
-            &[
-                "run",
-                "--exit-image",
-                "r.example/exit:v1",
-                "--warm-exit-images",
-            ],
-            "--warm",
-        ),
-        (
-            &[
-                "run",
-                "--warm",
-                "--park-image",
-                "r.example/park:v1",
-                "--warm-exit-images",
-                "--prefer",
-                "finish",
-            ],
-            "--exit-image",
-        ),
-        (&["exit-image", "push", "Bad Reference"], "white space"),
-        (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
-        (&["exit-image", "list", "-o", "yaml"], "wide"),
-        (&["warm"], "<IMAGE>"),
-        (&["warm", "r.example/app:v1"], "--park-image"),
-        (
-            &[
-                "warm",
-                "r.example/App:v1",
-                "--park-image",
-                "r.example/park:v1",
-            ],
-            "upper-case",
-        ),
-        (
-            &[
-                "warm",
-                "r.example/app:v1",
-                "--park-image",
-                "r.example/park:v1",
-                "--parallelism",
-                "0",
-            ],
-            "1..=1000",
-        ),
-        (&["warm", "r.example/app:v1", "--wait=later"], "true, false"),
-    ] {
+    for &(args, words) in WRONG {
         let ran = swaplet(args);
         assert_eq!(ran.status.code(), Some(2));
         assert!(ran.stdout.is_empty());

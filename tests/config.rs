@@ -210,72 +210,75 @@ fn the_file_may_be_named_by_a_variable_and_may_be_empty() {
     );
 }
 
+/// Files that cannot be used, and what is said of them.
+const UNUSABLE: &[(&str, &str)] = &[
+    (
+        "concurency: 3",
+        "config.yaml: there is no key concurency: did you mean concurrency?",
+    ),
+    (
+        "exit_image: r.example/exit:v1",
+        "there is no key exit_image: did you mean exit-image?",
+    ),
+    (
+        "qwertz: 3",
+        "there is no key qwertz; the keys are the flags of `swaplet run --help`",
+    ),
+    ("config: other.yaml", "there is no key config"),
+    ("print-config: true", "there is no key print-config"),
+    (
+        "concurrency: many",
+        "config.yaml: concurrency: invalid value 'many' for '--concurrency <CONCURRENCY>'",
+    ),
+    (
+        "concurrency: 5000",
+        "concurrency: invalid value '5000' for '--concurrency <CONCURRENCY>': 5000 is not in 1..=1000",
+    ),
+    (
+        "concurrency: [1, 2]",
+        "concurrency: it takes one value, not a list",
+    ),
+    (
+        "namespace: reports",
+        "namespace: it is a list: write `namespace: [reports]`",
+    ),
+    (
+        "namespace: [[a]]",
+        "namespace: each entry of the list is one plain value, without commas",
+    ),
+    (
+        "namespace: ['a,b']",
+        "namespace: each entry of the list is one plain value, without commas",
+    ),
+    (
+        "exit-image: [r.example/Exit:v1",
+        "it has to be a YAML mapping",
+    ),
+    (
+        "exit-image: r.example/Exit:v1",
+        "exit-image: invalid value 'r.example/Exit:v1'",
+    ),
+    (
+        "exit-image:",
+        "exit-image: it has no value: give it one, or leave the key out",
+    ),
+    (
+        "exit-image: {name: a}",
+        "exit-image: it is a mapping, and the flag takes none",
+    ),
+    ("restart: maybe", "restart: it is true or false"),
+    (
+        "finish: always",
+        "finish: invalid value 'always' for '--finish <FINISH>' [possible values: allowed, never]",
+    ),
+    ("warm: true", "--park-image"),
+    ("- a", "it has to be a YAML mapping"),
+    ("concurrency: 1\nconcurrency: 2", "duplicate"),
+];
+
 #[test]
 fn a_file_that_cannot_be_used_is_refused_with_the_key_and_the_fix() {
-    for (file, words) in [
-        (
-            "concurency: 3",
-            "config.yaml: there is no key concurency: did you mean concurrency?",
-        ),
-        (
-            "exit_image: r.example/exit:v1",
-            "there is no key exit_image: did you mean exit-image?",
-        ),
-        (
-            "qwertz: 3",
-            "there is no key qwertz; the keys are the flags of `swaplet run --help`",
-        ),
-        ("config: other.yaml", "there is no key config"),
-        ("print-config: true", "there is no key print-config"),
-        (
-            "concurrency: many",
-            "config.yaml: concurrency: invalid value 'many' for '--concurrency <CONCURRENCY>'",
-        ),
-        (
-            "concurrency: 5000",
-            "concurrency: invalid value '5000' for '--concurrency <CONCURRENCY>': 5000 is not in 1..=1000",
-        ),
-        (
-            "concurrency: [1, 2]",
-            "concurrency: it takes one value, not a list",
-        ),
-        (
-            "namespace: reports",
-            "namespace: it is a list: write `namespace: [reports]`",
-        ),
-        (
-            "namespace: [[a]]",
-            "namespace: each entry of the list is one plain value, without commas",
-        ),
-        (
-            "namespace: ['a,b']",
-            "namespace: each entry of the list is one plain value, without commas",
-        ),
-        (
-            "exit-image: [r.example/Exit:v1",
-            "it has to be a YAML mapping",
-        ),
-        (
-            "exit-image: r.example/Exit:v1",
-            "exit-image: invalid value 'r.example/Exit:v1'",
-        ),
-        (
-            "exit-image:",
-            "exit-image: it has no value: give it one, or leave the key out",
-        ),
-        (
-            "exit-image: {name: a}",
-            "exit-image: it is a mapping, and the flag takes none",
-        ),
-        ("restart: maybe", "restart: it is true or false"),
-        (
-            "finish: always",
-            "finish: invalid value 'always' for '--finish <FINISH>' [possible values: allowed, never]",
-        ),
-        ("warm: true", "--park-image"),
-        ("- a", "it has to be a YAML mapping"),
-        ("concurrency: 1\nconcurrency: 2", "duplicate"),
-    ] {
+    for &(file, words) in UNUSABLE {
         let refusal = Folder::refusal(file);
         assert!(refusal.contains(words), "{file}: {refusal}");
     }

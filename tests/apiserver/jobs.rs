@@ -98,6 +98,33 @@ fn restarts(count: i64) -> Value {
     json!({"phase": "Running", "containerStatuses": [container("main", 0), container("side", count)]})
 }
 
+/// The reasons of the events of Jobs.
+async fn reasons_of_jobs(client: Client) -> Vec<String> {
+    let events: Api<Event> = Api::default_namespaced(client);
+    let events = events
+        .list(&ListParams::default().fields("involvedObject.kind=Job"))
+        .await
+        .unwrap();
+    events
+        .items
+        .into_iter()
+        .filter_map(|event| event.reason)
+        .collect()
+}
+
+async fn assert_nothing_is_written(server: &ApiServer, during: Duration) {
+    server.forget_recorded();
+    sleep(during).await;
+    assert_eq!(
+        server
+            .recorded()
+            .iter()
+            .filter(|request| request.is_write())
+            .count(),
+        0
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn runs_to_completion() {
     let (server, client, _tasks) = cluster().await;
@@ -149,31 +176,14 @@ async fn runs_to_completion() {
             .iter()
             .all(|pod| pod["metadata"].get("finalizers").is_none())
     );
-    let events: Api<Event> = Api::default_namespaced(client);
-    let reasons: Vec<_> = events
-        .list(&ListParams::default().fields("involvedObject.kind=Job"))
-        .await
-        .unwrap()
-        .items
-        .into_iter()
-        .filter_map(|event| event.reason)
-        .collect();
+    let reasons = reasons_of_jobs(client).await;
     assert!(
         reasons.contains(&"Completed".to_owned())
             && reasons.contains(&"SuccessfulCreate".to_owned()),
         "{reasons:?}"
     );
     // Nothing happens any more.
-    server.forget_recorded();
-    sleep(Duration::from_secs(100)).await;
-    assert_eq!(
-        server
-            .recorded()
-            .iter()
-            .filter(|request| request.is_write())
-            .count(),
-        0
-    );
+    assert_nothing_is_written(&server, Duration::from_secs(100)).await;
 }
 
 #[tokio::test(start_paused = true)]

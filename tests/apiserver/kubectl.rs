@@ -110,6 +110,15 @@ impl Served {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Makes an event of the pod.
+    async fn tell_of_the_pod(&self) {
+        let pod = self.server.peek("pods", "default", "p").unwrap();
+        let reference = json!({"kind": "Pod", "namespace": "default", "name": "p", "uid": pod["metadata"]["uid"]});
+        let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Swapped",
+            "message": "it was time", "involvedObject": reference, "lastTimestamp": "2026-01-01T00:00:00Z", "count": 2});
+        self.kubectl("create -f -", &event.to_string()).await;
+    }
+
     /// Runs kubectl, which must fail.
     async fn refused(&self, line: &str, input: &str) -> String {
         let output = self.run(line, input).await;
@@ -123,33 +132,18 @@ async fn applies_changes_and_deletes() {
     let Some(served) = Served::start().await else {
         return;
     };
-    assert_eq!(
-        served.kubectl("apply -f -", JOB).await,
-        "job.batch/j created\n"
-    );
-    assert_eq!(served.kubectl("apply -f -", PODS).await, "pod/p created\n");
-    assert_eq!(
-        served.kubectl("apply -f -", PODS).await,
-        "pod/p unchanged\n"
-    );
-    assert_eq!(
-        served
-            .kubectl("apply -f -", &PODS.replace("side:1", "side:2"))
-            .await,
-        "pod/p configured\n"
-    );
-    assert_eq!(
-        served.kubectl("set image pod/p side=side:3", "").await,
-        "pod/p image updated\n"
-    );
-    assert_eq!(
-        served.kubectl("label pod p a=b", "").await,
-        "pod/p labeled\n"
-    );
-    assert_eq!(
-        served.kubectl("annotate pod p c=d", "").await,
-        "pod/p annotated\n"
-    );
+    let changed = PODS.replace("side:1", "side:2");
+    for (line, input, says) in [
+        ("apply -f -", JOB, "job.batch/j created\n"),
+        ("apply -f -", PODS, "pod/p created\n"),
+        ("apply -f -", PODS, "pod/p unchanged\n"),
+        ("apply -f -", &changed, "pod/p configured\n"),
+        ("set image pod/p side=side:3", "", "pod/p image updated\n"),
+        ("label pod p a=b", "", "pod/p labeled\n"),
+        ("annotate pod p c=d", "", "pod/p annotated\n"),
+    ] {
+        assert_eq!(served.kubectl(line, input).await, says);
+    }
     let patch = r#"patch pod p --type=json -p [{"op":"test","path":"/spec/containers/1/image","value":"other"}]"#;
     assert!(
         served
@@ -177,34 +171,21 @@ async fn applies_changes_and_deletes() {
     let bad = PODS
         .replace("name: p,", "name: q,")
         .replace("image: 'main:1'", "imagee: 'main:1'");
-    assert!(
-        served
-            .refused("apply -f -", &bad)
-            .await
-            .contains("unknown field \"spec.containers[0].imagee\"")
-    );
-    assert!(
-        served
-            .refused("logs p -c main", "")
-            .await
-            .contains("runs no containers")
-    );
-    assert!(
-        served
-            .kubectl("delete pod p", "")
-            .await
-            .starts_with("pod \"p\" deleted")
-    );
-    assert!(
-        served
-            .kubectl("delete job j", "")
-            .await
-            .starts_with("job.batch \"j\" deleted")
-    );
-    assert!(
-        served.server.peek_all("pods").is_empty()
-            && served.server.peek_all("jobs.batch").is_empty()
-    );
+    let unknown = "unknown field \"spec.containers[0].imagee\"";
+    for (line, input, says) in [
+        ("apply -f -", &*bad, unknown),
+        ("logs p -c main", "", "runs no containers"),
+    ] {
+        assert!(served.refused(line, input).await.contains(says));
+    }
+    for (line, says) in [
+        ("delete pod p", "pod \"p\" deleted"),
+        ("delete job j", "job.batch \"j\" deleted"),
+    ] {
+        assert!(served.kubectl(line, "").await.starts_with(says));
+    }
+    let is_empty = |resource| served.server.peek_all(resource).is_empty();
+    assert!(is_empty("pods") && is_empty("jobs.batch"));
 }
 
 #[tokio::test]
@@ -214,12 +195,7 @@ async fn shows_tables_descriptions_and_events() {
     };
     served.kubectl("create -f -", PODS).await;
     served.kubectl("create -f -", JOB).await;
-    let pod = served.server.peek("pods", "default", "p").unwrap();
-    let reference =
-        json!({"kind": "Pod", "namespace": "default", "name": "p", "uid": pod["metadata"]["uid"]});
-    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "type": "Warning", "reason": "Swapped",
-        "message": "it was time", "involvedObject": reference, "lastTimestamp": "2026-01-01T00:00:00Z", "count": 2});
-    served.kubectl("create -f -", &event.to_string()).await;
+    served.tell_of_the_pod().await;
     let columns = |text: &str| {
         text.lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))

@@ -49,155 +49,150 @@ fn recognise(node: &Node) -> (NodeClass, Option<String>) {
     (found.class, found.row.map(|row| row.name.to_string()))
 }
 
-/// Nodes as providers make them, with the marks of several rows where they really have them.
+const VK: &str = "type=virtual-kubelet";
+
+/// Labels, taints and annotations.
+type Marks = [&'static [&'static str]; 3];
+
+/// Nodes as providers make them, with the marks of several rows where they really have them: the
+/// row and class, and the name and marks.
+const NODES: &[(&str, NodeClass, &str, Marks)] = &[
+    (
+        "eks-fargate",
+        Kubelet,
+        "fargate-ip-10-0-0-1",
+        [
+            &["eks.amazonaws.com/compute-type=fargate"],
+            &["eks.amazonaws.com/compute-type=fargate"],
+            &[],
+        ],
+    ),
+    // The taint of classic ACI, with the opposite behaviour.
+    (
+        "azure-vn2",
+        Kubelet,
+        "vn2",
+        [
+            &["virtualization=virtualnode2"],
+            &["virtual-kubelet.io/provider=azure"],
+            &[],
+        ],
+    ),
+    (
+        "liqo",
+        VirtualInert,
+        "liqo-rome",
+        [
+            &[VK, "liqo.io/type=virtual-node"],
+            &["virtual-node.liqo.io/not-allowed=true"],
+            &[],
+        ],
+    ),
+    (
+        "interlink",
+        VirtualInert,
+        "slurm",
+        [
+            &["virtual-node.interlink/type=virtual-kubelet"],
+            &["virtual-node.interlink/no-schedule=true"],
+            &[],
+        ],
+    ),
+    (
+        "tencent-super-node",
+        Kubelet,
+        "eklet-1",
+        [&["node.kubernetes.io/instance-type=eklet"], &[], &[]],
+    ),
+    (
+        "tencent-super-node",
+        Kubelet,
+        "eklet-2",
+        [&[VK], &["eks.tke.cloud.tencent.com/eklet="], &[]],
+    ),
+    (
+        "volcengine-vci",
+        VirtualUpdates,
+        "vci-1",
+        [&["vci.vke.volcengine.com/node-type=vci"], &[], &[]],
+    ),
+    (
+        "volcengine-vci",
+        VirtualUpdates,
+        "vci-2",
+        [&[VK], &["vci.vke.volcengine.com/node-type=vci"], &[]],
+    ),
+    (
+        "alibaba-eci",
+        VirtualUpdates,
+        "virtual-kubelet-cn-1",
+        [&[VK], &["virtual-kubelet.io/provider=alibabacloud"], &[]],
+    ),
+    (
+        "alibaba-eci",
+        VirtualUpdates,
+        "vnode-1",
+        [&["k8s.aliyun.com/vnode=true"], &[], &[]],
+    ),
+    (
+        "alibaba-eci",
+        VirtualUpdates,
+        "vnode-2",
+        [&[], &["k8s.aliyun.com/vnode=true"], &[]],
+    ),
+    (
+        "azure-aci",
+        VirtualInert,
+        "virtual-node-aci-linux",
+        [&[VK], &["virtual-kubelet.io/provider=azure"], &[]],
+    ),
+    (
+        "azure-aci",
+        VirtualInert,
+        "untainted",
+        [&[VK, "kubernetes.azure.com/managed=false"], &[], &[]],
+    ),
+    (
+        "huawei-cci",
+        VirtualUpdates,
+        "bursting-node",
+        [&[VK], &[], &[]],
+    ),
+    (
+        "kwok",
+        VirtualInert,
+        "kwok-0",
+        [&["type=kwok"], &["kwok.x-k8s.io/node=fake"], &[]],
+    ),
+    (
+        "kwok",
+        VirtualInert,
+        "kwok-1",
+        [&[], &[], &["kwok.x-k8s.io/node=fake"]],
+    ),
+    ("virtual-kubelet", Unknown, "vk-1", [&[VK], &[], &[]]),
+    (
+        "virtual-kubelet",
+        Unknown,
+        "vk-2",
+        [&[], &["virtual-kubelet.io/provider=mock"], &[]],
+    ),
+];
+
 #[test]
 fn every_row_is_found_by_each_of_its_marks() {
-    let vk = "type=virtual-kubelet";
-    let cases = [
-        (
-            "eks-fargate",
-            Kubelet,
-            node(
-                "fargate-ip-10-0-0-1",
-                &["eks.amazonaws.com/compute-type=fargate"],
-                &["eks.amazonaws.com/compute-type=fargate"],
-                &[],
-            ),
-        ),
-        // The taint of classic ACI, with the opposite behaviour.
-        (
-            "azure-vn2",
-            Kubelet,
-            node(
-                "vn2",
-                &["virtualization=virtualnode2"],
-                &["virtual-kubelet.io/provider=azure"],
-                &[],
-            ),
-        ),
-        (
-            "liqo",
-            VirtualInert,
-            node(
-                "liqo-rome",
-                &[vk, "liqo.io/type=virtual-node"],
-                &["virtual-node.liqo.io/not-allowed=true"],
-                &[],
-            ),
-        ),
-        (
-            "interlink",
-            VirtualInert,
-            node(
-                "slurm",
-                &["virtual-node.interlink/type=virtual-kubelet"],
-                &["virtual-node.interlink/no-schedule=true"],
-                &[],
-            ),
-        ),
-        (
-            "tencent-super-node",
-            Kubelet,
-            node(
-                "eklet-1",
-                &["node.kubernetes.io/instance-type=eklet"],
-                &[],
-                &[],
-            ),
-        ),
-        (
-            "tencent-super-node",
-            Kubelet,
-            node("eklet-2", &[vk], &["eks.tke.cloud.tencent.com/eklet="], &[]),
-        ),
-        (
-            "volcengine-vci",
-            VirtualUpdates,
-            node("vci-1", &["vci.vke.volcengine.com/node-type=vci"], &[], &[]),
-        ),
-        (
-            "volcengine-vci",
-            VirtualUpdates,
-            node(
-                "vci-2",
-                &[vk],
-                &["vci.vke.volcengine.com/node-type=vci"],
-                &[],
-            ),
-        ),
-        (
-            "alibaba-eci",
-            VirtualUpdates,
-            node(
-                "virtual-kubelet-cn-1",
-                &[vk],
-                &["virtual-kubelet.io/provider=alibabacloud"],
-                &[],
-            ),
-        ),
-        (
-            "alibaba-eci",
-            VirtualUpdates,
-            node("vnode-1", &["k8s.aliyun.com/vnode=true"], &[], &[]),
-        ),
-        (
-            "alibaba-eci",
-            VirtualUpdates,
-            node("vnode-2", &[], &["k8s.aliyun.com/vnode=true"], &[]),
-        ),
-        (
-            "azure-aci",
-            VirtualInert,
-            node(
-                "virtual-node-aci-linux",
-                &[vk],
-                &["virtual-kubelet.io/provider=azure"],
-                &[],
-            ),
-        ),
-        (
-            "azure-aci",
-            VirtualInert,
-            node(
-                "untainted",
-                &[vk, "kubernetes.azure.com/managed=false"],
-                &[],
-                &[],
-            ),
-        ),
-        (
-            "huawei-cci",
-            VirtualUpdates,
-            node("bursting-node", &[vk], &[], &[]),
-        ),
-        (
-            "kwok",
-            VirtualInert,
-            node("kwok-0", &["type=kwok"], &["kwok.x-k8s.io/node=fake"], &[]),
-        ),
-        (
-            "kwok",
-            VirtualInert,
-            node("kwok-1", &[], &[], &["kwok.x-k8s.io/node=fake"]),
-        ),
-        ("virtual-kubelet", Unknown, node("vk-1", &[vk], &[], &[])),
-        (
-            "virtual-kubelet",
-            Unknown,
-            node("vk-2", &[], &["virtual-kubelet.io/provider=mock"], &[]),
-        ),
-    ];
-    for (row, class, node) in &cases {
+    for &(row, class, name, [labels, taints, annotations]) in NODES {
+        let node = node(name, labels, taints, annotations);
         assert_eq!(
-            recognise(node),
-            (*class, Some((*row).to_owned())),
+            recognise(&node),
+            (class, Some(row.to_owned())),
             "{}",
             node.name
         );
     }
     for row in table().rows() {
         assert!(
-            cases.iter().any(|(name, ..)| **name == *row.name),
+            NODES.iter().any(|(name, ..)| **name == *row.name),
             "no node for row {}",
             row.name
         );

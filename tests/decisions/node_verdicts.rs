@@ -256,27 +256,26 @@ fn memory_is_bounded() {
     assert_eq!(world.known(), 1, "and what has long expired goes too");
 }
 
+/// A node whose row says this as well.
+fn under_a_row(says: &str) -> World {
+    let rows = format!("[{{name: row, class: Unknown, match: [{{labels: [a=b]}}]{says}}}]");
+    let (node, table) = (node("n", &["a=b"], &[], &[]), NodeTable::read(&rows));
+    World {
+        recognised: Recognised::of(&node, &table.unwrap()),
+        ..World::of("Unknown")
+    }
+}
+
 /// A provider that nobody knows, one whose row allows it, and one whose row forbids it.
 #[test]
 fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_provider() {
-    let table = |says: &str| {
-        let rows = format!("[{{name: row, class: Unknown, match: [{{labels: [a=b]}}]{says}}}]");
-        Recognised::of(
-            &node("n", &["a=b"], &[], &[]),
-            &NodeTable::read(&rows).unwrap(),
-        )
-    };
     let asked = |world: &World, is_tried| {
         world
             .verdicts
             .under_never(NODE, &world.recognised, is_tried, world.now)
     };
-    let world = |says| World {
-        recognised: table(says),
-        ..World::of("Unknown")
-    };
 
-    let mut unknown = world("");
+    let mut unknown = under_a_row("");
     assert_eq!(
         (asked(&unknown, false), asked(&unknown, true)),
         (UnderNever::Try, UnderNever::No)
@@ -305,7 +304,7 @@ fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_prov
     unknown.later(MINUTE);
     assert_eq!(asked(&unknown, false), UnderNever::Try);
 
-    let mut allowed = world(", swapUnderNever: true");
+    let mut allowed = under_a_row(", swapUnderNever: true");
     assert_eq!(asked(&allowed, true), UnderNever::Yes);
     for times in [1, 2, 4] {
         assert!(allowed.learns(FailsUnderNever));
@@ -315,7 +314,7 @@ fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_prov
         assert_eq!(asked(&allowed, false), UnderNever::Yes);
     }
 
-    let mut forbidden = world(", swapUnderNever: false");
+    let mut forbidden = under_a_row(", swapUnderNever: false");
     forbidden.learns(UpdatesUnderNever);
     assert_eq!(asked(&forbidden, false), UnderNever::No);
     let mut ordinary = World::of("Ordinary");

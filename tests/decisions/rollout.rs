@@ -177,105 +177,114 @@ fn every_budget_of_a_pod_has_to_allow_it() {
     );
 }
 
+/// A budget with five healthy pods, of which two may go.
+const FIVE: Covered = Covered {
+    is_outdated: false,
+    sync_failed: false,
+    always_allows_unready: false,
+    disruptions_allowed: 2,
+    desired_healthy: 3,
+    disrupted: 0,
+    healthy: 5,
+    restarting: 0,
+};
+
+/// How many restarts a budget allows, and whether also those of pods that are not ready.
+const BUDGETS: &[(&str, Covered, (usize, bool))] = &[
+    ("as it says", FIVE, (2, true)),
+    (
+        "a status that says less, for a reason of its own, is believed",
+        Covered {
+            disruptions_allowed: 0,
+            ..FIVE
+        },
+        (0, true),
+    ),
+    (
+        "what we see counts where the status lags",
+        Covered { healthy: 4, ..FIVE },
+        (1, true),
+    ),
+    (
+        "while a pod is being restarted only what we see",
+        Covered {
+            disruptions_allowed: 0,
+            healthy: 4,
+            restarting: 1,
+            ..FIVE
+        },
+        (1, true),
+    ),
+    (
+        "and not twice",
+        Covered {
+            disruptions_allowed: 2,
+            healthy: 3,
+            restarting: 2,
+            ..FIVE
+        },
+        (0, true),
+    ),
+    (
+        "evictions on their way",
+        Covered {
+            disrupted: 1,
+            ..FIVE
+        },
+        (1, true),
+    ),
+    (
+        "about another spec",
+        Covered {
+            is_outdated: true,
+            ..FIVE
+        },
+        (0, false),
+    ),
+    (
+        "its controller cannot count",
+        Covered {
+            sync_failed: true,
+            ..FIVE
+        },
+        (0, false),
+    ),
+    (
+        "too few healthy: those that are not stay, too",
+        Covered {
+            healthy: 2,
+            disruptions_allowed: 0,
+            ..FIVE
+        },
+        (0, false),
+    ),
+    (
+        "unless it always lets them go",
+        Covered {
+            healthy: 2,
+            always_allows_unready: true,
+            ..FIVE
+        },
+        (0, true),
+    ),
+    (
+        "none is wanted",
+        Covered {
+            desired_healthy: 0,
+            disruptions_allowed: 5,
+            ..FIVE
+        },
+        (5, false),
+    ),
+];
+
 #[test]
 fn what_a_budget_allows() {
-    let five = Covered {
-        disruptions_allowed: 2,
-        desired_healthy: 3,
-        healthy: 5,
-        ..Covered::default()
-    };
     let of = |covered: Covered| {
         let budget = Budget::of("b", &covered);
         (budget.allowed, budget.allows_unready)
     };
-    for (what, covered, wanted) in [
-        ("as it says", five, (2, true)),
-        (
-            "a status that says less, for a reason of its own, is believed",
-            Covered {
-                disruptions_allowed: 0,
-                ..five
-            },
-            (0, true),
-        ),
-        (
-            "what we see counts where the status lags",
-            Covered { healthy: 4, ..five },
-            (1, true),
-        ),
-        (
-            "while a pod is being restarted only what we see",
-            Covered {
-                disruptions_allowed: 0,
-                healthy: 4,
-                restarting: 1,
-                ..five
-            },
-            (1, true),
-        ),
-        (
-            "and not twice",
-            Covered {
-                disruptions_allowed: 2,
-                healthy: 3,
-                restarting: 2,
-                ..five
-            },
-            (0, true),
-        ),
-        (
-            "evictions on their way",
-            Covered {
-                disrupted: 1,
-                ..five
-            },
-            (1, true),
-        ),
-        (
-            "about another spec",
-            Covered {
-                is_outdated: true,
-                ..five
-            },
-            (0, false),
-        ),
-        (
-            "its controller cannot count",
-            Covered {
-                sync_failed: true,
-                ..five
-            },
-            (0, false),
-        ),
-        (
-            "too few healthy: those that are not stay, too",
-            Covered {
-                healthy: 2,
-                disruptions_allowed: 0,
-                ..five
-            },
-            (0, false),
-        ),
-        (
-            "unless it always lets them go",
-            Covered {
-                healthy: 2,
-                always_allows_unready: true,
-                ..five
-            },
-            (0, true),
-        ),
-        (
-            "none is wanted",
-            Covered {
-                desired_healthy: 0,
-                disruptions_allowed: 5,
-                ..five
-            },
-            (5, false),
-        ),
-    ] {
+    for &(what, covered, wanted) in BUDGETS {
         assert_eq!(of(covered), wanted, "{what}");
     }
 }

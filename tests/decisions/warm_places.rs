@@ -54,14 +54,14 @@ fn a3_the_container_of_an_image_runs_one_file_that_is_mounted_at_the_root() {
     );
 }
 
-#[test]
-fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
-    const ROLE: &str = "node-role.kubernetes.io/control-plane";
+const ROLE: &str = "node-role.kubernetes.io/control-plane";
+
+fn target(is_control_plane: bool) -> TargetNode {
     let labels = [(ROLE, ""), ("kubernetes.io/hostname", "n"), ("pool", "a")]
         .map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let node = |is_control_plane: bool| TargetNode {
+    TargetNode {
         uid: "u".into(),
-        labels: BTreeMap::from(labels.clone()),
+        labels: BTreeMap::from(labels),
         ready: true,
         shapes: Ok(Shapes {
             next: Shape::InPlace,
@@ -69,7 +69,11 @@ fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
         }),
         has_image_caches: false,
         is_control_plane,
-    };
+    }
+}
+
+#[test]
+fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
     let selected = |selector: Value| {
         let selector: LabelSelector = serde_json::from_value(selector).unwrap();
         Targets::Labels(Selector::try_from(selector).unwrap())
@@ -78,7 +82,7 @@ fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
         wants(
             targets,
             "n",
-            &node(is_control_plane),
+            &target(is_control_plane),
             &BTreeSet::from(["n".into()]),
         )
     };

@@ -428,6 +428,47 @@ fn an_older_state_of_the_pod_changes_nothing() {
         .assert_silent();
 }
 
+/// Labels and taints of nodes that keep no images, and what is said of them.
+const KEEP_NOTHING: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["eks.amazonaws.com/compute-type=fargate"],
+        &[],
+        "EKS Fargate runs each pod on a machine of its own",
+    ),
+    (
+        &["virtualization=virtualnode2"],
+        &["virtual-kubelet.io/provider=azure"],
+        "(VN2) runs each pod on a machine of its own",
+    ),
+    (
+        &["node.kubernetes.io/instance-type=eklet"],
+        &[],
+        "on a machine of its own",
+    ),
+    (
+        &[],
+        &["virtual-kubelet.io/provider=alibabacloud"],
+        "Alibaba ECI keeps no images",
+    ),
+    (
+        &[],
+        &["virtual-kubelet.io/provider=azure"],
+        "keeps no images for later pods (row azure-aci",
+    ),
+    (
+        &["swaplet.io/node-class=VirtualUpdates"],
+        &[],
+        "keeps no images",
+    ),
+    (&["type=virtual-kubelet"], &[], "nobody knows whether"),
+    (&["kubernetes.io/os=windows"], &[], "this node runs windows"),
+    (
+        &["kubernetes.io/arch=s390x"],
+        &[],
+        "no park program for s390x",
+    ),
+];
+
 #[test]
 fn nodes_that_keep_no_images_are_left_out_with_the_reason() {
     let why = |labels: &[&str], taints: &[&str]| {
@@ -450,45 +491,7 @@ fn nodes_that_keep_no_images_are_left_out_with_the_reason() {
         ),
         None
     );
-    for (labels, taints, words) in [
-        (
-            &["eks.amazonaws.com/compute-type=fargate"][..],
-            &[][..],
-            "EKS Fargate runs each pod on a machine of its own",
-        ),
-        (
-            &["virtualization=virtualnode2"],
-            &["virtual-kubelet.io/provider=azure"],
-            "(VN2) runs each pod on a machine of its own",
-        ),
-        (
-            &["node.kubernetes.io/instance-type=eklet"],
-            &[],
-            "on a machine of its own",
-        ),
-        (
-            &[],
-            &["virtual-kubelet.io/provider=alibabacloud"],
-            "Alibaba ECI keeps no images",
-        ),
-        (
-            &[],
-            &["virtual-kubelet.io/provider=azure"],
-            "keeps no images for later pods (row azure-aci",
-        ),
-        (
-            &["swaplet.io/node-class=VirtualUpdates"],
-            &[],
-            "keeps no images",
-        ),
-        (&["type=virtual-kubelet"], &[], "nobody knows whether"),
-        (&["kubernetes.io/os=windows"], &[], "this node runs windows"),
-        (
-            &["kubernetes.io/arch=s390x"],
-            &[],
-            "no park program for s390x",
-        ),
-    ] {
+    for &(labels, taints, words) in KEEP_NOTHING {
         assert!(
             why(labels, taints).is_some_and(|why| why.contains(words)),
             "{labels:?} {taints:?}: {:?}",

@@ -215,8 +215,11 @@ fn lists_its_crates(folder: &Path, program: &str, processor: &str, platform: &st
             && has("swaplet-testbed") == (program == "swaplet-demo"),
         "what tests need is not shipped"
     );
+    have_their_checksums(components);
+}
 
-    // Those of a registry have the checksum of Cargo.lock, by which cargo has checked them.
+/// Those of a registry have the checksum of Cargo.lock, by which cargo has checked them.
+fn have_their_checksums(components: &[Value]) {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let of_registry = |name: &str, version: &str| {
         let entry = lock.split("[[package]]").find(|entry| {

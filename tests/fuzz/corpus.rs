@@ -36,15 +36,26 @@ pub struct Sample {
 /// read one.
 pub static ALL: LazyLock<Vec<Sample>> = LazyLock::new(all);
 
-fn all() -> Vec<Sample> {
-    let sample = |kind, value: Value| Sample {
-        kind,
-        text: value.to_string(),
-    };
-    let text = |kind, text: &str| Sample {
+fn sample(kind: Kind, value: Value) -> Sample {
+    text(kind, &value.to_string())
+}
+
+fn text(kind: Kind, text: &str) -> Sample {
+    Sample {
         kind,
         text: text.to_owned(),
-    };
+    }
+}
+
+fn all() -> Vec<Sample> {
+    let mut all = objects();
+    all.extend(settings());
+    all.extend(answers_of_registries());
+    all
+}
+
+/// Objects that are read from the API server or from manifests.
+fn objects() -> Vec<Sample> {
     vec![
         sample(Kind::Pod, pod()),
         sample(Kind::Pod, doubling()),
@@ -66,6 +77,12 @@ fn all() -> Vec<Sample> {
             Kind::Manifest,
             "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nkind: Pod\nspec: {containers: [{name: *c}]}\n",
         ),
+    ]
+}
+
+/// Settings, images, what stands in annotations, and what comes from other programs.
+fn settings() -> Vec<Sample> {
+    vec![
         text(
             Kind::Config,
             "exit-image: registry.example/exit:v1\nexit-images: [\"registry.example/exit/*\"]\nterminate: true\nlog-format: json\n",
@@ -106,6 +123,11 @@ fn all() -> Vec<Sample> {
             json!({"pod": "n/p", "seen": {"main": {"configmap/a": "u 7 sha256:1", "secret/b": ""}}}),
         ),
         sample(Kind::DockerConfig, docker_config()),
+    ]
+}
+
+fn answers_of_registries() -> Vec<Sample> {
+    vec![
         text(
             Kind::Registry,
             "HTTP/1.1 429 X\nretry-after: 18446744073709551615\ncontent-length: 2\nconnection: close\n\n{}",

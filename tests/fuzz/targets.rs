@@ -78,33 +78,7 @@ const fn target(name: &'static str, run: fn(&str)) -> Target {
 /// Those that read a kind.
 pub fn of(kind: Kind) -> Vec<Target> {
     match kind {
-        Kind::Pod => vec![
-            target("PodWire", |text| {
-                decode::<PodWire>(text)
-                    .and_then(PodWire::read)
-                    .iter()
-                    .for_each(decide)
-            }),
-            target("RestartPodWire", |text| {
-                drop(decode::<RestartPodWire>(text).and_then(RestartPodWire::read))
-            }),
-            target("restarts", |text| restarts(None, Some(text))),
-            target("ConfiguredPodWire", |text| {
-                drop(decode::<ConfiguredPodWire>(text).and_then(ConfiguredPodWire::read))
-            }),
-            target("WarmerPodWire", |text| {
-                drop(decode::<WarmerPodWire>(text).and_then(WarmerPodWire::read))
-            }),
-            target("ImageWaitWire", |text| {
-                drop(decode::<ImageWaitWire>(text).and_then(ImageWaitWire::read))
-            }),
-            target("PodBriefWire", |text| {
-                drop(decode::<PodBriefWire>(text).map(PodBriefWire::read))
-            }),
-            target("DaemonPodWire", |text| {
-                drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))
-            }),
-        ],
+        Kind::Pod => of_pods(),
         Kind::Job => vec![target("JobWire", |text| {
             drop(decode::<JobWire>(text).and_then(|job| job.read()))
         })],
@@ -144,17 +118,7 @@ pub fn of(kind: Kind) -> Vec<Target> {
             most: Some(1 << 28),
         }],
         Kind::Annotation => vec![target("annotations", annotations)],
-        Kind::Workload => vec![
-            target("Deployment", |text| {
-                predownload(decode(text).and_then(Workload::of_deployment))
-            }),
-            target("StatefulSet", |text| {
-                predownload(decode(text).and_then(Workload::of_stateful_set))
-            }),
-            target("CloneSet", |text| {
-                predownload(decode(text).and_then(Workload::of_clone_set))
-            }),
-        ],
+        Kind::Workload => of_workloads(),
         Kind::ImageCache => vec![target("ImageCache", |text| {
             drop(decode::<BoundedObject>(text).and_then(ImageCache::read))
         })],
@@ -169,6 +133,50 @@ pub fn of(kind: Kind) -> Vec<Target> {
         ],
         Kind::DockerConfig => vec![target("DockerConfig", docker_config)],
     }
+}
+
+fn of_pods() -> Vec<Target> {
+    vec![
+        target("PodWire", |text| {
+            decode::<PodWire>(text)
+                .and_then(PodWire::read)
+                .iter()
+                .for_each(decide)
+        }),
+        target("RestartPodWire", |text| {
+            drop(decode::<RestartPodWire>(text).and_then(RestartPodWire::read))
+        }),
+        target("restarts", |text| restarts(None, Some(text))),
+        target("ConfiguredPodWire", |text| {
+            drop(decode::<ConfiguredPodWire>(text).and_then(ConfiguredPodWire::read))
+        }),
+        target("WarmerPodWire", |text| {
+            drop(decode::<WarmerPodWire>(text).and_then(WarmerPodWire::read))
+        }),
+        target("ImageWaitWire", |text| {
+            drop(decode::<ImageWaitWire>(text).and_then(ImageWaitWire::read))
+        }),
+        target("PodBriefWire", |text| {
+            drop(decode::<PodBriefWire>(text).map(PodBriefWire::read))
+        }),
+        target("DaemonPodWire", |text| {
+            drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))
+        }),
+    ]
+}
+
+fn of_workloads() -> Vec<Target> {
+    vec![
+        target("Deployment", |text| {
+            predownload(decode(text).and_then(Workload::of_deployment))
+        }),
+        target("StatefulSet", |text| {
+            predownload(decode(text).and_then(Workload::of_stateful_set))
+        }),
+        target("CloneSet", |text| {
+            predownload(decode(text).and_then(Workload::of_clone_set))
+        }),
+    ]
 }
 
 /// As it comes in a watch.

@@ -149,6 +149,22 @@ async fn explain_and_rescue_read_policies_where_the_installation_does() {
     cluster.job_completes("report").await;
 }
 
+fn assert_nothing_is_written(cluster: &Cluster) {
+    assert_eq!(
+        cluster
+            .server
+            .recorded()
+            .iter()
+            .filter(|request| request.user_agent.starts_with("swaplet/")
+                && request.resource != "subjectaccessreviews")
+            .filter(|request| format!("{:?}", request.verb) != "List"
+                && format!("{:?}", request.verb) != "Get")
+            .count(),
+        0,
+        "nothing is written"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stuck_jobs_are_suggested_the_policies_that_end_them() {
     let cluster = Cluster::with_stuck(&[
@@ -201,19 +217,7 @@ async fn stuck_jobs_are_suggested_the_policies_that_end_them() {
         .await
         .exits(0);
     assert_eq!(recent.out, "");
-    assert_eq!(
-        cluster
-            .server
-            .recorded()
-            .iter()
-            .filter(|request| request.user_agent.starts_with("swaplet/")
-                && request.resource != "subjectaccessreviews")
-            .filter(|request| format!("{:?}", request.verb) != "List"
-                && format!("{:?}", request.verb) != "Get")
-            .count(),
-        0,
-        "nothing is written"
-    );
+    assert_nothing_is_written(&cluster);
 }
 
 /// Applied, they end what they were suggested for, and are not suggested again.

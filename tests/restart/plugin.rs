@@ -52,6 +52,10 @@ async fn as_a_plugin_it_calls_itself_as_the_user_does() {
         .unwrap()
         .into();
     assert_eq!((kubectl.code, kubectl.out), (Some(0), ran.out));
+    shows_its_own_name_otherwise(&world).await;
+}
+
+async fn shows_its_own_name_otherwise(world: &World) {
     let plain: Ran = world
         .command(env!("CARGO_BIN_EXE_swaplet"), &["restart", "--help"])
         .output()

@@ -223,9 +223,10 @@ async fn t8_a_patch_without_an_answer_is_given_up_and_delays_nobody() {
     world.assert_quiet().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn t23_events_in_a_terminating_namespace_are_tried_once() {
-    let world = World::new();
+const DOOMED: &str = "/api/v1/namespaces/doomed/pods/p";
+
+/// A pod in a namespace of its own, whose main container has ended.
+async fn run_doomed(world: &World) {
     world.create_namespace("doomed").await;
     let mut doomed = pod_of(
         "p",
@@ -242,14 +243,18 @@ async fn t23_events_in_a_terminating_namespace_are_tried_once() {
         super::node::status(&containers[0], super::node::terminated(0, 0)),
         super::node::status(&containers[1], super::node::running()),
     ];
-    let place = "/api/v1/namespaces/doomed/pods/p";
     world
         .set_status_at(
-            place,
+            DOOMED,
             json!({"phase": "Running", "containerStatuses": statuses}),
         )
         .await;
+}
 
+#[tokio::test(start_paused = true)]
+async fn t23_events_in_a_terminating_namespace_are_tried_once() {
+    let world = World::new();
+    run_doomed(&world).await;
     world.fault(Effect::Delay(Duration::from_secs(5)), |rule| {
         rule.resource("events")
     });
@@ -274,7 +279,7 @@ async fn t23_events_in_a_terminating_namespace_are_tried_once() {
     world
         .try_request(
             Method::DELETE,
-            place,
+            DOOMED,
             "application/json",
             &json!({"gracePeriodSeconds": 0}),
         )

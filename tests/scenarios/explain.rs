@@ -57,10 +57,32 @@ fn under(allowed: AllowedMethods) -> Rules {
     Rules { allowed, ..rules() }
 }
 
+/// What is explained of a pod on a node with these labels is what a controller does then.
+async fn does_what_was_explained(labels: &Value, pod: &Value, rules: &Rules, reason: &str) {
+    let world = stuck(labels, pod).await;
+    let explained = world.explain(rules).await.decision;
+    assert_eq!(explained.reason.as_str(), reason, "{labels} {pod}");
+    let _life = world.start_controller_under(rules.clone(), SWAPLET, CONCURRENCY);
+    world.wait(5).await;
+    let told = explained
+        .done
+        .iter()
+        .chain(&explained.reports)
+        .next()
+        .unwrap();
+    let notes = world.notes("p");
+    assert!(
+        notes.contains(&(told.reason.to_string(), told.note.clone())),
+        "{told:?}: {notes:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_controller_does_what_was_explained() {
     let (plain, swap) = (json!({}), AllowedMethods::default());
+    let virtual_node = json!({"type": "virtual-kubelet"});
     let class = |class: &str| json!({"type": "virtual-kubelet", "swaplet.io/node-class": class});
+    let (inert, updates) = (class("VirtualInert"), class("VirtualUpdates"));
     let calls_own = pod_of(
         "p",
         "Never",
@@ -70,72 +92,29 @@ async fn the_controller_does_what_was_explained() {
         ],
     );
     let all_marked = pod_of("p", "Never", vec![sidecar("main"), sidecar("side")]);
+    let (never, on_failure) = (pod("p", "Never"), pod("p", "OnFailure"));
     let finish_first = AllowedMethods {
         prefer: Some(Method::Finish),
         finish: true,
         ..swap
     };
+    let under_never = AllowedMethods {
+        swap_under_never: true,
+        ..swap
+    };
     for (labels, pod, allowed, reason) in [
-        (&plain, pod("p", "Never"), swap, "SidecarSwapped"),
-        (&plain, pod("p", "OnFailure"), swap, "SidecarSwapped"),
-        (&plain, calls_own.clone(), swap, "NeedsImage"),
-        (&plain, all_marked, swap, "OnlySidecars"),
-        (
-            &class("VirtualInert"),
-            pod("p", "OnFailure"),
-            swap,
-            "NoRung",
-        ),
-        (
-            &class("VirtualInert"),
-            pod("p", "OnFailure"),
-            finish_first,
-            "PhaseWritten",
-        ),
-        (
-            &class("VirtualUpdates"),
-            pod("p", "OnFailure"),
-            swap,
-            "SidecarSwapped",
-        ),
-        (
-            &class("VirtualUpdates"),
-            pod("p", "Never"),
-            AllowedMethods {
-                swap_under_never: true,
-                ..swap
-            },
-            "SidecarSwapped",
-        ),
-        (
-            &json!({"type": "virtual-kubelet"}),
-            pod("p", "Never"),
-            swap,
-            "NoRung",
-        ),
-        (
-            &json!({"type": "virtual-kubelet"}),
-            pod("p", "OnFailure"),
-            swap,
-            "SidecarSwapped",
-        ),
+        (&plain, &never, swap, "SidecarSwapped"),
+        (&plain, &on_failure, swap, "SidecarSwapped"),
+        (&plain, &calls_own, swap, "NeedsImage"),
+        (&plain, &all_marked, swap, "OnlySidecars"),
+        (&inert, &on_failure, swap, "NoRung"),
+        (&inert, &on_failure, finish_first, "PhaseWritten"),
+        (&updates, &on_failure, swap, "SidecarSwapped"),
+        (&updates, &never, under_never, "SidecarSwapped"),
+        (&virtual_node, &never, swap, "NoRung"),
+        (&virtual_node, &on_failure, swap, "SidecarSwapped"),
     ] {
-        let world = stuck(labels, &pod).await;
-        let explained = world.explain(&under(allowed)).await.decision;
-        assert_eq!(explained.reason.as_str(), reason, "{labels} {pod}");
-        let _life = world.start_controller_under(under(allowed), SWAPLET, CONCURRENCY);
-        world.wait(5).await;
-        let told = explained
-            .done
-            .iter()
-            .chain(&explained.reports)
-            .next()
-            .unwrap();
-        let notes = world.notes("p");
-        assert!(
-            notes.contains(&(told.reason.to_string(), told.note.clone())),
-            "{told:?}: {notes:?}"
-        );
+        does_what_was_explained(labels, pod, &under(allowed), reason).await;
     }
 }
 

@@ -331,54 +331,53 @@ async fn a_provider_is_not_asked_more_often_than_its_budget_allows() {
     );
 }
 
+/// A container that ECI takes for a sidecar, one of ours or not.
+fn sidecar_of_eci(name: &str, ours: bool) -> Value {
+    let mut container = if ours {
+        sidecar(name)
+    } else {
+        json!({"name": name, "image": format!("{name}:1"), "env": []})
+    };
+    container["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "ECI_CONTAINER_TYPE", "value": "sidecar"}));
+    container
+}
+
+/// Pods with sidecars that ECI ends, on its node and, one, on another.
+async fn run_pods_of_eci(world: &World) {
+    for (name, beside) in [
+        ("both", vec![sidecar_of_eci("side", true)]),
+        (
+            "mixed",
+            vec![sidecar("side"), sidecar_of_eci("theirs", true)],
+        ),
+        (
+            "beside",
+            vec![sidecar("side"), sidecar_of_eci("theirs", false)],
+        ),
+    ] {
+        let containers = [vec![main_container()], beside].concat();
+        world.run_pod(&pod_of(name, "OnFailure", containers)).await;
+    }
+    let mut elsewhere = pod_of(
+        "elsewhere",
+        "OnFailure",
+        vec![main_container(), sidecar_of_eci("side", true)],
+    );
+    elsewhere["spec"]["nodeName"] = "node-2".into();
+    world.run_pod(&elsewhere).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_eci_ends_by_itself_is_left_to_it() {
-    let on_eci = json!({"name": "ECI_CONTAINER_TYPE", "value": "sidecar"});
-    let eci = |name: &str, ours: bool| {
-        let mut container = if ours {
-            sidecar(name)
-        } else {
-            json!({"name": name, "image": format!("{name}:1"), "env": []})
-        };
-        container["env"]
-            .as_array_mut()
-            .unwrap()
-            .push(on_eci.clone());
-        container
-    };
     let world = World::new();
     world
         .label_node("node-1", &json!({"k8s.aliyun.com/vnode": "true"}))
         .await;
     let _life = world.start_controller();
-    world
-        .run_pod(&pod_of(
-            "both",
-            "OnFailure",
-            vec![main_container(), eci("side", true)],
-        ))
-        .await;
-    world
-        .run_pod(&pod_of(
-            "mixed",
-            "OnFailure",
-            vec![main_container(), sidecar("side"), eci("theirs", true)],
-        ))
-        .await;
-    world
-        .run_pod(&pod_of(
-            "beside",
-            "OnFailure",
-            vec![main_container(), sidecar("side"), eci("theirs", false)],
-        ))
-        .await;
-    let mut elsewhere = pod_of(
-        "elsewhere",
-        "OnFailure",
-        vec![main_container(), eci("side", true)],
-    );
-    elsewhere["spec"]["nodeName"] = "node-2".into();
-    world.run_pod(&elsewhere).await;
+    run_pods_of_eci(&world).await;
     for name in ["both", "mixed", "beside", "elsewhere"] {
         world.ends(name, "main", 0).await;
     }

@@ -165,6 +165,17 @@ impl Jobs {
         pulls
     }
 
+    fn assert_no_secret_is_read(&self) {
+        assert!(
+            self.cluster
+                .world
+                .requests()
+                .iter()
+                .all(|request| request.resource != "secrets"),
+            "secrets are not read"
+        );
+    }
+
     /// No pod is left, and nothing more is written for ten minutes.
     async fn assert_quiet(&self) {
         self.wait(60).await;

@@ -292,16 +292,7 @@ impl World {
             }
             Step::Delivered => self.delivered(),
             Step::Begins(at) => self.begins(at),
-            Step::Applied(at) => {
-                let applied = self.apply(at);
-                let known = &mut self.known[at];
-                known.in_flight = false;
-                known.backs_off = !applied;
-                known.unseen |= applied && !known.watched.swapped;
-                // As the index does: what was written is known before the watch shows it.
-                known.view.swapped |= applied;
-                self.look(at);
-            }
+            Step::Applied(at) => self.answered(at),
             Step::Refused(at) => {
                 self.left.refusals -= 1;
                 self.fails_to_write(at, false);
@@ -332,6 +323,17 @@ impl World {
                 self.controller_starts();
             }
         }
+    }
+
+    fn answered(&mut self, at: usize) {
+        let applied = self.apply(at);
+        let known = &mut self.known[at];
+        known.in_flight = false;
+        known.backs_off = !applied;
+        known.unseen |= applied && !known.watched.swapped;
+        // As the index does: what was written is known before the watch shows it.
+        known.view.swapped |= applied;
+        self.look(at);
     }
 
     pub(super) fn changes(&mut self, at: usize, change: impl FnOnce(&mut State)) {

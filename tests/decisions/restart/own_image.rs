@@ -215,8 +215,12 @@ impl Case {
     }
 }
 
-fn cases() -> impl Strategy<Value = Case> {
-    let pinned = |name: &str| format!("{name}@{DIGEST}");
+fn pinned(name: &str) -> String {
+    format!("{name}@{DIGEST}")
+}
+
+/// The image as the spec has it, its id and its name in the status.
+fn images() -> impl Strategy<Value = (String, String, &'static str)> {
     let written = [
         "r.example/app:1".to_owned(),
         "r.example/app".to_owned(),
@@ -237,6 +241,14 @@ fn cases() -> impl Strategy<Value = Case> {
         "docker.io/library/app:1",
         "r.example/other:1",
     ];
+    (
+        prop::sample::select(written.to_vec()),
+        prop::sample::select(ids.collect::<Vec<_>>()),
+        prop::sample::select(images.to_vec()),
+    )
+}
+
+fn cases() -> impl Strategy<Value = Case> {
     let names = [
         "r.example/app:1",
         "r.example/app:latest",
@@ -258,11 +270,6 @@ fn cases() -> impl Strategy<Value = Case> {
             .prop_map(|names| names.into_iter().collect())
     };
     let places = (some(), some());
-    let image = (
-        prop::sample::select(written.to_vec()),
-        prop::sample::select(ids.collect::<Vec<_>>()),
-        prop::sample::select(images.to_vec()),
-    );
     let policies = (
         prop::sample::select(vec!["Always", "IfNotPresent", "Never"]),
         prop::sample::select(vec!["Always", "OnFailure", "Never"]),
@@ -274,7 +281,7 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::option::of(1..60_u32),
         prop::collection::vec(prop::bool::weighted(0.3), 20),
     );
-    (image, policies, places, times).prop_map(
+    (images(), policies, places, times).prop_map(
         |(
             (written, image_id, image),
             (pulls, policy, job, force, exit),

@@ -16,7 +16,7 @@ use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{
-    Action, Around, Decision, Memory, ParkImage, Sight, decide,
+    Action, Around, Change, Decision, Memory, ParkImage, Sight, decide,
 };
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
 
@@ -355,36 +355,38 @@ pub fn apply(
         }
         Action::Release => request.active = false,
         Action::Delete => request.deleting = true,
-        Action::Swap(change) => {
-            let pod = pod.expect("no pod");
-            assert_eq!(change.generation, pod.generation);
-            if let Some(note) = &change.note {
-                assert_eq!(note.version, pod.pod.version);
-                pod.parked.clone_from(&note.parked);
-            }
-            for swap in &change.swaps {
-                let native = pod
-                    .native_sidecars
-                    .iter_mut()
-                    .map(|native| (native.index, &mut native.container));
-                let containers = pod.pod.containers.iter_mut().enumerate();
-                let mut list: Vec<_> = if swap.is_native_sidecar {
-                    native.collect()
-                } else {
-                    containers.collect()
-                };
-                let container = &mut *list
-                    .iter_mut()
-                    .find(|(index, _)| *index == swap.index)
-                    .unwrap()
-                    .1;
-                assert_eq!(
-                    (&container.name, &container.image),
-                    (&swap.container, &swap.from)
-                );
-                container.image.clone_from(&swap.to);
-            }
-            pod.generation = pod.generation.map(|generation| generation + 1);
-        }
+        Action::Swap(change) => swap(pod.expect("no pod"), change),
     }
+}
+
+/// Changes the images of a pod.
+fn swap(pod: &mut RestartPod, change: &Change) {
+    assert_eq!(change.generation, pod.generation);
+    if let Some(note) = &change.note {
+        assert_eq!(note.version, pod.pod.version);
+        pod.parked.clone_from(&note.parked);
+    }
+    for swap in &change.swaps {
+        let native = pod
+            .native_sidecars
+            .iter_mut()
+            .map(|native| (native.index, &mut native.container));
+        let containers = pod.pod.containers.iter_mut().enumerate();
+        let mut list: Vec<_> = if swap.is_native_sidecar {
+            native.collect()
+        } else {
+            containers.collect()
+        };
+        let container = &mut *list
+            .iter_mut()
+            .find(|(index, _)| *index == swap.index)
+            .unwrap()
+            .1;
+        assert_eq!(
+            (&container.name, &container.image),
+            (&swap.container, &swap.from)
+        );
+        container.image.clone_from(&swap.to);
+    }
+    pod.generation = pod.generation.map(|generation| generation + 1);
 }

@@ -40,6 +40,14 @@ impl Jobs {
             .await;
     }
 
+    async fn delete_cache(&self, name: &str) {
+        let path = format!("{CACHES}/{name}");
+        self.cluster
+            .world
+            .request(Method::DELETE, &path, JSON, &json!({}))
+            .await;
+    }
+
     pub fn caching_controller(&self) -> Life {
         self.caching_controller_with(no_registry())
     }
@@ -195,28 +203,13 @@ async fn a_job_over_virtual_nodes_only_is_no_success_before_its_cache_is_ready_a
         ),
         (&json!(2), 1, 0)
     );
-    assert!(
-        jobs.cluster
-            .world
-            .requests()
-            .iter()
-            .all(|request| request.resource != "secrets"),
-        "secrets are not read"
-    );
+    jobs.assert_no_secret_is_read();
     // One that has expired is made again for a job that goes on, and for no other.
     let name = jobs.cache()["metadata"]["name"]
         .as_str()
         .unwrap()
         .to_owned();
-    jobs.cluster
-        .world
-        .request(
-            Method::DELETE,
-            &format!("{CACHES}/{name}"),
-            JSON,
-            &json!({}),
-        )
-        .await;
+    jobs.delete_cache(&name).await;
     jobs.wait(60).await;
     assert_eq!(
         (
@@ -226,15 +219,7 @@ async fn a_job_over_virtual_nodes_only_is_no_success_before_its_cache_is_ready_a
         (&json!(0), 2)
     );
     jobs.delete(LIST, "b").await;
-    jobs.cluster
-        .world
-        .request(
-            Method::DELETE,
-            &format!("{CACHES}/{name}"),
-            JSON,
-            &json!({}),
-        )
-        .await;
+    jobs.delete_cache(&name).await;
     jobs.assert_quiet().await;
     assert_eq!(jobs.caches().len(), 0);
 }
@@ -426,15 +411,7 @@ async fn there_are_fifty_at_most_also_where_the_watch_tells_of_them_late() {
         .as_str()
         .unwrap()
         .to_owned();
-    jobs.cluster
-        .world
-        .request(
-            Method::DELETE,
-            &format!("{CACHES}/{name}"),
-            JSON,
-            &json!({}),
-        )
-        .await;
+    jobs.delete_cache(&name).await;
     jobs.wait(60).await;
     assert_eq!(
         (jobs.caches().len(), jobs.asked_for_caches()),

@@ -434,9 +434,7 @@ fn listed<K>(object: K) -> [Event<K>; 3] {
     [Event::ListStart, Event::Listed(object), Event::ListEnd]
 }
 
-/// As the API server does where an older CRD is installed.
-#[test]
-fn where_the_status_keeps_no_digests_nothing_is_pulled() {
+fn pull_jobs() -> PullJobs {
     let settings = WarmSettings {
         namespace: NAMESPACE.into(),
         park_image: PARK.into(),
@@ -451,15 +449,11 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         resolve: no_registry(),
         time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
     };
-    let mut jobs = PullJobs::new(settings, Namespaces::default(), NodeTable::built_in());
-    let now = Now {
-        since_start: Duration::ZERO,
-        today: jiff::Timestamp::UNIX_EPOCH,
-    };
-    let annotations = json!({"swaplet.io/pin-tags": "true"});
-    let metadata = json!({"name": "j", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 1, "annotations": annotations});
-    let job = json!({"metadata": metadata, "spec": {"image": image(0)}, "status": {}});
-    let job: BoundedObject = serde_json::from_value(job).unwrap();
+    PullJobs::new(settings, Namespaces::default(), NodeTable::built_in())
+}
+
+/// One node and one job are there, and nothing else.
+fn begin(jobs: &mut PullJobs, job: &BoundedObject, now: Now) {
     let node = json!({"metadata": {"name": "n0", "uid": "n0"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     listed(serde_json::from_value(node).unwrap())
         .into_iter()
@@ -475,6 +469,21 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
     for event in [Event::ListStart, Event::ListEnd] {
         jobs.take(Happened::Pod(event), now);
     }
+}
+
+/// As the API server does where an older CRD is installed.
+#[test]
+fn where_the_status_keeps_no_digests_nothing_is_pulled() {
+    let mut jobs = pull_jobs();
+    let now = Now {
+        since_start: Duration::ZERO,
+        today: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let annotations = json!({"swaplet.io/pin-tags": "true"});
+    let metadata = json!({"name": "j", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 1, "annotations": annotations});
+    let job = json!({"metadata": metadata, "spec": {"image": image(0)}, "status": {}});
+    let job: BoundedObject = serde_json::from_value(job).unwrap();
+    begin(&mut jobs, &job, now);
     assert!(
         jobs.step(now).is_empty(),
         "the job begins when the registry has answered"

@@ -176,14 +176,7 @@ async fn jobs_with_pull_secrets_have_their_pods_in_their_own_namespace() {
         ),
         ("default", &json!([{"name": "login"}]))
     );
-    assert!(
-        jobs.cluster
-            .world
-            .requests()
-            .iter()
-            .all(|request| request.resource != "secrets"),
-        "secrets are not read"
-    );
+    jobs.assert_no_secret_is_read();
 
     let why = "pods is forbidden: User \"swaplet\" cannot create resource \"pods\" in API group \"\" in the namespace \"default\"";
     jobs.cluster
