@@ -56,12 +56,25 @@ async fn create_node(world: &World) {
         .unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_ready() {
-    crd_is_there().await;
-    let jobs = Jobs::with_pods("image-caches").await;
-    let namespace = jobs.world.namespace.clone();
-    create_node(&jobs.world).await;
+/// The cache that has this image, once it is there.
+async fn cache_of(caches: &Api<DynamicObject>, image: &str) -> DynamicObject {
+    eventually("the image cache", || async {
+        let all = caches
+            .list(&ListParams::default().labels("swaplet.io/image-cache=true"))
+            .await
+            .unwrap();
+        all.items.into_iter().find(|cache| {
+            cache.data["spec"]["images"]
+                .as_array()
+                .unwrap()
+                .contains(&json!(image))
+        })
+    })
+    .await
+}
+
+/// Gives the controller of this namespace the right to image caches; gives the name of the binding.
+async fn may_make_caches(namespace: &str) -> String {
     let account = format!("--serviceaccount={namespace}:swaplet");
     let binding = format!("{namespace}-image-caches");
     kubectl(&[
@@ -73,6 +86,42 @@ async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_
         &account,
     ])
     .await;
+    binding
+}
+
+async fn status_of(jobs: &Jobs) -> Value {
+    jobs.api(JobKind::ImageListPullJob)
+        .get("cached")
+        .await
+        .unwrap()
+        .data["status"]
+        .clone()
+}
+
+/// The job tells of the cache that it waits for.
+async fn waits_for(jobs: &Jobs, name: &str) {
+    let waits = format!("1 node(s) wait for an image cache: ImageCache {name} is Creating 50%");
+    eventually("the job to tell of the cache", || async {
+        let status = status_of(jobs).await;
+        assert!(
+            status["completionTime"].is_null() && status["succeeded"] != 1,
+            "{status}"
+        );
+        status["message"]
+            .as_str()
+            .is_some_and(|message| message.contains(&waits))
+            .then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_ready() {
+    crd_is_there().await;
+    let jobs = Jobs::with_pods("image-caches").await;
+    let namespace = jobs.world.namespace.clone();
+    create_node(&jobs.world).await;
+    let binding = may_make_caches(&namespace).await;
     let caches: Api<DynamicObject> = Api::all_with(jobs.world.client.clone(), &resource());
     let arguments = [
         "--warm",
@@ -90,19 +139,7 @@ async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_
     jobs.create(JobKind::ImageListPullJob, "cached", &spec)
         .await
         .unwrap();
-    let made = eventually("the image cache", || async {
-        let all = caches
-            .list(&ListParams::default().labels("swaplet.io/image-cache=true"))
-            .await
-            .unwrap();
-        all.items.into_iter().find(|cache| {
-            cache.data["spec"]["images"]
-                .as_array()
-                .unwrap()
-                .contains(&json!(image))
-        })
-    })
-    .await;
+    let made = cache_of(&caches, &image).await;
     let name = made.metadata.name.unwrap();
     let spec = &made.data["spec"];
     assert_eq!(
@@ -117,30 +154,10 @@ async fn a_job_for_a_node_of_eci_makes_an_image_cache_and_succeeds_when_that_is_
             .unwrap();
     };
     says("Creating").await;
-    let status = || async {
-        jobs.api(JobKind::ImageListPullJob)
-            .get("cached")
-            .await
-            .unwrap()
-            .data["status"]
-            .clone()
-    };
-    let waits = format!("1 node(s) wait for an image cache: ImageCache {name} is Creating 50%");
-    eventually("the job to tell of the cache", || async {
-        let status = status().await;
-        assert!(
-            status["completionTime"].is_null() && status["succeeded"] != 1,
-            "{status}"
-        );
-        status["message"]
-            .as_str()
-            .is_some_and(|message| message.contains(&waits))
-            .then_some(())
-    })
-    .await;
+    waits_for(&jobs, &name).await;
     says("Ready").await;
     let done = eventually("the job to be completed", || async {
-        let status = status().await;
+        let status = status_of(&jobs).await;
         status["completionTime"].is_string().then_some(status)
     })
     .await;

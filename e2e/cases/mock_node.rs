@@ -134,40 +134,24 @@ async fn a1_the_name_of_a_real_node_is_refused_and_nothing_is_done_to_it() {
 /// of the cluster.
 pub static STARTUP_TAINT: Mutex<()> = Mutex::const_new(());
 
-/// On a mock node: a taint on the node of the cluster would be in the way of all other cases.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before() {
-    let _only = STARTUP_TAINT.lock().await;
-    let jobs = Jobs::with_pods("startup-taint").await;
-    let (node, park) = (&jobs.world.namespace, &jobs.world.images.park);
-    let mut process = start_with(
-        &jobs.world,
-        "kubelet",
-        &["--taint", "swaplet.io/warming=new:NoSchedule"],
-    );
-    let nodes: Api<Node> = Api::all(jobs.world.client.clone());
-    eventually("the node", || async { nodes.get_opt(node).await.unwrap() }).await;
-    let keys = || async {
-        let taints = nodes
-            .get(node)
-            .await
-            .unwrap()
-            .spec
-            .and_then(|spec| spec.taints)
-            .unwrap_or_default();
-        taints
-            .into_iter()
-            .map(|taint| taint.key)
-            .filter(|key| !key.starts_with("node.kubernetes.io/"))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(keys().await, ["only", "swaplet.io/warming"]);
-    let kind = JobKind::ImagePullJob;
-    let spec = json!({
-        "image": jobs.world.images.work, "selector": {"names": [node]}, "parallelism": 0, "completionPolicy": {"type": "Never"},
-    });
-    jobs.create(kind, "j", &spec).await.unwrap();
-    let status = || async { jobs.api(kind).get("j").await.unwrap().data["status"].clone() };
+/// The keys of the taints of a node, but for those of Kubernetes.
+async fn keys_of_taints(nodes: &Api<Node>, node: &str) -> Vec<String> {
+    let taints = nodes
+        .get(node)
+        .await
+        .unwrap()
+        .spec
+        .and_then(|spec| spec.taints)
+        .unwrap_or_default();
+    taints
+        .into_iter()
+        .map(|taint| taint.key)
+        .filter(|key| !key.starts_with("node.kubernetes.io/"))
+        .collect()
+}
+
+/// Gives the controller of this namespace the right to taints; gives the name of the binding.
+async fn may_take_taints(node: &str) -> String {
     let (role, account) = (
         format!("{node}-startup-taint"),
         format!("--serviceaccount={node}:swaplet"),
@@ -181,6 +165,31 @@ async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before
         &account,
     ])
     .await;
+    role
+}
+
+/// On a mock node: a taint on the node of the cluster would be in the way of all other cases.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before() {
+    let _only = STARTUP_TAINT.lock().await;
+    let jobs = Jobs::with_pods("startup-taint").await;
+    let (node, park) = (&jobs.world.namespace, &jobs.world.images.park);
+    let mut process = start_with(
+        &jobs.world,
+        "kubelet",
+        &["--taint", "swaplet.io/warming=new:NoSchedule"],
+    );
+    let nodes: Api<Node> = Api::all(jobs.world.client.clone());
+    eventually("the node", || async { nodes.get_opt(node).await.unwrap() }).await;
+    let keys = || keys_of_taints(&nodes, node);
+    assert_eq!(keys().await, ["only", "swaplet.io/warming"]);
+    let kind = JobKind::ImagePullJob;
+    let spec = json!({
+        "image": jobs.world.images.work, "selector": {"names": [node]}, "parallelism": 0, "completionPolicy": {"type": "Never"},
+    });
+    jobs.create(kind, "j", &spec).await.unwrap();
+    let status = || async { jobs.api(kind).get("j").await.unwrap().data["status"].clone() };
+    let role = may_take_taints(node).await;
     // Of tenants' jobs only those of listed namespaces keep pods away.
     let taint = [
         "--warm-startup-taint",

@@ -244,6 +244,12 @@ fn refused() -> Vec<(Value, &'static str)> {
             json!({"completionPolicy": {}, "selector": {}, "podSelector": {}}),
             "can not set both selector and podSelector",
         ),
+    ]
+}
+
+/// Policies and numbers that are refused, in the same way.
+fn refused_policies() -> Vec<(Value, &'static str)> {
+    vec![
         (
             json!({"completionPolicy": {}, "parallelism": -1}),
             "parallelism must be a non-negative integer",
@@ -296,7 +302,7 @@ fn with_image(kind: JobKind, image: &str, mut spec: Value) -> Value {
 async fn the_crds_refuse_what_openkruises_webhooks_refuse() {
     let jobs = Jobs::new("pull-crd").await;
     for kind in JobKind::ALL {
-        for (spec, word) in refused() {
+        for (spec, word) in [refused(), refused_policies()].concat() {
             let error = jobs
                 .create(kind, "bad", &with_image(kind, "app:1", spec))
                 .await
@@ -340,42 +346,7 @@ async fn the_crds_refuse_what_openkruises_webhooks_refuse() {
 #[tokio::test]
 async fn the_crds_take_what_openkruises_webhooks_take_and_fill_in_the_same() {
     let jobs = Jobs::new("pull-take").await;
-    let digest = format!("r.example:5000/a/b_c:v1@sha256:{}", "0".repeat(64));
-    let images = [
-        "a",
-        "a/b:c",
-        "localhost/a-b",
-        "r.example:5000/a/b__c:V_1.x-y",
-        &digest,
-    ];
-    for (image, parallelism) in images.into_iter().zip([
-        json!("5"),
-        json!("0"),
-        json!(0),
-        json!("10%"),
-        json!("100%"),
-    ]) {
-        for kind in JobKind::ALL {
-            let spec = with_image(
-                kind,
-                image,
-                json!({"completionPolicy": {}, "parallelism": parallelism}),
-            );
-            let created = jobs
-                .create(kind, &format!("j{}", image.len()), &spec)
-                .await
-                .unwrap();
-            assert_eq!(
-                created.data["spec"]["completionPolicy"],
-                json!({"type": "Always"})
-            );
-            assert_eq!(
-                created.data["spec"]["pullPolicy"],
-                json!({"timeoutSeconds": 600, "backoffLimit": 3})
-            );
-            assert!(PullJob::read(kind, created.into()).unwrap().spec.is_ok());
-        }
-    }
+    take_jobs_of_both_kinds(&jobs).await;
     let half = json!({"image": "a", "completionPolicy": {"activeDeadlineSeconds": 600}, "pullPolicy": {"backoffLimit": 1}, "pullSecrets": ["s"]});
     let created = jobs.create(ONE, "half", &half).await.unwrap();
     assert_eq!(
@@ -418,6 +389,45 @@ async fn the_crds_take_what_openkruises_webhooks_take_and_fill_in_the_same() {
         .unwrap();
     both_versions_are_served(&jobs).await;
     jobs.world.done().await;
+}
+
+async fn take_jobs_of_both_kinds(jobs: &Jobs) {
+    let digest = format!("r.example:5000/a/b_c:v1@sha256:{}", "0".repeat(64));
+    let images = [
+        "a",
+        "a/b:c",
+        "localhost/a-b",
+        "r.example:5000/a/b__c:V_1.x-y",
+        &digest,
+    ];
+    for (image, parallelism) in images.into_iter().zip([
+        json!("5"),
+        json!("0"),
+        json!(0),
+        json!("10%"),
+        json!("100%"),
+    ]) {
+        for kind in JobKind::ALL {
+            let spec = with_image(
+                kind,
+                image,
+                json!({"completionPolicy": {}, "parallelism": parallelism}),
+            );
+            let created = jobs
+                .create(kind, &format!("j{}", image.len()), &spec)
+                .await
+                .unwrap();
+            assert_eq!(
+                created.data["spec"]["completionPolicy"],
+                json!({"type": "Always"})
+            );
+            assert_eq!(
+                created.data["spec"]["pullPolicy"],
+                json!({"timeoutSeconds": 600, "backoffLimit": 3})
+            );
+            assert!(PullJob::read(kind, created.into()).unwrap().spec.is_ok());
+        }
+    }
 }
 
 async fn both_versions_are_served(jobs: &Jobs) {
@@ -504,21 +514,7 @@ async fn two_list_jobs_at_once_share_a_node_and_tell_what_is_missing() {
         [count, count, good],
         "{status}"
     );
-    let failed = &status["failedImageStatuses"];
-    assert_eq!(
-        (failed.as_array().unwrap().len(), &failed[0]["name"]),
-        (1, &json!(missing))
-    );
-    assert!(
-        failed[0]["message"].as_str().unwrap().contains("not found"),
-        "{failed}"
-    );
-    // The first image is wanted by this job alone, and its pull is long past.
-    let pulls = &status["imageStatuses"][0]["pulls"];
-    assert!(
-        pulls["nodes"] == 1 && pulls["bytes"].as_u64() > Some(0) && pulls["slowest"].is_string(),
-        "{status}"
-    );
+    tells_what_is_missing(&status, &missing);
     let status = jobs.completed(LIST, "some").await;
     assert_eq!(
         [&status["completed"], &status["succeeded"]],
@@ -535,6 +531,24 @@ async fn two_list_jobs_at_once_share_a_node_and_tell_what_is_missing() {
         .await;
     jobs.pulls("user", &images[0], "already present").await;
     jobs.done().await;
+}
+
+fn tells_what_is_missing(status: &Value, missing: &str) {
+    let failed = &status["failedImageStatuses"];
+    assert_eq!(
+        (failed.as_array().unwrap().len(), &failed[0]["name"]),
+        (1, &json!(missing))
+    );
+    assert!(
+        failed[0]["message"].as_str().unwrap().contains("not found"),
+        "{failed}"
+    );
+    // The first image is wanted by this job alone, and its pull is long past.
+    let pulls = &status["imageStatuses"][0]["pulls"];
+    assert!(
+        pulls["nodes"] == 1 && pulls["bytes"].as_u64() > Some(0) && pulls["slowest"].is_string(),
+        "{status}"
+    );
 }
 
 /// One life of a controller after another, each killed right after the API server has carried out
@@ -586,6 +600,14 @@ async fn controllers_that_die_at_every_kind_of_write_end_the_job_as_one_that_doe
             &arguments,
         )
         .await;
+    ended_but_for(&jobs, &jobs.world.images.missing).await;
+    witness.all_writes();
+    let _last = jobs.controller().await;
+    jobs.has_pods(false).await;
+    jobs.done().await;
+}
+
+async fn ended_but_for(jobs: &Jobs, missing: &str) {
     let status = jobs.completed(LIST, "l").await;
     assert_eq!(
         [
@@ -596,11 +618,7 @@ async fn controllers_that_die_at_every_kind_of_write_end_the_job_as_one_that_doe
         [3, 3, 2],
         "{status}"
     );
-    assert_eq!(status["failedImageStatuses"][0]["name"], **missing);
-    witness.all_writes();
-    let _last = jobs.controller().await;
-    jobs.has_pods(false).await;
-    jobs.done().await;
+    assert_eq!(status["failedImageStatuses"][0]["name"], *missing);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -652,6 +670,12 @@ async fn a_pinned_tag_is_pulled_by_the_digest_that_it_had_when_the_job_began() {
     );
     jobs.pulls("", &format!("{image}@{first}"), "Successfully pulled")
         .await;
+    are_on_the_node(&jobs, &image, &first, &second).await;
+    jobs.done().await;
+}
+
+/// The image of the first push is on the node, by any name, and that of the second is not.
+async fn are_on_the_node(jobs: &Jobs, image: &str, first: &str, second: &str) {
     let repository = image.rsplit_once(':').unwrap().0;
     for (pod_name, image, words) in [
         ("digest", format!("{repository}@{first}"), "already present"),
@@ -674,7 +698,6 @@ async fn a_pinned_tag_is_pulled_by_the_digest_that_it_had_when_the_job_began() {
             .await;
         jobs.pulls(pod_name, &image, words).await;
     }
-    jobs.done().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -140,13 +140,17 @@ async fn stuck_jobs_are_explained_listed_and_ended_without_a_controller() {
         &world.namespace,
         &pods.iter().map(String::as_str).collect::<Vec<_>>(),
     );
+    is_explained_by_events(&world, &pods[0]).await;
+    world.done().await;
+}
 
-    // Somebody who may read Events sees why the sidecar was stopped.
+/// Somebody who may read Events sees why the sidecar was stopped.
+async fn is_explained_by_events(world: &World, pod: &str) {
     let (code, out, err) = swaplet(
-        &world,
+        world,
         Path::new(&variable("KUBECONFIG")),
         "explain",
-        &[&pods[0], "-o", "json"],
+        &[pod, "-o", "json"],
     )
     .await;
     assert_eq!(code, Some(0), "{err}");
@@ -164,7 +168,6 @@ async fn stuck_jobs_are_explained_listed_and_ended_without_a_controller() {
             vec!["SidecarSwapped", "SidecarEnded"]
         )
     );
-    world.done().await;
 }
 
 #[tokio::test]

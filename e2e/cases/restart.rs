@@ -447,12 +447,26 @@ async fn controllers_that_die_at_every_write_restart_it_once_under_never() {
     killed_at_every_write("restart-dies-never", "Never").await;
 }
 
-/// What OpenKruise's webhook refuses is refused by the schema.
-#[tokio::test]
-async fn the_crd_refuses_what_openkruises_webhook_refuses() {
-    let restart = Restarts::new("restart-crd").await;
+impl Restarts {
+    async fn assert_change_refused(&self, name: &str, change: &Value, word: &str) {
+        let refused = self
+            .requests
+            .patch(name, &Default::default(), &kube::api::Patch::Merge(change))
+            .await;
+        assert!(
+            refused
+                .expect_err("it is refused")
+                .to_string()
+                .contains(word),
+            "{change}"
+        );
+    }
+}
+
+/// Requests that are refused, and a word of the reason.
+fn refused() -> Vec<(Value, &'static str)> {
     let containers = json!([{"name": "app"}]);
-    for (spec, word) in [
+    vec![
         (
             json!({"podName": "", "containers": containers}),
             "spec.podName",
@@ -496,7 +510,14 @@ async fn the_crd_refuses_what_openkruises_webhook_refuses() {
             json!({"podName": "p", "containers": containers, "strategy": {"minStartedSeconds": 2_147_483_648_i64}}),
             "minStartedSeconds",
         ),
-    ] {
+    ]
+}
+
+/// What OpenKruise's webhook refuses is refused by the schema.
+#[tokio::test]
+async fn the_crd_refuses_what_openkruises_webhook_refuses() {
+    let restart = Restarts::new("restart-crd").await;
+    for (spec, word) in refused() {
         let refused = restart
             .try_request("bad", &spec)
             .await
@@ -514,21 +535,9 @@ async fn the_crd_refuses_what_openkruises_webhook_refuses() {
         (json!({"spec": both(["log", "app"])}), "immutable"),
         (hook, "read-only"),
     ] {
-        let refused = restart
-            .requests
-            .patch(
-                "ordered",
-                &Default::default(),
-                &kube::api::Patch::Merge(&change),
-            )
+        restart
+            .assert_change_refused("ordered", &change, word)
             .await;
-        assert!(
-            refused
-                .expect_err("it is refused")
-                .to_string()
-                .contains(word),
-            "{change}"
-        );
     }
     let stored = restart.requests.get("good").await.unwrap();
     assert_eq!(
@@ -542,21 +551,9 @@ async fn the_crd_refuses_what_openkruises_webhook_refuses() {
         json!({"spec": {"strategy": {"forceRecreate": true}}}),
         json!({"spec": {"strategy": {"failurePolicy": "Ignore"}}}),
     ] {
-        let refused = restart
-            .requests
-            .patch(
-                "good",
-                &Default::default(),
-                &kube::api::Patch::Merge(&change),
-            )
+        restart
+            .assert_change_refused("good", &change, "immutable")
             .await;
-        assert!(
-            refused
-                .expect_err("it is refused")
-                .to_string()
-                .contains("immutable"),
-            "{change}"
-        );
     }
     restart.world.done().await;
 }

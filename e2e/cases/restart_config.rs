@@ -160,6 +160,61 @@ impl Configured {
     }
 }
 
+async fn objects_are_there(case: &Configured) {
+    case.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "red"}}))
+        .await;
+    case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}}))
+        .await;
+    case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}}))
+        .await;
+}
+
+/// An edit of metadata is no change.
+async fn edit_metadata(case: &Configured) {
+    let annotated = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
+    case.0
+        .world
+        .api::<ConfigMap>()
+        .patch("settings", &PatchParams::default(), &annotated)
+        .await
+        .unwrap();
+}
+
+/// The request before is deleted once its pod has another, so two of them are seen for a moment
+/// only.
+async fn there_is_another_request(case: &Configured, first: &[String]) {
+    eventually("a second request", || async {
+        case.requests()
+            .await
+            .iter()
+            .any(|name| !first.contains(name))
+            .then_some(())
+    })
+    .await;
+}
+
+async fn change_recorded_secret(case: &Configured) {
+    case.assert_recorded("secret-metadata/tls").await;
+    let secret = Patch::Merge(json!({"stringData": {"key": "two"}}));
+    case.0
+        .world
+        .api::<Secret>()
+        .patch("tls", &PatchParams::default(), &secret)
+        .await
+        .unwrap();
+}
+
+fn arguments<'a>(delay: &'a str, namespace: &'a str) -> [&'a str; 6] {
+    [
+        "--restart",
+        "--restart-on-config",
+        "--restart-on-config-delay",
+        delay,
+        "--state-namespace",
+        namespace,
+    ]
+}
+
 #[tokio::test]
 async fn environment_files_and_secret_of_a_container() {
     let mut restart = Restarts::new("restart-config").await;
@@ -167,22 +222,10 @@ async fn environment_files_and_secret_of_a_container() {
     let witness = Witness::of(&mut restart.world).await;
     let case = Configured(restart);
     let namespace = case.0.world.namespace.clone();
-    case.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "red"}}))
-        .await;
-    case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}}))
-        .await;
-    case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}}))
-        .await;
+    objects_are_there(&case).await;
     let before = case.pod().await;
     let delay = DELAY.as_secs().to_string();
-    let arguments = [
-        "--restart",
-        "--restart-on-config",
-        "--restart-on-config-delay",
-        &delay,
-        "--state-namespace",
-        &namespace,
-    ];
+    let arguments = arguments(&delay, &namespace);
     let controller = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
 
     // Without the right to Secrets this is said, and the rest goes on.
@@ -193,14 +236,8 @@ async fn environment_files_and_secret_of_a_container() {
     assert_eq!(case.starts().await, "red one\nblue one\n");
     let first = case.requests().await;
 
-    // An edit of metadata is no change; what is done meanwhile takes longer than a restart would.
-    let annotated = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
-    case.0
-        .world
-        .api::<ConfigMap>()
-        .patch("settings", &PatchParams::default(), &annotated)
-        .await
-        .unwrap();
+    // What is done meanwhile takes longer than a restart would.
+    edit_metadata(&case).await;
 
     // The next life knows what this one has seen. Files are waited for, so that the new ones are
     // found.
@@ -209,16 +246,7 @@ async fn environment_files_and_secret_of_a_container() {
     let changed = Instant::now();
     case.file_is("two").await;
     let _next = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
-    // The request before is deleted once its pod has another, so two of them are seen for a moment
-    // only.
-    eventually("a second request", || async {
-        case.requests()
-            .await
-            .iter()
-            .any(|name| !first.contains(name))
-            .then_some(())
-    })
-    .await;
+    there_is_another_request(&case, &first).await;
     assert!(
         changed.elapsed() >= DELAY - Duration::from_secs(1),
         "{:?}",
@@ -228,14 +256,7 @@ async fn environment_files_and_secret_of_a_container() {
     assert_eq!(case.starts().await, "red one\nblue one\nblue two\n");
 
     case.0.world.grant("swaplet-restart-on-secrets").await;
-    case.assert_recorded("secret-metadata/tls").await;
-    let secret = Patch::Merge(json!({"stringData": {"key": "two"}}));
-    case.0
-        .world
-        .api::<Secret>()
-        .patch("tls", &PatchParams::default(), &secret)
-        .await
-        .unwrap();
+    change_recorded_secret(&case).await;
     let after = case.is_restarted(3).await;
     assert_eq!(
         (
@@ -245,8 +266,24 @@ async fn environment_files_and_secret_of_a_container() {
         ),
         (0, after.uid(), started(&after, "log"))
     );
+    no_values_of_secrets_were_asked_for(&witness);
+    assert_written_three_times(&namespace);
+    case.0.world.done().await;
+}
 
-    // Values of Secrets were never asked for.
+fn assert_written_three_times(namespace: &str) {
+    let written = written_in(namespace);
+    assert_eq!(
+        written
+            .iter()
+            .filter(|write| write.resource == "pods" && write.code == 200)
+            .count(),
+        3,
+        "{written:#?}"
+    );
+}
+
+fn no_values_of_secrets_were_asked_for(witness: &Witness) {
     let forms = witness.forms("secrets");
     assert!(
         !forms.is_empty()
@@ -262,14 +299,4 @@ async fn environment_files_and_secret_of_a_container() {
             .any(|form| !form.contains("as=PartialObjectMetadata")),
         "the witness sees the difference"
     );
-    let written = written_in(&namespace);
-    assert_eq!(
-        written
-            .iter()
-            .filter(|write| write.resource == "pods" && write.code == 200)
-            .count(),
-        3,
-        "{written:#?}"
-    );
-    case.0.world.done().await;
 }

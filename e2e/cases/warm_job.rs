@@ -28,7 +28,6 @@ async fn warm(jobs: &Jobs, kubeconfig: &std::path::Path, arguments: &[&str]) -> 
 async fn swaplet_warm_that_is_not_to_wait_leaves_the_images_to_the_controller() {
     let jobs = Jobs::with_pods("warm-job").await;
     let namespace = &*jobs.world.namespace;
-    let account = format!("--serviceaccount={namespace}:user");
     kubectl(&["create", "serviceaccount", "user", "-n", namespace]).await;
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = write_kubeconfig(
@@ -54,27 +53,7 @@ async fn swaplet_warm_that_is_not_to_wait_leaves_the_images_to_the_controller() 
             && error.contains("cannot create resource \"imagelistpulljobs\""),
         "{error}"
     );
-
-    kubectl(&[
-        "create",
-        "role",
-        "user",
-        "-n",
-        namespace,
-        "--verb=create",
-        "--resource=imagelistpulljobs.apps.kruise.io",
-    ])
-    .await;
-    kubectl(&[
-        "create",
-        "rolebinding",
-        "user",
-        "-n",
-        namespace,
-        "--role=user",
-        &account,
-    ])
-    .await;
+    may_make_jobs(namespace).await;
     let _controller = jobs.controller().await;
     let made = warm(
         &jobs,
@@ -104,4 +83,29 @@ async fn swaplet_warm_that_is_not_to_wait_leaves_the_images_to_the_controller() 
         "only the node of the selector: {status}"
     );
     jobs.done().await;
+}
+
+/// Gives the user the right to make jobs.
+async fn may_make_jobs(namespace: &str) {
+    let account = format!("--serviceaccount={namespace}:user");
+    kubectl(&[
+        "create",
+        "role",
+        "user",
+        "-n",
+        namespace,
+        "--verb=create",
+        "--resource=imagelistpulljobs.apps.kruise.io",
+    ])
+    .await;
+    kubectl(&[
+        "create",
+        "rolebinding",
+        "user",
+        "-n",
+        namespace,
+        "--role=user",
+        &account,
+    ])
+    .await;
 }

@@ -203,6 +203,20 @@ async fn a2_who_installs_is_told_that_nothing_is_restarted_without_the_leash() {
     }
 }
 
+async fn rights_follow_restart_on_config() {
+    let config = rendered(&format!(
+        "{VALUES},restart.enabled=true,restart.onConfig.enabled=true"
+    ))
+    .await
+    .unwrap();
+    let bound = names(&config, "ClusterRoleBinding");
+    assert!(
+        bound.contains(&"swaplet-restart-on") && !bound.contains(&"swaplet-restart-on-secrets"),
+        "{bound:?}"
+    );
+    assert!(config.contains("--restart-on-config"));
+}
+
 #[tokio::test]
 async fn rights_follow_what_is_on() {
     let all = rendered(VALUES).await.unwrap();
@@ -236,7 +250,34 @@ async fn rights_follow_what_is_on() {
         names(&some, "CustomResourceDefinition"),
         ["containerrecreaterequests.apps.kruise.io"]
     );
+    rights_follow_jobs().await;
+    rights_follow_restart_on_config().await;
+    assert!(some.contains("helm.sh/resource-policy: keep"));
 
+    assert!(some.contains("- pods/status\n"));
+    let phase_is_not_written = rendered(&format!(
+        "{VALUES},terminate.finish=never,leash.enabled=false"
+    ))
+    .await
+    .unwrap();
+    assert!(!phase_is_not_written.contains("- pods/status\n"));
+
+    let more = rendered(&format!(
+        "{VALUES},warm.enabled=true,openkruise.enabled=true"
+    ))
+    .await
+    .unwrap();
+    for role in [
+        "swaplet-warm",
+        "swaplet-warm-nodes",
+        "swaplet-requests",
+        "swaplet-openkruise",
+    ] {
+        assert!(names(&more, "ClusterRole").contains(&role), "{role}");
+    }
+}
+
+async fn rights_follow_jobs() {
     let jobs = rendered(&format!(
         "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
          warm.jobs.shape=impossible-command,\
@@ -286,41 +327,6 @@ async fn rights_follow_what_is_on() {
     ] {
         assert!(jobs.contains(word), "{word}");
     }
-
-    let config = rendered(&format!(
-        "{VALUES},restart.enabled=true,restart.onConfig.enabled=true"
-    ))
-    .await
-    .unwrap();
-    let bound = names(&config, "ClusterRoleBinding");
-    assert!(
-        bound.contains(&"swaplet-restart-on") && !bound.contains(&"swaplet-restart-on-secrets"),
-        "{bound:?}"
-    );
-    assert!(config.contains("--restart-on-config"));
-    assert!(some.contains("helm.sh/resource-policy: keep"));
-
-    assert!(some.contains("- pods/status\n"));
-    let phase_is_not_written = rendered(&format!(
-        "{VALUES},terminate.finish=never,leash.enabled=false"
-    ))
-    .await
-    .unwrap();
-    assert!(!phase_is_not_written.contains("- pods/status\n"));
-
-    let more = rendered(&format!(
-        "{VALUES},warm.enabled=true,openkruise.enabled=true"
-    ))
-    .await
-    .unwrap();
-    for role in [
-        "swaplet-warm",
-        "swaplet-warm-nodes",
-        "swaplet-requests",
-        "swaplet-openkruise",
-    ] {
-        assert!(names(&more, "ClusterRole").contains(&role), "{role}");
-    }
 }
 
 #[tokio::test]
@@ -368,15 +374,12 @@ async fn what_watches_the_controller_is_what_deploy_has() {
     );
 }
 
-#[tokio::test]
-async fn the_leash_is_that_of_the_installation() {
-    let leash = |values: &'static str| async move {
-        rendered(&format!("{VALUES},{values}")).await.unwrap()
-    };
-    let all = leash(
-        "terminate.derivedRepository=r.example/derived,terminate.exitImages={r.example/exit/*}",
-    )
-    .await;
+async fn has_the_exit_images() {
+    let all = rendered(&format!(
+        "{VALUES},terminate.derivedRepository=r.example/derived,terminate.exitImages={{r.example/exit/*}}"
+    ))
+    .await
+    .unwrap();
     let own = ["events", "pods", "pods-status", "state", "warmers"]
         .map(|policy| format!("swaplet-leash-{policy}"));
     assert_eq!(names(&all, "ValidatingAdmissionPolicy"), own);
@@ -391,7 +394,14 @@ async fn the_leash_is_that_of_the_installation() {
         !all.contains("registry.example/swaplet/park"),
         "a parameter that was not set"
     );
+}
 
+#[tokio::test]
+async fn the_leash_is_that_of_the_installation() {
+    let leash = |values: &'static str| async move {
+        rendered(&format!("{VALUES},{values}")).await.unwrap()
+    };
+    has_the_exit_images().await;
     let parks = leash(
         "restart.enabled=true,parkImage=r.example/park:2,leash.parkImages={r.example/park:1}",
     )
@@ -432,6 +442,10 @@ async fn the_leash_is_that_of_the_installation() {
         ),
         [""; 0]
     );
+    has_the_name_of_its_installation().await;
+}
+
+async fn has_the_name_of_its_installation() {
     let elsewhere = run_helm(&[
         "template",
         "other",

@@ -79,8 +79,21 @@ async fn what_belongs_together_finds_each_other() {
         (&spread["topologyKey"], &spread["maxSkew"]),
         (&json!("kubernetes.io/hostname"), &json!(1))
     );
+    speaks_to_nothing_else(&policy).await;
+    let none = "podDisruptionBudget.enabled=false,networkPolicy.enabled=false,flowSchema.enabled=false,topologySpreadConstraints=null";
+    let few = rendered(&format!("{VALUES},{none}")).await.unwrap();
+    for left_away in [
+        "PodDisruptionBudget",
+        "NetworkPolicy",
+        "FlowSchema",
+        "topologySpreadConstraints",
+    ] {
+        assert!(!few.contains(left_away), "{left_away}");
+    }
+}
 
-    // It is scraped, and speaks to names, API servers and registries; nothing else.
+/// It is scraped, and speaks to names, API servers and registries.
+async fn speaks_to_nothing_else(policy: &Value) {
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(
         policy["spec"]["ingress"],
@@ -99,17 +112,6 @@ async fn what_belongs_together_finds_each_other() {
         policy["spec"]["egress"],
         json!([{"ports": names}, {"ports": [to(443), to(6443), to(8443), to(16443)]}])
     );
-
-    let none = "podDisruptionBudget.enabled=false,networkPolicy.enabled=false,flowSchema.enabled=false,topologySpreadConstraints=null";
-    let few = rendered(&format!("{VALUES},{none}")).await.unwrap();
-    for left_away in [
-        "PodDisruptionBudget",
-        "NetworkPolicy",
-        "FlowSchema",
-        "topologySpreadConstraints",
-    ] {
-        assert!(!few.contains(left_away), "{left_away}");
-    }
 }
 
 #[tokio::test]
@@ -163,22 +165,20 @@ async fn an_installation_is_what_its_values_say_and_its_budget_is_kept() {
         )
         .await;
     counts(0).await;
+    is_not_evicted(&installation.namespace, &replicas[0].name_any()).await;
+    installation.uninstall().await;
+    installation.done().await;
+    world.done().await;
+}
+
+async fn is_not_evicted(namespace: &str, pod: &str) {
     // By a client that takes the first answer: kube's own asks 15 times where it is told to come
     // back, which takes six minutes.
-    let pods: Api<Pod> = Api::namespaced(
-        connect(Config::infer().await.unwrap()).unwrap(),
-        &installation.namespace,
-    );
-    let refused = pods
-        .evict(&replicas[0].name_any(), &EvictParams::default())
-        .await
-        .unwrap_err();
+    let pods: Api<Pod> =
+        Api::namespaced(connect(Config::infer().await.unwrap()).unwrap(), namespace);
+    let refused = pods.evict(pod, &EvictParams::default()).await.unwrap_err();
     assert!(
         matches!(&refused, kube::Error::Api(status) if status.code == 429),
         "{refused}"
     );
-
-    installation.uninstall().await;
-    installation.done().await;
-    world.done().await;
 }

@@ -83,21 +83,55 @@ fn of_pod(name: &str) -> Value {
     json!({"podName": name, "containers": [{"name": "main"}]})
 }
 
+/// B7: since when the pod is not ready is changed by nobody.
+async fn the_time_does_not_change(owner: &Asked) {
+    let since = |time: &str| json!({"metadata": {"annotations": {"crr.apps.kruise.io/unready-acquired": time}}});
+    owner
+        .patch("a", since("2026-01-01T00:00:00Z"))
+        .await
+        .unwrap();
+    for moved in [
+        since("2025-01-01T00:00:00Z"),
+        json!({"metadata": {"annotations": null}}),
+    ] {
+        let words = owner.patch("a", moved).await.expect_err("it is denied");
+        assert!(
+            words.contains("unready-acquired of a request does not change"),
+            "{words}"
+        );
+    }
+}
+
+fn denied_to_restart(answer: Result<(), String>, pod: &str, prefix: &str) {
+    let words = answer.expect_err("it is denied");
+    let expected =
+        format!("a request to restart containers is for those who may patch the pod {pod}; ");
+    assert!(
+        words.contains(&expected) && words.contains(&format!("{prefix}requests'")),
+        "{words}"
+    );
+}
+
+async fn pods_are_there(leashed: &Leashed) {
+    for name in ["mine", "theirs"] {
+        leashed
+            .world
+            .create_pod(pods::pod(
+                leashed,
+                name,
+                "Always",
+                json!([pods::main(leashed)]),
+            ))
+            .await;
+    }
+}
+
 #[tokio::test]
 async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
     install_crd().await;
     let leashed = Leashed::new("leash-asked").await;
     let world = &leashed.world;
-    for name in ["mine", "theirs"] {
-        world
-            .create_pod(pods::pod(
-                &leashed,
-                name,
-                "Always",
-                json!([pods::main(&leashed)]),
-            ))
-            .await;
-    }
+    pods_are_there(&leashed).await;
     let requests = json!({"apiGroups": ["apps.kruise.io"], "resources": ["containerrecreaterequests"], "verbs": ["create", "patch"]});
     let own = json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": ["mine"], "verbs": ["patch"]});
     let stranger = Asked::of(
@@ -110,15 +144,7 @@ async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
         world,
         "ContainerRecreateRequest",
     );
-    let denied = |answer: Result<(), String>, pod: &str| {
-        let words = answer.expect_err("it is denied");
-        let expected =
-            format!("a request to restart containers is for those who may patch the pod {pod}; ");
-        assert!(
-            words.contains(&expected) && words.contains(&format!("{}requests'", leashed.prefix)),
-            "{words}"
-        );
-    };
+    let denied = |answer, pod: &str| denied_to_restart(answer, pod, &leashed.prefix);
 
     comes_true("the owner to ask", async || {
         owner.create("a", &of_pod("mine")).await
@@ -140,49 +166,34 @@ async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
         .await
         .expect_err("it is refused");
     assert!(elsewhere.contains("immutable"), "{elsewhere}");
-    denied(
-        stranger
-            .patch(
-                "a",
-                json!({"spec": {"strategy": {"terminationGracePeriodSeconds": 1}}}),
-            )
-            .await,
-        "mine",
-    );
-    denied(
-        stranger
-            .patch(
-                "a",
-                json!({"metadata": {"annotations": {"swaplet.io/restart-journal": "{}"}}}),
-            )
-            .await,
-        "mine",
-    );
+    for patch in [
+        json!({"spec": {"strategy": {"terminationGracePeriodSeconds": 1}}}),
+        json!({"metadata": {"annotations": {"swaplet.io/restart-journal": "{}"}}}),
+    ] {
+        denied(stranger.patch("a", patch).await, "mine");
+    }
     stranger
         .patch("a", json!({"metadata": {"labels": {"team": "x"}}}))
         .await
         .unwrap();
 
-    // B6, B7: what is filled in is not for others either, and since when the pod is not ready is
-    // changed by nobody.
+    // B6: what is filled in is not for others either.
     let filled = json!({"containers": [{"name": "main", "statusContext": {"containerID": "x", "restartCount": 0}}]});
     denied(stranger.patch("a", json!({"spec": filled})).await, "mine");
-    let since = |time: &str| json!({"metadata": {"annotations": {"crr.apps.kruise.io/unready-acquired": time}}});
-    owner
-        .patch("a", since("2026-01-01T00:00:00Z"))
-        .await
-        .unwrap();
-    for moved in [
-        since("2025-01-01T00:00:00Z"),
-        json!({"metadata": {"annotations": null}}),
-    ] {
-        let words = owner.patch("a", moved).await.expect_err("it is denied");
-        assert!(
-            words.contains("unready-acquired of a request does not change"),
-            "{words}"
-        );
-    }
+    the_time_does_not_change(&owner).await;
     leashed.done().await;
+}
+
+fn denied_to_pull(answer: Result<(), String>, leashed: &Leashed) {
+    let words = answer.expect_err("it is denied");
+    let expected = format!(
+        "spec.pullSecrets is for those who may create pods in the namespace {}; ",
+        leashed.world.namespace
+    );
+    assert!(
+        words.contains(&expected) && words.contains(&format!("{}pull-jobs'", leashed.prefix)),
+        "{words}"
+    );
 }
 
 #[tokio::test]
@@ -204,17 +215,7 @@ async fn to_pull_with_secrets_is_for_those_who_may_create_pods() {
         "ImagePullJob",
     );
     let secret = json!({"image": "x", "pullSecrets": ["s"], "completionPolicy": {}});
-    let denied = |answer: Result<(), String>| {
-        let words = answer.expect_err("it is denied");
-        let expected = format!(
-            "spec.pullSecrets is for those who may create pods in the namespace {}; ",
-            world.namespace
-        );
-        assert!(
-            words.contains(&expected) && words.contains(&format!("{}pull-jobs'", leashed.prefix)),
-            "{words}"
-        );
-    };
+    let denied = |answer| denied_to_pull(answer, &leashed);
     comes_true("a job with secrets", async || {
         maker.create("secret", &secret).await
     })

@@ -141,17 +141,8 @@ async fn what_no_token_of_ours_can_make_or_delete() {
     leashed.done().await;
 }
 
-#[tokio::test]
-async fn what_no_token_of_ours_can_say_or_keep() {
-    install_crd().await;
-    crds_are_there().await;
-    let leashed = Leashed::new("leash-keeps").await;
-    leashed.pods_are_there().await;
-    let mut filling = leashed.filling().await;
-    let ns = leashed.world.namespace.clone();
-    filling
-        .words
-        .insert("event".to_owned(), "theirs.1".to_owned());
+/// What is kept, said and asked for in a namespace.
+fn objects_of_all_kinds(ns: &str) -> Value {
     let of = |kind: &str, api: &str, name: &str| json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": ns}});
     let mut verdicts = of("ConfigMap", "v1", "swaplet-node-verdicts");
     verdicts["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "swaplet"});
@@ -183,7 +174,7 @@ async fn what_no_token_of_ours_can_say_or_keep() {
         job
     };
     let lease = of("Lease", "coordination.k8s.io/v1", "theirs");
-    let objects = json!([
+    json!([
         verdicts,
         of("ConfigMap", "v1", "settings"),
         lease,
@@ -192,15 +183,18 @@ async fn what_no_token_of_ours_can_say_or_keep() {
         request("completed"),
         job("leaving"),
         job("staying")
-    ]);
-    leashed.make(&objects).await;
+    ])
+}
+
+/// One of the requests is completed, and one of the jobs is being deleted.
+async fn complete_and_leave(ns: &str) {
     let done = r#"{"status": {"phase": "Completed"}}"#;
     kubectl(&[
         "patch",
         "containerrecreaterequest",
         "completed",
         "-n",
-        &ns,
+        ns,
         "--subresource=status",
         "--type=merge",
         "-p",
@@ -213,11 +207,26 @@ async fn what_no_token_of_ours_can_say_or_keep() {
         "imagepulljob",
         "leaving",
         "-n",
-        &ns,
+        ns,
         "--wait=false",
     ])
     .await;
+}
 
+#[tokio::test]
+async fn what_no_token_of_ours_can_say_or_keep() {
+    install_crd().await;
+    crds_are_there().await;
+    let leashed = Leashed::new("leash-keeps").await;
+    leashed.pods_are_there().await;
+    let mut filling = leashed.filling().await;
+    let ns = leashed.world.namespace.clone();
+    filling
+        .words
+        .insert("event".to_owned(), "theirs.1".to_owned());
+    let objects = objects_of_all_kinds(&ns);
+    leashed.make(&objects).await;
+    complete_and_leave(&ns).await;
     let accounts = Accounts::of(&ns).await;
     let mut denied = 0;
     for table in [

@@ -61,34 +61,7 @@ pub fn warmers(leashed: &Leashed) -> Warmers {
     }
 }
 
-#[tokio::test]
-async fn what_the_controller_writes() {
-    let leashed = Leashed::new("leash-lets").await;
-    leashed.pods_are_there().await;
-    let (exit, work) = (
-        leashed.world.images.exit.as_str(),
-        leashed.world.images.work.as_str(),
-    );
-    let repository = work.rsplit_once(':').unwrap().0;
-    let native = json!({"spec": {"initContainers": [{"name": "native", "image": format!("{work}@{DIGEST}")}]}});
-    for (pod, patch) in [
-        ("done", image("log", exit)),
-        ("failed", image("log", exit)),
-        ("unmarked", image("other", exit)),
-        ("running", image("main", &format!("{work}@{DIGEST}"))),
-        ("running", image("main", &format!("{repository}@{DIGEST}"))),
-        (
-            "always",
-            image("main", &format!("{repository}:latest@{DIGEST}")),
-        ),
-        ("plain", json!({})),
-        ("done", native),
-    ] {
-        leashed
-            .patch(pod, "", &patch)
-            .await
-            .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
-    }
+async fn pods_are_finished(leashed: &Leashed) {
     for (pod, phase) in [
         ("done", Phase::Succeeded),
         ("failed", Phase::Failed),
@@ -118,6 +91,37 @@ async fn what_the_controller_writes() {
             .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
         assert!(written.metadata.annotations.unwrap().contains_key(NUDGE));
     }
+}
+
+#[tokio::test]
+async fn what_the_controller_writes() {
+    let leashed = Leashed::new("leash-lets").await;
+    leashed.pods_are_there().await;
+    let (exit, work) = (
+        leashed.world.images.exit.as_str(),
+        leashed.world.images.work.as_str(),
+    );
+    let repository = work.rsplit_once(':').unwrap().0;
+    let native = json!({"spec": {"initContainers": [{"name": "native", "image": format!("{work}@{DIGEST}")}]}});
+    for (pod, patch) in [
+        ("done", image("log", exit)),
+        ("failed", image("log", exit)),
+        ("unmarked", image("other", exit)),
+        ("running", image("main", &format!("{work}@{DIGEST}"))),
+        ("running", image("main", &format!("{repository}@{DIGEST}"))),
+        (
+            "always",
+            image("main", &format!("{repository}:latest@{DIGEST}")),
+        ),
+        ("plain", json!({})),
+        ("done", native),
+    ] {
+        leashed
+            .patch(pod, "", &patch)
+            .await
+            .unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
+    }
+    pods_are_finished(&leashed).await;
     for gate in ["True", "False"] {
         let gate = json!({"type": "KruisePodReady", "status": gate});
         leashed
@@ -187,44 +191,46 @@ async fn containers_are_parked_and_brought_back(leashed: &Leashed) {
     }
 }
 
+/// An image as the spec has it, its id, and what is the same image and what is not.
+const OF_THE_HUB: [(&str, &str, &[&str], &[&str]); 4] = [
+    (
+        "busybox:1",
+        "",
+        &["docker.io/library/busybox:1"],
+        &[
+            "docker.io/busybox:2",
+            "docker.io/other/busybox:1",
+            "docker.io/library/busybox",
+        ],
+    ),
+    (
+        "docker.io/me/work:1",
+        DIGEST,
+        &["me/work:1", DIGEST],
+        &["work:1", "docker.io/library/me/work:1", "me.example/work:1"],
+    ),
+    (
+        "host.example/work:1",
+        "",
+        &[],
+        &["docker.io/host.example/work:1", "work:1", "example/work:1"],
+    ),
+    (
+        DIGEST,
+        "docker-pullable://host.example/work@sha256:1",
+        &[],
+        &[
+            "host.example/work@sha256:1",
+            "host.example/work:1",
+            "host.example/work:2",
+        ],
+    ),
+];
+
 /// Images of Docker Hub have two names, and imported ones have a digest of their own; what has only
 /// the look of it is another image.
 async fn names_of_docker_hub(leashed: &Leashed) {
-    let cases: [(&str, &str, &[&str], &[&str]); 4] = [
-        (
-            "busybox:1",
-            "",
-            &["docker.io/library/busybox:1"],
-            &[
-                "docker.io/busybox:2",
-                "docker.io/other/busybox:1",
-                "docker.io/library/busybox",
-            ],
-        ),
-        (
-            "docker.io/me/work:1",
-            DIGEST,
-            &["me/work:1", DIGEST],
-            &["work:1", "docker.io/library/me/work:1", "me.example/work:1"],
-        ),
-        (
-            "host.example/work:1",
-            "",
-            &[],
-            &["docker.io/host.example/work:1", "work:1", "example/work:1"],
-        ),
-        (
-            DIGEST,
-            "docker-pullable://host.example/work@sha256:1",
-            &[],
-            &[
-                "host.example/work@sha256:1",
-                "host.example/work:1",
-                "host.example/work:2",
-            ],
-        ),
-    ];
-    for (number, (written, id, good, bad)) in cases.into_iter().enumerate() {
+    for (number, (written, id, good, bad)) in OF_THE_HUB.into_iter().enumerate() {
         let name = format!("hub-{number}");
         leashed
             .is_there(
@@ -306,94 +312,114 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     leashed.done().await;
 }
 
+/// The `n`th of a hundred containers.
+fn one_of_a_hundred(number: usize) -> String {
+    format!("container-with-a-long-name-{number}")
+}
+
+/// 40 variables each are more than a pod has.
+fn with_variables(leashed: &Leashed, number: usize, marked: bool) -> Value {
+    let variables = (0..40).map(
+        |number| json!({"name": format!("KRUISE_TERMINATE_{number}"), "value": "x".repeat(40)}),
+    );
+    let mut container = side(leashed, &one_of_a_hundred(number), "true");
+    container["env"] = variables
+        .chain(marked.then(|| json!({"name": MARK, "value": "true"})))
+        .collect();
+    container
+}
+
+/// Gives the containers from this one on other images.
+fn patch_to(from: usize, to: &dyn Fn(usize) -> String) -> Value {
+    let containers: Vec<_> = (from..100)
+        .map(|number| json!({"name": one_of_a_hundred(number), "image": to(number)}))
+        .collect();
+    json!({"spec": {"containers": containers}})
+}
+
+/// Parks all of them.
+async fn all_parked(leashed: &Leashed, pod: &str) -> Value {
+    let (work, park) = (
+        leashed.world.images.work.as_str(),
+        leashed.world.images.park.as_str(),
+    );
+    let names: Vec<_> = (0..100).map(one_of_a_hundred).collect();
+    let images: Vec<_> = names.iter().map(|name| (name.as_str(), work)).collect();
+    let uid = leashed.uid(pod).await;
+    parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images)
+}
+
+/// Makes a pod with sidecars from this one on, whose main containers have ended or run.
+async fn a_hundred_are_there(
+    leashed: &Leashed,
+    name: &str,
+    sidecars_from: usize,
+    code: Option<i32>,
+) {
+    let names: Vec<_> = (0..100).map(one_of_a_hundred).collect();
+    let containers: Vec<_> = (0..100)
+        .map(|number| with_variables(leashed, number, number >= sidecars_from))
+        .collect();
+    let states: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| (name.as_str(), code.filter(|_| number < sidecars_from)))
+        .collect();
+    leashed
+        .is_there(
+            pod(leashed, name, "OnFailure", json!(containers)),
+            &states,
+            &[],
+        )
+        .await;
+}
+
+/// The sidecars are ended where the main containers are done, and only there.
+async fn are_ended_where_they_may_be(
+    leashed: &Leashed,
+    name: &str,
+    sidecars_from: usize,
+    are_done: bool,
+) {
+    let exit = &leashed.world.images.exit;
+    let ended = leashed
+        .patch(name, "", &patch_to(sidecars_from, &|_| exit.clone()))
+        .await;
+    let finish = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "SidecarTerminated", "status": "True"}]}});
+    let finished = leashed.patch(name, "status", &finish).await;
+    if are_done {
+        ended.unwrap();
+        finished.unwrap();
+    } else {
+        for answer in [ended, finished] {
+            let words = answer.expect_err("it is denied");
+            assert!(
+                words.contains("main containers are done, and here these are not"),
+                "{words}"
+            );
+        }
+    }
+}
+
 /// Expressions may cost so much and no more; one that costs more is an error, which denies. 100
 /// containers with 40 variables each are more than a pod has.
 #[tokio::test]
 async fn a_pod_with_a_hundred_containers() {
     let leashed = Leashed::new("leash-costs").await;
-    let variables: Vec<_> = (0..40)
-        .map(
-            |number| json!({"name": format!("KRUISE_TERMINATE_{number}"), "value": "x".repeat(40)}),
-        )
-        .collect();
-    let container = |number: usize, marked: bool| {
-        let mut container = side(
-            &leashed,
-            &format!("container-with-a-long-name-{number}"),
-            "true",
-        );
-        container["env"] = variables
-            .iter()
-            .cloned()
-            .chain(marked.then(|| json!({"name": MARK, "value": "true"})))
-            .collect();
-        container
-    };
-    let names: Vec<_> = (0..100)
-        .map(|number| format!("container-with-a-long-name-{number}"))
-        .collect();
-    let patch_to = |from: usize, to: &dyn Fn(usize) -> String| {
-        let containers: Vec<_> = (from..100)
-            .map(|number| json!({"name": names[number], "image": to(number)}))
-            .collect();
-        json!({"spec": {"containers": containers}})
-    };
-    let (exit, work) = (
-        leashed.world.images.exit.clone(),
-        leashed.world.images.work.clone(),
-    );
+    let work = leashed.world.images.work.clone();
     for (name, sidecars_from, code) in [
         ("half", 50, Some(0)),
         ("busy", 50, None),
         ("one-main", 1, Some(0)),
     ] {
-        let containers: Vec<_> = (0..100)
-            .map(|number| container(number, number >= sidecars_from))
-            .collect();
-        let states: Vec<_> = names
-            .iter()
-            .enumerate()
-            .map(|(number, name)| (name.as_str(), code.filter(|_| number < sidecars_from)))
-            .collect();
-        leashed
-            .is_there(
-                pod(&leashed, name, "OnFailure", json!(containers)),
-                &states,
-                &[],
-            )
-            .await;
-        let ended = leashed
-            .patch(name, "", &patch_to(sidecars_from, &|_| exit.clone()))
-            .await;
-        let finish = json!({"status": {"phase": "Succeeded", "conditions": [{"type": "SidecarTerminated", "status": "True"}]}});
-        let finished = leashed.patch(name, "status", &finish).await;
-        if code.is_some() {
-            ended.unwrap();
-            finished.unwrap();
-        } else {
-            for answer in [ended, finished] {
-                let words = answer.expect_err("it is denied");
-                assert!(
-                    words.contains("main containers are done, and here these are not"),
-                    "{words}"
-                );
-            }
-        }
+        a_hundred_are_there(&leashed, name, sidecars_from, code).await;
+        are_ended_where_they_may_be(&leashed, name, sidecars_from, code.is_some()).await;
         leashed
             .patch(name, "", &patch_to(0, &|_| format!("{work}@{DIGEST}")))
             .await
             .unwrap();
-        let (uid, park) = (leashed.uid(name).await, leashed.world.images.park.as_str());
-        let images: Vec<_> = names
-            .iter()
-            .map(|name| (name.as_str(), work.as_str()))
-            .collect();
         leashed
-            .patch(
-                name,
-                "",
-                &parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images),
-            )
+            .patch(name, "", &all_parked(&leashed, name).await)
             .await
             .unwrap();
         let words = leashed
@@ -402,20 +428,7 @@ async fn a_pod_with_a_hundred_containers() {
             .expect_err("it is denied");
         assert!(words.contains("neither an exit image"), "{words}");
     }
-    let (uid, park) = (
-        leashed.uid("busy").await,
-        leashed.world.images.park.as_str(),
-    );
-    let images: Vec<_> = names
-        .iter()
-        .map(|name| (name.as_str(), work.as_str()))
-        .collect();
-    let parked = Patch::Strategic(parking(
-        patch_to(0, &|_| park.to_owned()),
-        &uid,
-        park,
-        &images,
-    ));
+    let parked = Patch::Strategic(all_parked(&leashed, "busy").await);
     leashed
         .world
         .api::<Pod>()
@@ -427,8 +440,13 @@ async fn a_pod_with_a_hundred_containers() {
         .await
         .unwrap();
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    let all = serde_json::from_value(pod(&leashed, "made", "Never", json!([container(0, true)])))
-        .unwrap();
+    let all = serde_json::from_value(pod(
+        &leashed,
+        "made",
+        "Never",
+        json!([with_variables(&leashed, 0, true)]),
+    ))
+    .unwrap();
     assert!(pods.create(&dry_post(), &all).await.is_err());
     leashed.done().await;
 }

@@ -1,6 +1,6 @@
 //! The controller on the leash, on real containers.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 
@@ -10,16 +10,11 @@ use crate::controller::{Controller, Why};
 use crate::images::push_work;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::restart::{install_crd, restarts};
-use crate::world::{eventually, kubectl};
+use crate::world::{World, eventually, kubectl};
 
-/// A Job is ended by a swap, a pod by its phase, and a container is restarted, with a readiness
-/// gate: nothing of it is denied.
-#[tokio::test]
-async fn all_that_it_does_is_let_through() {
-    install_crd().await;
-    let leashed = Leashed::new("leash-lives").await;
-    let world = &leashed.world;
-    let controller = Controller::start_with(world, &["--restart", "--restart-without-leash"]).await;
+/// A Job, a pod that ends by its phase, and one whose container is to be restarted; gives the
+/// request.
+async fn run_all(world: &World) -> Value {
     world
         .create_job(job(
             "job",
@@ -53,6 +48,35 @@ async fn all_that_it_does_is_let_through() {
         "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
         "metadata": {"name": "r", "namespace": world.namespace}, "spec": {"podName": "restarted", "containers": [{"name": "app"}], "strategy": {"unreadyGracePeriodSeconds": 1}},
     });
+    request
+}
+
+async fn request_is_completed(namespace: &str) {
+    eventually("the request to be completed", || async {
+        let phase = kubectl(&[
+            "get",
+            "-n",
+            namespace,
+            "containerrecreaterequest",
+            "r",
+            "-o",
+            "jsonpath={.status.phase}",
+        ])
+        .await;
+        (phase == "Completed").then_some(())
+    })
+    .await;
+}
+
+/// A Job is ended by a swap, a pod by its phase, and a container is restarted, with a readiness
+/// gate: nothing of it is denied.
+#[tokio::test]
+async fn all_that_it_does_is_let_through() {
+    install_crd().await;
+    let leashed = Leashed::new("leash-lives").await;
+    let world = &leashed.world;
+    let controller = Controller::start_with(world, &["--restart", "--restart-without-leash"]).await;
+    let request = run_all(world).await;
     let running = |pod: &k8s_openapi::api::core::v1::Pod| {
         let statuses = pod
             .status
@@ -78,20 +102,7 @@ async fn all_that_it_does_is_let_through() {
             .any(crate::audit::Written::is_applied_finish),
         "the phase was not written"
     );
-    eventually("the request to be completed", || async {
-        let phase = kubectl(&[
-            "get",
-            "-n",
-            &world.namespace,
-            "containerrecreaterequest",
-            "r",
-            "-o",
-            "jsonpath={.status.phase}",
-        ])
-        .await;
-        (phase == "Completed").then_some(())
-    })
-    .await;
+    request_is_completed(&world.namespace).await;
     let sets_readiness = |write: &crate::audit::Written| {
         write.subresource == "status" && write.pod == "restarted" && write.code == 200
     };
@@ -107,6 +118,24 @@ async fn all_that_it_does_is_let_through() {
     let denied: Vec<_> = denied_in(&world.namespace);
     assert!(denied.is_empty(), "{denied:?}");
     leashed.done().await;
+}
+
+async fn others_are_served(world: &World) {
+    for name in ["one", "two", "three"] {
+        world
+            .create_pod(pod(
+                name,
+                spec(
+                    "Never",
+                    vec![main_ok(world), sidecar(world, "log", EXITS_143)],
+                ),
+            ))
+            .await;
+    }
+    for name in ["one", "two", "three"] {
+        world.pod_ends(name, "Succeeded").await;
+    }
+    assert_eq!(swapped_in(&world.namespace), ["one", "three", "two"]);
 }
 
 /// What the leash and the flags of the controller disagree about is told, once, and tried again so
@@ -148,21 +177,7 @@ async fn what_is_denied_is_told_once_and_holds_up_nobody() {
         note.contains(&format!("'{}pods'", leashed.prefix)) && note.contains(&unlisted),
         "{note}"
     );
-    for name in ["one", "two", "three"] {
-        world
-            .create_pod(pod(
-                name,
-                spec(
-                    "Never",
-                    vec![main_ok(world), sidecar(world, "log", EXITS_143)],
-                ),
-            ))
-            .await;
-    }
-    for name in ["one", "two", "three"] {
-        world.pod_ends(name, "Succeeded").await;
-    }
-    assert_eq!(swapped_in(&world.namespace), ["one", "three", "two"]);
+    others_are_served(world).await;
     world.pod_ends("denied", "Succeeded").await;
     let told = world.events_of("denied", 2).await;
     assert!(told.contains(&"PhaseWritten".to_owned()), "{told:?}");

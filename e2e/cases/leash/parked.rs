@@ -103,15 +103,23 @@ fn denied(answer: Result<(), String>, words: &str, what: &str) {
 
 const SWAPLETS: &str = "swaplet's to write, and nobody else's";
 
-#[tokio::test]
-async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
-    let leashed = Leashed::new("leash-parked").await;
+async fn uninstall(leashed: &Leashed) {
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        kubectl(&["delete", kind, &format!("{}parked", leashed.prefix)]).await;
+    }
+}
+
+/// One that was never parked, one that is, and one that is back.
+async fn pods_are_there(leashed: &Leashed) {
     let world = &leashed.world;
     let (work, park) = (world.images.work.as_str(), world.images.park.as_str());
     for name in ["free", "parked", "back"] {
         leashed
             .is_there(
-                pod(&leashed, name, "Always", json!([main(&leashed)])),
+                pod(leashed, name, "Always", json!([main(leashed)])),
                 &[("main", None)],
                 &[],
             )
@@ -130,9 +138,125 @@ async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
             .await
             .unwrap();
     }
+}
+
+fn mark(text: &str) -> Value {
+    json!({"metadata": {"labels": {PARKED: "true"}, "annotations": {PARKED: text}}})
+}
+
+fn label(value: Value) -> Value {
+    json!({"metadata": {"labels": {PARKED: value}}})
+}
+
+fn annotation(value: Value) -> Value {
+    json!({"metadata": {"annotations": {PARKED: value}}})
+}
+
+/// What this one may not write through the pod or its status, and what it may.
+async fn notes_are_not_to_be_written(who: &Neighbour, subresource: &str) {
+    for (name, patch) in [
+        ("free", mark("x")),
+        ("free", label(json!("true"))),
+        ("free", label(json!(""))),
+        ("free", annotation(json!("x"))),
+        ("free", annotation(json!(""))),
+        ("parked", annotation(json!("x"))),
+        ("parked", label(json!("false"))),
+        ("back", annotation(json!("x"))),
+    ] {
+        denied(
+            who.patch(name, subresource, &patch).await,
+            SWAPLETS,
+            &format!("{name} {subresource} {patch}"),
+        );
+    }
+    for patch in [
+        label(json!(null)),
+        annotation(json!(null)),
+        brought_back(json!({})),
+    ] {
+        denied(
+            who.patch("parked", subresource, &patch).await,
+            "main had, which has the park image",
+            &patch.to_string(),
+        );
+        who.patch("back", subresource, &patch).await.unwrap();
+    }
+    // What has nothing to do with it.
+    for name in ["free", "parked", "back"] {
+        for patch in [
+            json!({"metadata": {"labels": {"team": "x"}, "annotations": {"a": "b"}}}),
+            json!({"status": {"message": "x", "conditions": [{"type": "example.com/x", "status": "True"}]}}),
+        ] {
+            who.patch(name, subresource, &patch)
+                .await
+                .unwrap_or_else(|error| panic!("{name} {subresource} {patch}: {error}"));
+        }
+    }
+}
+
+/// Another image, new pods and bindings are fine; marks in them are not.
+async fn works_on(leashed: &Leashed, who: &Neighbour) {
+    who.patch("parked", "", &image("main", "r.example/mine:2"))
+        .await
+        .unwrap();
+    who.patch(
+        "parked",
+        "",
+        &brought_back(image("main", "r.example/mine:2")),
+    )
+    .await
+    .unwrap();
+    let new = |name: &str, metadata: Value| {
+        let mut object = pod(leashed, name, "Always", json!([main(leashed)]));
+        object["metadata"]["labels"] = metadata["labels"].clone();
+        object["metadata"]["annotations"] = metadata["annotations"].clone();
+        object
+    };
+    who.create(new(
+        "new",
+        json!({"labels": {"a": "b"}, "annotations": {"a": "b"}}),
+    ))
+    .await
+    .unwrap();
+    for metadata in [mark("x"), label(json!("true")), annotation(json!("x"))] {
+        denied(
+            who.create(new("new", metadata["metadata"].clone())).await,
+            SWAPLETS,
+            &metadata.to_string(),
+        );
+    }
+    denied(
+        who.bind(
+            "free",
+            json!({"name": "free", "annotations": {PARKED: "x"}}),
+            true,
+        )
+        .await,
+        SWAPLETS,
+        "a binding",
+    );
+    let bound = who
+        .bind(
+            "free",
+            json!({"name": "free", "annotations": {"a": "b"}}),
+            true,
+        )
+        .await;
+    assert!(
+        !bound.as_ref().is_err_and(|words| words.contains("parked")),
+        "{bound:?}"
+    );
+}
+
+#[tokio::test]
+async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
+    let leashed = Leashed::new("leash-parked").await;
+    let world = &leashed.world;
+    let (work, park) = (world.images.work.as_str(), world.images.park.as_str());
+    pods_are_there(&leashed).await;
     install(&leashed).await;
     let administrator = Neighbour(world.client.clone(), world.namespace.clone());
-    let mark = |text: &str| json!({"metadata": {"labels": {PARKED: "true"}, "annotations": {PARKED: text}}});
     eventually("the policy to hold", || async {
         administrator.patch("free", "", &mark("x")).await.err()
     })
@@ -149,100 +273,11 @@ async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
         of_tenant.patch("free", "", &json!({})).await.ok()
     })
     .await;
-    let label = |value: Value| json!({"metadata": {"labels": {PARKED: value}}});
-    let annotation = |value: Value| json!({"metadata": {"annotations": {PARKED: value}}});
     for who in [&administrator, &of_tenant] {
         for subresource in ["", "status"] {
-            for (name, patch) in [
-                ("free", mark("x")),
-                ("free", label(json!("true"))),
-                ("free", label(json!(""))),
-                ("free", annotation(json!("x"))),
-                ("free", annotation(json!(""))),
-                ("parked", annotation(json!("x"))),
-                ("parked", label(json!("false"))),
-                ("back", annotation(json!("x"))),
-            ] {
-                denied(
-                    who.patch(name, subresource, &patch).await,
-                    SWAPLETS,
-                    &format!("{name} {subresource} {patch}"),
-                );
-            }
-            for patch in [
-                label(json!(null)),
-                annotation(json!(null)),
-                brought_back(json!({})),
-            ] {
-                denied(
-                    who.patch("parked", subresource, &patch).await,
-                    "main had, which has the park image",
-                    &patch.to_string(),
-                );
-                who.patch("back", subresource, &patch).await.unwrap();
-            }
-            // What has nothing to do with it.
-            for name in ["free", "parked", "back"] {
-                for patch in [
-                    json!({"metadata": {"labels": {"team": "x"}, "annotations": {"a": "b"}}}),
-                    json!({"status": {"message": "x", "conditions": [{"type": "example.com/x", "status": "True"}]}}),
-                ] {
-                    who.patch(name, subresource, &patch)
-                        .await
-                        .unwrap_or_else(|error| panic!("{name} {subresource} {patch}: {error}"));
-                }
-            }
+            notes_are_not_to_be_written(who, subresource).await;
         }
-        who.patch("parked", "", &image("main", "r.example/mine:2"))
-            .await
-            .unwrap();
-        who.patch(
-            "parked",
-            "",
-            &brought_back(image("main", "r.example/mine:2")),
-        )
-        .await
-        .unwrap();
-        let new = |name: &str, metadata: Value| {
-            let mut object = pod(&leashed, name, "Always", json!([main(&leashed)]));
-            object["metadata"]["labels"] = metadata["labels"].clone();
-            object["metadata"]["annotations"] = metadata["annotations"].clone();
-            object
-        };
-        who.create(new(
-            "new",
-            json!({"labels": {"a": "b"}, "annotations": {"a": "b"}}),
-        ))
-        .await
-        .unwrap();
-        for metadata in [mark("x"), label(json!("true")), annotation(json!("x"))] {
-            denied(
-                who.create(new("new", metadata["metadata"].clone())).await,
-                SWAPLETS,
-                &metadata.to_string(),
-            );
-        }
-        denied(
-            who.bind(
-                "free",
-                json!({"name": "free", "annotations": {PARKED: "x"}}),
-                true,
-            )
-            .await,
-            SWAPLETS,
-            "a binding",
-        );
-        let bound = who
-            .bind(
-                "free",
-                json!({"name": "free", "annotations": {"a": "b"}}),
-                true,
-            )
-            .await;
-        assert!(
-            !bound.as_ref().is_err_and(|words| words.contains("parked")),
-            "{bound:?}"
-        );
+        works_on(&leashed, who).await;
     }
     // swaplet itself parks, and brings back.
     let free = leashed.uid("free").await;
@@ -270,13 +305,23 @@ async fn v1_a13_notes_are_swaplets_and_everybody_else_works_on() {
         "--force",
     ])
     .await;
-    for kind in [
-        "validatingadmissionpolicybinding",
-        "validatingadmissionpolicy",
-    ] {
-        kubectl(&["delete", kind, &format!("{}parked", leashed.prefix)]).await;
-    }
+    uninstall(&leashed).await;
     leashed.done().await;
+}
+
+/// Whether the container runs, after so many restarts.
+fn runs(pod: &Pod, count: i32) -> bool {
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    statuses.is_some_and(|all| {
+        all[0].restart_count == count
+            && all[0]
+                .state
+                .as_ref()
+                .is_some_and(|state| state.running.is_some())
+    })
 }
 
 /// A node's kubelet goes on with a pod that is parked: it starts the container, and tells so
@@ -302,19 +347,6 @@ async fn v1_a_kubelet_tells_of_a_parked_pod() {
         .remove("schedulerName");
     object["spec"]["containers"][0]["command"] = json!(["/bin/sh", "-c", "sleep 1000"]);
     world.create_pod(object).await;
-    let runs = |pod: &Pod, count: i32| {
-        let statuses = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.container_statuses.as_ref());
-        statuses.is_some_and(|all| {
-            all[0].restart_count == count
-                && all[0]
-                    .state
-                    .as_ref()
-                    .is_some_and(|state| state.running.is_some())
-        })
-    };
     world.pod_is("p", "running", |pod| runs(pod, 0)).await;
     let (work, park) = (world.images.work.as_str(), world.images.park.as_str());
     let patch = parking(
@@ -342,11 +374,6 @@ async fn v1_a_kubelet_tells_of_a_parked_pod() {
     world
         .pod_is("p", "back, as its kubelet tells", |pod| runs(pod, 2))
         .await;
-    for kind in [
-        "validatingadmissionpolicybinding",
-        "validatingadmissionpolicy",
-    ] {
-        kubectl(&["delete", kind, &format!("{}parked", leashed.prefix)]).await;
-    }
+    uninstall(&leashed).await;
     leashed.done().await;
 }

@@ -95,14 +95,27 @@ impl Leashed {
 
     /// Every pod that the forbidden and the legal writes are about.
     pub async fn pods_are_there(&self) {
-        let both = json!([main(self), side(self, "log", "true")]);
+        self.pods_of_both_are_there().await;
+        self.pods_of_other_sidecars_are_there().await;
+        for name in ["parked", "noted"] {
+            self.parked_is_there(name).await;
+        }
+        self.ended_is_there().await;
+    }
+
+    fn both(&self) -> Value {
+        json!([main(self), side(self, "log", "true")])
+    }
+
+    /// Pods of a main container and a sidecar.
+    async fn pods_of_both_are_there(&self) {
         self.is_there(
-            pod(self, "running", "OnFailure", both.clone()),
+            pod(self, "running", "OnFailure", self.both()),
             &[("main", None), ("log", None)],
             &[],
         )
         .await;
-        let mut done = pod(self, "done", "OnFailure", both.clone());
+        let mut done = pod(self, "done", "OnFailure", self.both());
         let image = &self.world.images.work;
         done["spec"]["initContainers"] = json!([{"name": "prepare", "image": image}, {"name": "native", "image": image, "restartPolicy": "Always"}]);
         self.is_there(
@@ -112,29 +125,33 @@ impl Leashed {
         )
         .await;
         self.is_there(
-            pod(self, "crashed", "OnFailure", both.clone()),
+            pod(self, "crashed", "OnFailure", self.both()),
             &[("main", Some(1)), ("log", None)],
             &[],
         )
         .await;
         self.is_there(
-            pod(self, "failed", "Never", both.clone()),
+            pod(self, "failed", "Never", self.both()),
             &[("main", Some(1)), ("log", None)],
             &[],
         )
         .await;
         self.is_there(
-            pod(self, "always", "Always", both.clone()),
+            pod(self, "always", "Always", self.both()),
             &[("main", Some(0)), ("log", None)],
             &[],
         )
         .await;
         self.is_there(
-            pod(self, "unreported", "Never", both.clone()),
+            pod(self, "unreported", "Never", self.both()),
             &[("log", None)],
             &[],
         )
         .await;
+    }
+
+    /// Pods whose sidecars are marked otherwise, or not at all.
+    async fn pods_of_other_sidecars_are_there(&self) {
         let all = json!([side(self, "one", "true"), side(self, "two", "TRUE")]);
         self.is_there(
             pod(self, "sidecars", "Never", all),
@@ -163,32 +180,38 @@ impl Leashed {
         let mut gated = pod(self, "gated", "Always", json!([main(self)]));
         gated["spec"]["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
         self.is_there(gated, &[("main", None)], &[]).await;
-        for name in ["parked", "noted"] {
-            self.is_there(
-                pod(self, name, "OnFailure", both.clone()),
-                &[("main", None), ("log", None)],
-                &[],
-            )
-            .await;
-            let of = if name == "parked" {
-                self.uid(name).await
-            } else {
-                "another".to_owned()
-            };
-            let patch = parking(
-                image_of("main", &self.world.images.park),
-                &of,
-                &self.world.images.park,
-                &[("main", image)],
-            );
-            self.world
-                .api::<Pod>()
-                .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
-                .await
-                .unwrap();
-        }
+    }
+
+    /// Its note names it, or another pod.
+    async fn parked_is_there(&self, name: &str) {
+        let image = &self.world.images.work;
         self.is_there(
-            pod(self, "ended", "Never", both),
+            pod(self, name, "OnFailure", self.both()),
+            &[("main", None), ("log", None)],
+            &[],
+        )
+        .await;
+        let of = if name == "parked" {
+            self.uid(name).await
+        } else {
+            "another".to_owned()
+        };
+        let patch = parking(
+            image_of("main", &self.world.images.park),
+            &of,
+            &self.world.images.park,
+            &[("main", image)],
+        );
+        self.world
+            .api::<Pod>()
+            .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .unwrap();
+    }
+
+    async fn ended_is_there(&self) {
+        self.is_there(
+            pod(self, "ended", "Never", self.both()),
             &[("main", Some(0)), ("log", Some(0))],
             &[],
         )
@@ -200,47 +223,68 @@ impl Leashed {
             .await
             .unwrap();
     }
+
     /// Those that the tables are about besides.
     pub async fn more_pods_are_there(&self) {
+        self.changed_by_others_are_there().await;
+        self.done_in_the_park_image_are_there().await;
+        self.known_by_other_names_are_there().await;
+        // An alias that swaplet has written, and one that somebody else has; the node knows the
+        // image by another repository.
+        self.aliases_are_there().await;
+        self.applied_is_there().await;
+        self.warmers_are_there().await;
+        let mut elsewhere = pod(self, "done", "OnFailure", self.both());
+        elsewhere["metadata"]["namespace"] = json!(closed(&self.world));
+        self.make(&json!([elsewhere])).await;
+    }
+
+    async fn change(&self, name: &str, patch: Value) {
+        self.world
+            .api::<Pod>()
+            .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .unwrap();
+    }
+
+    async fn changed_by_others_are_there(&self) {
         let (image, park) = (&self.world.images.work, &self.world.images.park);
-        let both = json!([main(self), side(self, "log", "true")]);
-        let pods = self.world.api::<Pod>();
-        let change = async |name: &str, patch: Value| {
-            pods.patch(name, &PatchParams::default(), &Patch::Strategic(patch))
-                .await
-                .unwrap();
-        };
         // Somebody has changed the image, and the node still reports the one before.
         self.is_there(
-            pod(self, "updated", "Always", both.clone()),
+            pod(self, "updated", "Always", self.both()),
             &[("main", None), ("log", None)],
             &[],
         )
         .await;
-        change("updated", image_of("main", &image.replace(":v1", ":v2"))).await;
+        self.change("updated", image_of("main", &image.replace(":v1", ":v2")))
+            .await;
         // It was parked, and somebody has given it an image.
         self.is_there(
-            pod(self, "given", "Always", both.clone()),
+            pod(self, "given", "Always", self.both()),
             &[("main", None), ("log", None)],
             &[],
         )
         .await;
         let given = image_of("main", &image.replace(":v1", ":v2"));
-        change(
+        self.change(
             "given",
             parking(given, &self.uid("given").await, park, &[("main", image)]),
         )
         .await;
+    }
+
+    async fn done_in_the_park_image_are_there(&self) {
+        let (image, park) = (&self.world.images.work, &self.world.images.park);
         // The main is in the park image, which has ended with 0.
         for name in ["parked-done", "unnoted-done"] {
             self.is_there(
-                pod(self, name, "OnFailure", both.clone()),
+                pod(self, name, "OnFailure", self.both()),
                 &[("main", Some(0)), ("log", None)],
                 &[],
             )
             .await;
         }
-        change(
+        self.change(
             "parked-done",
             parking(
                 image_of("main", park),
@@ -250,10 +294,14 @@ impl Leashed {
             ),
         )
         .await;
-        change("unnoted-done", image_of("main", park)).await;
+        self.change("unnoted-done", image_of("main", park)).await;
+    }
+
+    async fn known_by_other_names_are_there(&self) {
+        let image = &self.world.images.work;
         // The node knows its image by another tag.
         self.is_there(
-            pod(self, "retagged", "Always", both.clone()),
+            pod(self, "retagged", "Always", self.both()),
             &[("main", None), ("log", None)],
             &[],
         )
@@ -276,25 +324,23 @@ impl Leashed {
         of_hub["image"] = json!("docker.io/library/busybox:1");
         of_hub["imageID"] = json!("");
         self.is_reported("hub", of_hub).await;
-        // An alias that swaplet has written, and one that somebody else has; the node knows the
-        // image by another repository.
-        self.aliases_are_there().await;
+    }
+
+    async fn applied_is_there(&self) {
         let mut applied = pod(self, "applied", "Always", json!([main(self)]));
         applied["metadata"]["labels"]["team"] = json!("a");
         self.is_there(applied, &[("main", None)], &[]).await;
         let gitops =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "a"}}});
-        pods.patch(
-            "applied",
-            &PatchParams::apply("gitops").force(),
-            &Patch::Apply(gitops),
-        )
-        .await
-        .unwrap();
-        self.warmers_are_there().await;
-        let mut elsewhere = pod(self, "done", "OnFailure", both);
-        elsewhere["metadata"]["namespace"] = json!(closed(&self.world));
-        self.make(&json!([elsewhere])).await;
+        self.world
+            .api::<Pod>()
+            .patch(
+                "applied",
+                &PatchParams::apply("gitops").force(),
+                &Patch::Apply(gitops),
+            )
+            .await
+            .unwrap();
     }
 
     async fn aliases_are_there(&self) {

@@ -110,6 +110,15 @@ fn patch(random: &mut Random, name: &str) -> Operation {
         ),
         (MERGE_PATCH, json!({"metadata": {"finalizers": null}})),
         (MERGE_PATCH, json!({"status": {"active": 1}})),
+    ];
+    let patches = [&patches[..], &patches_of_the_template()].concat();
+    let (content, patch) = random.pick(&patches);
+    Operation::patch(content, JOBS, name, patch)
+}
+
+/// Patches of the template and of the selector, and such as test first.
+fn patches_of_the_template() -> Vec<(&'static str, Value)> {
+    vec![
         (
             STRATEGIC_PATCH,
             json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "main:2"}]}}}}),
@@ -130,9 +139,7 @@ fn patch(random: &mut Random, name: &str) -> Operation {
             JSON_PATCH,
             json!([{"op": "remove", "path": "/spec/selector"}]),
         ),
-    ];
-    let (content, patch) = random.pick(&patches);
-    Operation::patch(content, JOBS, name, patch)
+    ]
 }
 
 fn update(random: &mut Random, name: &str) -> Operation {

@@ -176,9 +176,17 @@ fn json_patch(random: &mut Random, name: &str) -> Operation {
     if random.percent(45) {
         return swap(random, name);
     }
-    let one =
-        |op: &str, path: &str, value: Value| json!([{"op": op, "path": path, "value": value}]);
-    let patches = [
+    let patches = [patches_of_metadata(), patches_of_the_rest()].concat();
+    Operation::patch(JSON_PATCH, PODS, name, random.pick(&patches))
+}
+
+fn one(op: &str, path: &str, value: Value) -> Value {
+    json!([{"op": op, "path": path, "value": value}])
+}
+
+/// Patches of metadata, of what is not there, and such as are none.
+fn patches_of_metadata() -> Vec<Value> {
+    vec![
         one("test", "/metadata/uid", json!("{uid}")),
         one("test", "/metadata/resourceVersion", json!("{stale}")),
         one("test", "/metadata/nothing", json!(null)),
@@ -205,6 +213,11 @@ fn json_patch(random: &mut Random, name: &str) -> Operation {
         json!([{"op": "frob", "path": "/spec/containers/0/image", "value": "x"}]),
         json!([]),
         json!({"op": "add"}),
+    ]
+}
+
+fn patches_of_the_rest() -> Vec<Value> {
+    vec![
         one("replace", "/spec/containers/9/image", json!("x")),
         one("replace", "/spec/containers/-/image", json!("x")),
         one("replace", "/spec/containers/-1/image", json!("last:1")),
@@ -243,8 +256,7 @@ fn json_patch(random: &mut Random, name: &str) -> Operation {
         one("add", "/status/phase", json!("Running")),
         one("replace", "/metadata/name", json!("§other")),
         one("replace", "/kind", json!("ConfigMap")),
-    ];
-    Operation::patch(JSON_PATCH, PODS, name, random.pick(&patches))
+    ]
 }
 
 /// The patch that swaplet lives by: guarded, of one image.

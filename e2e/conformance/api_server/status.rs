@@ -74,6 +74,42 @@ fn containers(random: &mut Random, name: &str) -> Operation {
     operation.on_status()
 }
 
+/// What a status write must not touch.
+fn patches_beside_the_status() -> Vec<(&'static str, Value)> {
+    vec![
+        (MERGE_PATCH, json!({"status": null})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"labels": {"app": "y"}}, "status": {"reason": "x"}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"annotations": {"via": "status"}}}),
+        ),
+        (MERGE_PATCH, json!({"metadata": {"finalizers": null}})),
+        (
+            MERGE_PATCH,
+            json!({"metadata": {"resourceVersion": "{stale}"}, "status": {"reason": "y"}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"metadata": {"uid": "{uid}"}, "status": {"reason": "z"}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"metadata": {"uid": "other"}, "status": {"reason": "z"}}),
+        ),
+        (
+            STRATEGIC_PATCH,
+            json!({"spec": {"containers": [{"name": "main", "image": "main:9"}]}}),
+        ),
+        (
+            MERGE_PATCH,
+            json!({"spec": {"nodeName": "elsewhere"}, "status": {"message": "m"}}),
+        ),
+    ]
+}
+
 /// Everything in the status besides containers, and what a status write must not touch.
 fn other(random: &mut Random, name: &str) -> Operation {
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": THEN});
@@ -115,37 +151,8 @@ fn other(random: &mut Random, name: &str) -> Operation {
             MERGE_PATCH,
             json!({"status": {"observedGeneration": random.pick(&[0, 1, 5])}}),
         ),
-        (MERGE_PATCH, json!({"status": null})),
-        (
-            MERGE_PATCH,
-            json!({"metadata": {"labels": {"app": "y"}}, "status": {"reason": "x"}}),
-        ),
-        (
-            MERGE_PATCH,
-            json!({"metadata": {"annotations": {"via": "status"}}}),
-        ),
-        (MERGE_PATCH, json!({"metadata": {"finalizers": null}})),
-        (
-            MERGE_PATCH,
-            json!({"metadata": {"resourceVersion": "{stale}"}, "status": {"reason": "y"}}),
-        ),
-        (
-            STRATEGIC_PATCH,
-            json!({"metadata": {"uid": "{uid}"}, "status": {"reason": "z"}}),
-        ),
-        (
-            STRATEGIC_PATCH,
-            json!({"metadata": {"uid": "other"}, "status": {"reason": "z"}}),
-        ),
-        (
-            STRATEGIC_PATCH,
-            json!({"spec": {"containers": [{"name": "main", "image": "main:9"}]}}),
-        ),
-        (
-            MERGE_PATCH,
-            json!({"spec": {"nodeName": "elsewhere"}, "status": {"message": "m"}}),
-        ),
     ];
+    let patches = [&patches[..], &patches_beside_the_status()].concat();
     if random.percent(15) {
         let edits = [
             json!({}),
