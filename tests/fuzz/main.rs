@@ -12,12 +12,16 @@
 )]
 
 mod corpus;
+mod cost;
 mod mutate;
+#[path = "../../bench/one_pod.rs"]
+mod one_pod;
 mod random;
 mod registry;
 mod targets;
 
 use std::alloc::System;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -26,10 +30,10 @@ use self::corpus::{Kind, Sample};
 use self::random::Random;
 use self::targets::Target;
 
-/// Counts what is allocated. One test alone runs in this program, so all of it is for what it
-/// decodes.
+/// Counts what is allocated. One test alone runs at a time, so all of it is for what it decodes.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// What a decoder and the decisions about what it has read may allocate in all, so at once as well:
 /// so much for each byte of the input.
@@ -69,6 +73,7 @@ fn check_all(kind: Kind, text: &str) {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it ends after so many seconds")]
 fn no_decoder_panics_or_takes_more_memory_than_its_input_is_worth() {
+    let _alone = ALONE.lock().unwrap();
     let (seconds, seed) = (
         number("SWAPLET_FUZZ_SECONDS", 10),
         number("SWAPLET_SEED", u64::from(std::process::id())),
