@@ -54,7 +54,7 @@ fn the_real_exit_code_is_told_once_when_the_pod_is_finished() {
         let note = life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded);
         assert_eq!(
             note,
-            "the pod is Succeeded: sidecar ended (exit code 143), exit image exit code 0"
+            "the pod is Succeeded: sidecar ended (exit code 143, method swap), exit image exit code 0"
         );
     }
 }
@@ -81,7 +81,7 @@ fn the_real_end_is_told_also_where_it_was_seen_before_the_exit_image_started() {
     let ended = sidecar_is(&after, |c| c.ended(0).restarted_as(EXIT, 1)).phase("Succeeded");
     assert!(
         life.tells(&ended, Reason::SidecarEnded)
-            .contains("sidecar ended (exit code 143), exit image exit code 0")
+            .contains("sidecar ended (exit code 143, method swap), exit image exit code 0")
     );
 }
 
@@ -135,7 +135,7 @@ fn a_pod_that_fails_by_the_swap_is_told_as_such() {
         "{note}"
     );
     assert!(
-        note.contains("sidecar ended (exit code 0), exit image exit code 128, StartError"),
+        note.contains("sidecar ended (exit code 0, method swap), exit image exit code 128, StartError"),
         "{note}"
     );
 }
@@ -153,7 +153,7 @@ fn an_exit_image_that_was_never_seen_gets_no_exit_code() {
         let note = life.tells(&ended.phase(phase), reason);
         assert!(
             note.contains(&format!(
-                "sidecar ended (exit code {code}), exit image not seen"
+                "sidecar ended (exit code {code}, method swap), exit image not seen"
             )),
             "{note}"
         );
@@ -169,7 +169,7 @@ fn a_pod_whose_main_failed_is_not_blamed_on_the_swap() {
         Reason::SidecarEnded,
     );
     assert!(
-        note.starts_with("the pod is Failed: sidecar ended (exit code 143)"),
+        note.starts_with("the pod is Failed: sidecar ended (exit code 143, method swap)"),
         "{note}"
     );
 }
@@ -530,7 +530,7 @@ fn an_end_counts_whatever_else_the_provider_leaves_constant() {
     });
     life.assert_silent(&ended, Reason::SidecarsEnded);
     let note = life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded);
-    assert!(note.contains("sidecar ended (exit code 0)"), "{note}");
+    assert!(note.contains("sidecar ended (exit code 0, method swap)"), "{note}");
 }
 
 #[test]
@@ -567,6 +567,6 @@ fn a_bare_digest_is_neither_the_exit_image_nor_another() {
     let note = life.tells(&ended, Reason::SidecarEnded);
     assert_eq!(
         note,
-        "the pod is Succeeded: sidecar ended (exit code 143), exit image exit code 0"
+        "the pod is Succeeded: sidecar ended (exit code 143, method swap), exit image exit code 0"
     );
 }

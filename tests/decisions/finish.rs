@@ -201,7 +201,28 @@ fn a_finished_pod_is_watched_until_its_containers_have_ended_and_then_told() {
     life.now = watched.again.unwrap();
     assert_eq!(
         life.tells(&ended, Reason::SidecarEnded),
-        "the pod is Succeeded: log ended (exit code 143)"
+        "the pod is Succeeded: log ended (exit code 143, method finish)"
+    );
+}
+
+#[test]
+fn what_ended_by_itself_is_not_ascribed_to_the_phase() {
+    let mut life = finishing();
+    let ready = ready("Never").with(sidecar("other").ended(0));
+    life.assert_silent(&ready, Reason::FinishWaits);
+    writes(life.later(QUIET_SECONDS), &ready, Phase::Succeeded);
+    let ended = version(
+        &ready.phase("Succeeded").but("log", |log| log.ended(143)),
+        "9",
+    );
+    life.now = life
+        .later(1)
+        .assert_silent(&ended, Reason::FinishPending)
+        .again
+        .unwrap();
+    assert_eq!(
+        life.tells(&ended, Reason::SidecarEnded),
+        "the pod is Succeeded: log ended (exit code 143, method finish), other ended (exit code 0, by itself)"
     );
 }
 
@@ -445,7 +466,7 @@ fn sidecars_whose_exit_code_is_ignored_come_last_and_by_the_phase() {
         let told = life.tells(&over, Reason::SidecarEnded);
         assert_eq!(
             told,
-            "the pod is Succeeded: log ended (exit code 0), exit image not seen, proxy ended (exit code 143)"
+            "the pod is Succeeded: log ended (exit code 0, method swap), exit image not seen, proxy ended (exit code 143, method finish)"
         );
     }
 }

@@ -148,7 +148,7 @@ fn a_new_life_goes_on_with_the_request_that_is_there() {
         &done("OnFailure", sidecar("log").ended(0)).phase("Succeeded"),
         Reason::SidecarEnded,
     );
-    assert!(end.contains("log ended (exit code 0)"), "{end}");
+    assert!(end.contains("log ended (exit code 0, method crr)"), "{end}");
 }
 
 #[test]
@@ -569,7 +569,7 @@ fn the_truth_about_the_end_is_told() {
         if memory {
             life.memory.asked_for(None, false, life.now);
             let told = life.tells(&failed, Reason::PodFailedAfterRecreate);
-            assert!(told.contains("log ended (exit code 143)"), "{told}");
+            assert!(told.contains("log ended (exit code 143, method crr)"), "{told}");
         } else {
             life.assert_silent(&failed, Reason::PodFinished);
         }

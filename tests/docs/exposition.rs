@@ -50,6 +50,7 @@ impl Exposition {
         metrics.written_after(timed);
         metrics.ended_after(timed);
         let end = SidecarEnd {
+            method: Some(Method::Swap),
             code: Code::Zero,
             after: Some(timed.after),
         };

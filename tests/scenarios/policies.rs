@@ -1,5 +1,6 @@
 //! Sidecars that policies and annotations name: from the policy to the end, over several lives.
 
+mod ends;
 mod unseen;
 mod virtual_nodes;
 

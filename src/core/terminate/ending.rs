@@ -6,7 +6,7 @@ use super::circumstances::Circumstances;
 use super::memory::{Memory, SwapRecord};
 use super::{finish, recreate};
 use crate::objects::pod::{Container, Phase, Pod, Terminated, evidence, roles};
-use crate::report::decision::{Decision, Report};
+use crate::report::decision::{Decision, Method, Report};
 use crate::report::reason::Reason;
 
 /// The exit code of what was ended by [`SIGKILL`]: 128 and the number.
@@ -28,6 +28,8 @@ pub struct Ends {
 /// How a sidecar itself has ended, as far as its node has shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidecarEnd {
+    /// By which method; `None`: by itself.
+    pub method: Option<Method>,
     /// With which exit code.
     pub code: Code,
     /// How long after the main containers; `None` where the node has not said.
@@ -96,6 +98,7 @@ pub fn ends(pod: &Pod, memory: &Memory) -> Ends {
     let sidecars = roles::sidecars(pod).map(|sidecar| {
         let end = own_end(sidecar, memory);
         SidecarEnd {
+            method: memory.method_of(&sidecar.name),
             code: Code::of(end),
             after: end.and_then(after),
         }
@@ -177,7 +180,10 @@ fn swapped(pod: &Pod, memory: &Memory) -> Decision {
     }
     let phase = pod.phase.as_str();
     let ends = roles::sidecars(pod)
-        .filter_map(|sidecar| Some(describe_end(sidecar, memory.swap_of(&sidecar.name)?)))
+        .filter_map(|sidecar| {
+            let swapped = memory.swap_of(&sidecar.name)?;
+            Some(describe_end(sidecar, swapped, memory))
+        })
         .collect::<Vec<_>>()
         .join(", ");
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
@@ -194,28 +200,41 @@ fn swapped(pod: &Pod, memory: &Memory) -> Decision {
     )
 }
 
-/// How a container ended by itself.
-pub(crate) fn describe(sidecar: &Container) -> String {
-    match sidecar.end() {
-        Some(end) => format!("{} ended ({})", sidecar.name, describe_code(end)),
-        None => format!("the end of {} is not reported", sidecar.name),
+/// How a container ended that shows no exit image, and by which method.
+pub(crate) fn describe(sidecar: &Container, memory: &Memory) -> String {
+    let name = &sidecar.name;
+    match (sidecar.end(), memory.method_of(name)) {
+        (Some(end), method) => format!("{name} ended ({}, {})", describe_code(end), by(method)),
+        (None, None) => format!("the end of {name} is not reported"),
+        (None, method) => format!("the end of {name} is not reported ({})", by(method)),
     }
 }
 
-pub(crate) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
+fn by(method: Option<Method>) -> String {
+    method.map_or_else(
+        || "by itself".to_owned(),
+        |method| format!("method {}", method.as_str()),
+    )
+}
+
+pub(crate) fn describe_end(sidecar: &Container, record: &SwapRecord, memory: &Memory) -> String {
     let name = &sidecar.name;
+    let by = by(memory.method_of(name));
     let shown = sidecar
         .end()
         .map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {
         Some(real) if sidecar.end() == Some(real) => {
-            format!("{name} ended ({shown}), exit image not seen")
+            format!("{name} ended ({shown}, {by}), exit image not seen")
         }
-        Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
+        Some(real) => format!(
+            "{name} ended ({}, {by}), exit image {shown}",
+            describe_code(real)
+        ),
         None if shows_exit_image(sidecar, record) => {
-            format!("{name} ended (its own exit code was not shown), exit image {shown}")
+            format!("{name} ended (its own exit code was not shown, {by}), exit image {shown}")
         }
-        None => describe(sidecar),
+        None => describe(sidecar, memory),
     }
 }
 

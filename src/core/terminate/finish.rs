@@ -147,6 +147,11 @@ impl FinishRecord {
         self.written_at
     }
 
+    /// Whether the phase was written, or is being written.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.written_at.is_some() || self.under_way.is_some()
+    }
+
     /// Whether the pod has kept changing for too long to wait for quiet.
     fn is_restless(&self, now: Duration) -> bool {
         now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE
@@ -348,7 +353,7 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
 
 fn describe(sidecar: &Container, memory: &Memory) -> String {
     memory.swap_of(&sidecar.name).map_or_else(
-        || ending::describe(sidecar),
-        |swapped| ending::describe_end(sidecar, swapped),
+        || ending::describe(sidecar, memory),
+        |swapped| ending::describe_end(sidecar, swapped, memory),
     )
 }

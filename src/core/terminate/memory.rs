@@ -2,6 +2,7 @@
 //! being repeated; losing it (a restart of the process) changes no outcome.
 
 pub mod denials;
+pub mod ends;
 pub mod image_troubles;
 pub mod past_exits;
 pub mod proof;
@@ -9,6 +10,7 @@ pub mod proof;
 use std::time::Duration;
 
 use self::denials::DeniedWays;
+use self::ends::SeenEnds;
 use super::finish::FinishRecord;
 use super::recreate::Asked;
 use crate::cluster::exit_images::ExitImages;
@@ -43,6 +45,8 @@ pub struct Memory {
     pub asked: Option<Asked>,
     /// When a request for this pod was first seen, by whomever.
     pub request_seen_at: Option<Duration>,
+    /// By which method sidecars have ended.
+    pub ends: SeenEnds,
     /// Reasons that were reported.
     pub said: Vec<Reason>,
 }
@@ -84,6 +88,7 @@ impl Memory {
                 self.observe_swapped(pod, sidecar, now);
             }
         }
+        self.observe_ends(pod);
         // A polled provider's next status takes it back, and the library's next try brings it
         // again.
         self.rejected |= !self.swaps.is_empty() && *pod.reason == *PROVIDER_FAILED;

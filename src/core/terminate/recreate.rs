@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::circumstances::Circumstances;
 use super::memory::Memory;
 use super::methods::Step;
-use super::{Unended, one_per_reason, swap};
+use super::{Unended, ending, one_per_reason, swap};
 use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy, roles};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
 use crate::report::decision::{Action, Decision, Report};
@@ -303,8 +303,10 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
     if left || memory.asked_at().is_none() {
         return None;
     }
-    let ends: Vec<_> = roles::sidecars(pod).map(super::ending::describe).collect();
-    let ends = format!("{}; asked of OpenKruise's daemon", ends.join(", "));
+    let described = roles::sidecars(pod).map(|sidecar| ending::describe(sidecar, memory));
+    let ends = described.collect::<Vec<_>>().join(", ");
+    let late = ending::lateness(pod, memory);
+    let ends = format!("{ends}; asked of OpenKruise's daemon{late}");
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!(
             "the pod is Failed although every main container exited with 0: {ends}; let it exit with 0 on SIGTERM, or allow finish"

@@ -1,5 +1,7 @@
 //! How sidecars have ended, and how long after the main containers, by what their nodes report.
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,6 +12,9 @@ use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::ending::{Code, Ends};
 
 use super::{ByMethod, DELAYS, product};
+
+/// The label of what has ended without a method, by itself.
+const NONE: &str = "none";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCode {
@@ -55,7 +60,12 @@ impl EndMetrics {
             registry.register_with_unit(name, help, Unit::Seconds, family.clone());
         }
         for (method, code) in product(
-            [Method::Swap, Method::Finish, Method::Recreate].map(Method::as_str),
+            [
+                Method::Swap.as_str(),
+                Method::Finish.as_str(),
+                Method::Recreate.as_str(),
+                NONE,
+            ],
             Code::ALL.map(Code::as_str),
         ) {
             let at_zero = ByCode {
@@ -67,21 +77,27 @@ impl EndMetrics {
     }
 
     pub(super) fn observe(&self, ends: &Ends, method: Method, class: NodeClass) {
-        let (method, class) = (method.as_str(), class.as_str());
-        let by = ByMethod { method, class };
+        let class = class.as_str();
         for end in &ends.sidecars {
-            let exit_code = end.code.as_str();
+            let (method, exit_code) = (end.method.map_or(NONE, Method::as_str), end.code.as_str());
+            let by = ByMethod { method, class };
             self.codes
                 .get_or_create(&ByCode { method, exit_code })
                 .inc();
-            let after = end.after.into_iter();
-            after.for_each(|after| {
-                self.sidecars
-                    .get_or_create(&by)
-                    .observe(after.as_secs_f64())
-            });
+            end.after
+                .into_iter()
+                .for_each(|after| observe(&self.sidecars, &by, after));
         }
-        let after = ends.pod_after.into_iter();
-        after.for_each(|after| self.pods.get_or_create(&by).observe(after.as_secs_f64()));
+        let by = ByMethod {
+            method: method.as_str(),
+            class,
+        };
+        ends.pod_after
+            .into_iter()
+            .for_each(|after| observe(&self.pods, &by, after));
     }
+}
+
+fn observe(of: &Family<ByMethod, Histogram, fn() -> Histogram>, by: &ByMethod, after: Duration) {
+    of.get_or_create(by).observe(after.as_secs_f64());
 }
