@@ -1,6 +1,7 @@
 //! Sidecars that policies and annotations name: from the policy to the end, over several lives.
 
 mod ends;
+mod hidden;
 mod unseen;
 mod virtual_nodes;
 

@@ -23,6 +23,9 @@ use crate::terminate::policies::{PATIENCE, StatusWrite};
 const FIRST_LISTS: Duration = Duration::from_secs(5);
 /// What the right to watch policies is for.
 const SEE_POLICIES: &str = "SidecarPolicies cannot be seen";
+/// What the right to watch the policies of each namespace is for.
+const SEE_POLICIES_OF_NAMESPACE: &str =
+    "NamespacedSidecarPolicies of a namespace cannot be seen, so they end nothing there";
 /// What the right to watch namespaces is for.
 const SEE_NAMESPACES: &str = "labels of namespaces cannot be seen, for which SidecarPolicies ask";
 /// What the right to write their status is for.
@@ -64,12 +67,21 @@ impl Controller {
 
     fn see_policy(&mut self, kind: PolicyKind, event: Event<BoundedObject>) {
         match &event {
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
+            Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble(kind.plural());
                 self.health.lacks(SEE_POLICIES, error);
                 self.tell_trouble(error, "cannot watch SidecarPolicies; trying again");
             }
+            // The watches of other namespaces go on, and say nothing about this one.
+            Event::Hidden(error) => {
+                self.metrics.watch_trouble(kind.plural());
+                self.health.lacks(SEE_POLICIES_OF_NAMESPACE, error);
+                self.tell_trouble(error, SEE_POLICIES_OF_NAMESPACE);
+            }
             Event::Current(_) => self.health.has(SEE_POLICIES),
+            Event::ListStart if kind == PolicyKind::Namespaced => {
+                self.health.has(SEE_POLICIES_OF_NAMESPACE);
+            }
             Event::ListStart
             | Event::Listed(_)
             | Event::ListEnd
