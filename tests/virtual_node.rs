@@ -640,6 +640,7 @@ impl Cluster {
             state_namespace: None,
             predownload: false,
             sidecar_policies: false,
+            sidecar_log_bytes: 0,
             time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             selection: None,

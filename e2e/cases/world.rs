@@ -164,7 +164,7 @@ impl World {
         world
     }
 
-    /// Gives the account one more of the roles in `deploy/restart.yaml`.
+    /// Gives the account one more of the roles in `deploy/restart.yaml` and `deploy/sidecar-logs.yaml`.
     pub async fn grant(&self, role: &str) {
         grant(
             &self.client,
@@ -441,7 +441,9 @@ async fn install_roles() -> String {
         "\n---\n",
         include_str!("../../deploy/pull-jobs.yaml"),
         "\n---\n",
-        include_str!("../../deploy/sidecar-policies.yaml")
+        include_str!("../../deploy/sidecar-policies.yaml"),
+        "\n---\n",
+        include_str!("../../deploy/sidecar-logs.yaml")
     );
     let manifest = manifest.replace("swaplet-leash-", &format!("{}-", leashes::name()));
     let mut hasher = DefaultHasher::new();

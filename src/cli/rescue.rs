@@ -174,6 +174,7 @@ impl RescueArgs {
         let settings = Settings {
             push: self.registry.clone().push(&rules),
             sidecar_policies: policies.are_on(),
+            sidecar_log_bytes: 0,
             ..settings(scope.namespace, rules)
         };
         let rescue = self.end(client, settings, &snapshot, stuck).await?;
@@ -258,6 +259,7 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
         state_namespace: None,
         predownload: false,
         sidecar_policies: false,
+        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: Some(Selection::nothing()),

@@ -4,6 +4,7 @@
 pub mod derive;
 pub mod index;
 pub(crate) mod job_events;
+pub mod logs;
 pub mod policies;
 pub mod probe;
 pub mod selection;

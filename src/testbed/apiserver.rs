@@ -27,8 +27,8 @@
 //!   Deployments, disruption budgets and the like are stored and nothing else.
 //! * The garbage collector works within the request that makes garbage; it never looks for owners
 //!   that never existed.
-//! * No logs, exec, attach, port-forward, proxy, eviction, scale, resize, ephemeral containers,
-//!   token requests.
+//! * Of logs only what [`ApiServer::set_log`] has said; no `follow`, no times. No exec, attach,
+//!   port-forward, proxy, eviction, scale, resize, ephemeral containers, token requests.
 //! * `continue` tokens and resource versions are its own: one counter for everything, dense, from
 //!   1.
 
@@ -46,6 +46,7 @@ mod write;
 pub use faults::{Effect, Faults, Reply, Rule, RuleId};
 pub use http::ResponseBody;
 pub use objects::kinds::{Columns, Kind};
+pub use objects::log::LogKey;
 pub use request::Verb;
 pub use request::record::Recorded;
 pub use server::ApiServer;

@@ -135,7 +135,9 @@ fn a_pod_that_fails_by_the_swap_is_told_as_such() {
         "{note}"
     );
     assert!(
-        note.contains("sidecar ended (exit code 0, method swap), exit image exit code 128, StartError"),
+        note.contains(
+            "sidecar ended (exit code 0, method swap), exit image exit code 128, StartError"
+        ),
         "{note}"
     );
 }
@@ -530,7 +532,10 @@ fn an_end_counts_whatever_else_the_provider_leaves_constant() {
     });
     life.assert_silent(&ended, Reason::SidecarsEnded);
     let note = life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded);
-    assert!(note.contains("sidecar ended (exit code 0, method swap)"), "{note}");
+    assert!(
+        note.contains("sidecar ended (exit code 0, method swap)"),
+        "{note}"
+    );
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod hostile;
 mod image_caches;
 mod image_waits;
 mod lease;
+mod log_tail;
 mod node_classes;
 mod node_facts;
 mod node_verdicts;

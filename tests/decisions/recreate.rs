@@ -569,7 +569,10 @@ fn the_truth_about_the_end_is_told() {
         if memory {
             life.memory.asked_for(None, false, life.now);
             let told = life.tells(&failed, Reason::PodFailedAfterRecreate);
-            assert!(told.contains("log ended (exit code 143, method crr)"), "{told}");
+            assert!(
+                told.contains("log ended (exit code 143, method crr)"),
+                "{told}"
+            );
         } else {
             life.assert_silent(&failed, Reason::PodFinished);
         }

@@ -714,6 +714,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         push: None,
         predownload: false,
         sidecar_policies: false,
+        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     }
@@ -735,12 +736,14 @@ pub fn path(name: &str) -> String {
 }
 
 /// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are
-/// created, and what is known of nodes is kept in one ConfigMap; of policies the status is patched.
+/// created, and what is known of nodes is kept in one ConfigMap; of policies the status is patched,
+/// and logs of sidecars are read.
 /// Nothing else is ever asked for.
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
         (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "")
-        | (Verb::Create, "events", "") => {}
+        | (Verb::Create, "events", "")
+        | (Verb::Get, "pods", "log") => {}
         (
             Verb::List | Verb::Watch,
             "namespaces" | "sidecarpolicies" | "namespacedsidecarpolicies",

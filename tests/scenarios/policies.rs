@@ -2,6 +2,7 @@
 
 mod ends;
 mod hidden;
+mod logs;
 mod unseen;
 mod virtual_nodes;
 

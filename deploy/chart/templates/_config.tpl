@@ -7,6 +7,7 @@ swap-under-never: set terminate.swapUnderNever
 finish: set terminate.finish
 prefer: set terminate.prefer
 terminate: set terminate.enabled
+sidecar-log-bytes: set terminate.sidecarLogBytes
 sidecar-policies: set sidecarPolicies.enabled
 restart: set restart.enabled
 leash: leave it out, for it is that of the release

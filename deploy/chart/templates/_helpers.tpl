@@ -154,6 +154,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .swapUnderNever }}
 - --swap-under-never
 {{- end }}
+{{- with .sidecarLogBytes }}
+- --sidecar-log-bytes={{ . }}
+{{- end }}
 {{- else }}
 - --terminate=false
 {{- end }}

@@ -556,6 +556,27 @@ async fn a11_no_values_give_the_right_to_list_all_secrets() {
     }
 }
 
+/// Logs are read by nobody who has not asked for it.
+#[tokio::test]
+async fn the_right_to_read_logs_is_given_where_it_is_switched_on() {
+    let reads_logs = async |values: &str| {
+        let all = rendered(values).await.unwrap();
+        let (right, flag) = ("- pods/log", "- --sidecar-log-bytes=200\n");
+        assert_eq!(all.contains(right), all.contains(flag), "{values}");
+        all.contains(right)
+    };
+    assert!(!reads_logs(VALUES).await);
+    let off = "image=a,terminate.enabled=false,restart.enabled=true,terminate.sidecarLogBytes=200";
+    assert!(!reads_logs(off).await);
+    let on = format!("{VALUES},terminate.sidecarLogBytes=200,namespaces={{a}}");
+    assert!(reads_logs(&on).await);
+    let all = rendered(&on).await.unwrap();
+    assert!(names(&all, "RoleBinding").contains(&"swaplet-sidecar-logs"));
+    assert!(!names(&all, "ClusterRoleBinding").contains(&"swaplet-sidecar-logs"));
+    let too_many = format!("{VALUES},terminate.sidecarLogBytes=1025");
+    assert!(rendered(&too_many).await.is_err());
+}
+
 /// Where no pod is changed, the right to change pods is not given.
 #[tokio::test]
 async fn a11_who_only_pulls_images_may_not_change_pods() {

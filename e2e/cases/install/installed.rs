@@ -136,6 +136,7 @@ fn values(world: &World, arguments: &[&str]) -> String {
             "--prefer" => format!("terminate.prefer={}", value()),
             "--restart" => "restart.enabled=true".to_owned(),
             "--restart-without-leash" => "restart.withoutLeash=true".to_owned(),
+            "--sidecar-log-bytes" => format!("terminate.sidecarLogBytes={}", value()),
             "--sidecar-policies" => "sidecarPolicies.enabled=true".to_owned(),
             "--swap-under-never" => "terminate.swapUnderNever=true".to_owned(),
             "--warm" => format!(

@@ -2,8 +2,9 @@
 //! flush, wait and hang.
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use super::{COLLECTOR, PROXY, Times as _, crds_are_there, end_of, labelled};
@@ -12,8 +13,10 @@ use crate::controller::Controller;
 use crate::pods::{EXITS_0, EXITS_143, container, job, main_ok, pod, spec};
 use crate::world::{World, eventually, kubectl};
 
-/// What stops only when it has uploaded the rest.
-const UPLOADS: &str = "trap 'sleep 2; exit 0' TERM; sleep 3600 & wait";
+/// What stops only when it has uploaded the rest, and says so.
+const UPLOADS: &str = "trap 'sleep 2; echo rest \\\"uploaded\\\"; exit 0' TERM; sleep 3600 & wait";
+/// What hangs until it is told to stop.
+const HANGS: &str = "trap 'echo stopped; exit 143' TERM; sleep 3600 & wait";
 /// What ends by itself 10 s after the main container.
 const FLUSHES: &str = "sleep 12";
 
@@ -87,6 +90,8 @@ impl World {
         self.policy("hangs", waits(15)).await;
         self.policy("delayed", json!([{"name": COLLECTOR, "delaySeconds": 50}]))
             .await;
+        self.policy("finished", json!([{"name": COLLECTOR, "method": "Finish"}]))
+            .await;
         self.policy("unlisted", json!([{"name": "collector"}]))
             .await;
     }
@@ -94,6 +99,20 @@ impl World {
     /// A main container that takes 2 s, and one that nobody has marked.
     fn beside_main(&self, name: &str, script: &str) -> Value {
         spec("Never", vec![main_ok(self), container(self, name, script)])
+    }
+
+    /// The words of our Event about a pod.
+    async fn note_of(&self, pod: &str, reason: &str) -> String {
+        let events: Api<Event> = self.api();
+        eventually(&format!("{reason} of {pod}"), || async {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            let is_it = |event: &Event| {
+                event.reason.as_deref() == Some(reason)
+                    && event.regarding.as_ref().and_then(|of| of.name.as_deref()) == Some(pod)
+            };
+            all.items.into_iter().find(is_it)?.note
+        })
+        .await
     }
 
     async fn pod_of_job(&self, name: &str) -> Pod {
@@ -123,9 +142,10 @@ async fn assert_waits_for_exit(world: &World) {
 
 #[tokio::test]
 async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
-    const FLAGS: &[&str] = &["--sidecar-policies"];
+    const FLAGS: &[&str] = &["--sidecar-policies", "--sidecar-log-bytes=200"];
     crds_are_there().await;
     let world = World::new("policies").await;
+    world.grant("swaplet-sidecar-logs").await;
     inject(&world).await;
     world.policies_are_there().await;
     let controller = Controller::start_with(&world, FLAGS).await;
@@ -138,7 +158,7 @@ async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
         ("delayed", COLLECTOR),
         ("unlisted", "collector"),
     ] {
-        let made = pod(name, world.beside_main(sidecar, EXITS_143));
+        let made = pod(name, world.beside_main(sidecar, HANGS));
         world.create_pod(labelled(made, name)).await;
     }
     world.job_ends("injected", "Complete").await;
@@ -146,6 +166,9 @@ async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
     assert_waits_for_exit(&world).await;
 
     let _controller = controller.killed(&world, FLAGS).await;
+    // Its end is told by whoever has written its phase.
+    let made = pod("finished", world.beside_main(COLLECTOR, HANGS));
+    world.create_pod(labelled(made, "finished")).await;
     let delayed = world.pod_ends("delayed", "Succeeded").await;
     world.assert_ended_after(&delayed, 50);
 
@@ -174,9 +197,29 @@ async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
         (policy.data["status"]["ended"] == 1 && policy.data["status"]["matched"] == 0).then_some(())
     })
     .await;
+    assert_logs_are_told(&world, &expected[2]).await;
     inject_no_more(&world).await;
     world.without_cluster_policy().await;
     world.done().await;
+}
+
+/// The Events about the end have what the sidecars said last, or that it is gone: kubelets before
+/// 1.36 drop a container that was swapped as soon as its exit image has ended.
+async fn assert_logs_are_told(world: &World, injected: &str) {
+    for (pod, said, method) in [
+        (injected, "rest 'uploaded'", "swap"),
+        ("hangs", "stopped", "swap"),
+        ("delayed", "stopped", "swap"),
+        ("finished", "stopped", "finish"),
+    ] {
+        let note = world.note_of(pod, "SidecarEnded").await;
+        let is_read = note.contains(&format!("last of the log of {COLLECTOR}: \"{said}\""));
+        let is_gone = note.contains(&format!(
+            "the log of {COLLECTOR} was not read: its node has dropped it"
+        ));
+        assert!(note.contains(&format!("method {method}")), "{note}");
+        assert!(is_read || (is_gone && method == "swap"), "{note}");
+    }
 }
 
 /// By its size; policies end single pods of Jobs every day.
@@ -184,7 +227,7 @@ mod long {
     use std::time::Duration;
 
     use k8s_openapi::api::batch::v1::{CronJob, Job};
-    use kube::api::{ListParams, Patch, PatchParams};
+    use kube::api::{Patch, PatchParams};
     use tokio::time::sleep;
 
     use super::*;

@@ -15,6 +15,7 @@ use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::lease::Leadership;
 use swaplet_controller::run::{CONCURRENCY, Settings, TimeOfDay, WRITE_SECONDS};
 use swaplet_controller::terminate::selection::Selection;
+use swaplet_core::report::log_tail::MOST_BYTES;
 use swaplet_core::restart::reconcile::ParkImage;
 
 use self::restart::RestartArgs;
@@ -55,6 +56,19 @@ pub(super) struct ControllerArgs {
     /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
     #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
     sidecar_policies: bool,
+    /// Tell the last so many bytes of a sidecar's log in the Event about its end, which others may
+    /// read; needs deploy/sidecar-logs.yaml. At most 1024, for an Event has no more, and less beside
+    /// its other words [default: none is read]
+    #[arg(
+        hide_short_help = true,
+        hide_default_value = true,
+        long,
+        value_name = "BYTES",
+        env = "SWAPLET_SIDECAR_LOG_BYTES",
+        default_value_t = 0
+    )]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=i64::from(MOST_BYTES)))]
+    sidecar_log_bytes: u16,
     #[command(flatten)]
     restart: RestartArgs,
     #[command(flatten)]
@@ -123,6 +137,11 @@ impl ControllerArgs {
             state_namespace,
             predownload: self.predownload,
             sidecar_policies: self.sidecar_policies && self.terminate,
+            sidecar_log_bytes: if self.terminate {
+                self.sidecar_log_bytes
+            } else {
+                0
+            },
             time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             selection: (!self.terminate).then(Selection::nothing),

@@ -35,6 +35,7 @@ use crate::frame::writer::{Outcome, Writer};
 use crate::restart::driver::Driver;
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
+use crate::terminate::logs::Logs;
 use crate::terminate::selection::{Progress, Selected, Selection};
 
 /// A loop without anything to wait for looks again after this.
@@ -51,6 +52,7 @@ pub(super) struct Controller {
     pub(super) index: Index,
     pub(super) writer: Writer,
     pub(super) reporter: Reporter,
+    logs: Logs,
     pub(super) metrics: Metrics,
     pub(super) health: Health,
     concurrency: usize,
@@ -94,6 +96,12 @@ impl Controller {
                 metrics.clone(),
                 health.clone(),
                 &settings.instance,
+            ),
+            logs: Logs::new(
+                client.clone(),
+                settings.leadership.clone(),
+                health.clone(),
+                settings.sidecar_log_bytes.into(),
             ),
             metrics,
             health,
@@ -241,7 +249,7 @@ impl Controller {
                     if let Some(progress) = &self.progress {
                         drop(progress.send(Progress::Told(notice.clone())));
                     }
-                    self.reporter.tell(notice);
+                    self.logs.tell(notice, &self.reporter);
                 }
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Written(timed) => self.metrics.written_after(timed),
@@ -249,6 +257,7 @@ impl Controller {
                     self.metrics.ended_after(timed);
                     self.metrics.ended_with(&ends, timed);
                 }
+                Effect::SidecarLog(log) => self.logs.read(log),
                 Effect::Derive(paths) => self.deriver.start(paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
@@ -268,6 +277,7 @@ impl Controller {
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
         self.metrics.nothing_kept();
         self.tell_progress();
+        self.logs.drain().await;
         self.reporter.drain().await;
         if let Some(store) = self.verdicts.take() {
             store.drain().await;
@@ -283,6 +293,9 @@ fn index(settings: &Settings) -> Index {
     }
     if settings.sidecar_policies {
         index = index.with_policies();
+    }
+    if settings.sidecar_log_bytes > 0 {
+        index = index.with_logs();
     }
     index
 }

@@ -56,6 +56,8 @@ pub struct Settings {
     pub predownload: bool,
     /// Whether SidecarPolicies say which containers are sidecars.
     pub sidecar_policies: bool,
+    /// The most bytes of the log of a sidecar that the Event about its end has; 0: none is read.
+    pub sidecar_log_bytes: u16,
     /// The time of day where the API server has not said it.
     pub time_of_day: TimeOfDay,
     /// Whether this process may write.

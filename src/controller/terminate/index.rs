@@ -39,8 +39,9 @@ use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 
 use self::census::{Census, Counted};
-pub use self::effect::{Effect, Write};
+pub use self::effect::{Effect, SidecarLog, Write};
 use self::entry::Entry;
+pub(crate) use self::entry::is_end;
 use self::restarting::{Begun, Lines};
 use super::derive::Pushed;
 use super::policies::PolicyStore;
@@ -78,6 +79,8 @@ pub struct Index {
     started_at: Option<Timestamp>,
     /// The policies about sidecars.
     pub(crate) policies: PolicyStore,
+    /// Whether the logs of sidecars are read that have ended.
+    reads_logs: bool,
     /// A value, so that a test can put a defect in its place.
     decide_pod: DecidePod,
 }
@@ -117,8 +120,16 @@ impl Index {
             selected,
             started_at: None,
             policies: PolicyStore::default(),
+            reads_logs: false,
             decide_pod,
         }
+    }
+
+    /// The logs of sidecars are read that have ended.
+    #[must_use]
+    pub const fn with_logs(mut self) -> Self {
+        self.reads_logs = true;
+        self
     }
 
     /// The time of day is known: `now` and `today` are the same moment.

@@ -74,6 +74,7 @@ fn settings(instance: &str) -> Option<Settings> {
         state_namespace: None,
         predownload: false,
         sidecar_policies: true,
+        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
         selection: None,

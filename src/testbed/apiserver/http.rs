@@ -1,6 +1,7 @@
 //! HTTP: requests in, answers out, with the faults in between.
 
 mod discovery;
+mod logs;
 mod protobuf;
 mod serve;
 
@@ -20,7 +21,6 @@ use serde_json::Value;
 use tower::BoxError;
 
 use crate::apiserver::faults::{Effect, Reply, RuleId, WatchFaults};
-use crate::apiserver::objects::json::{list, text};
 use crate::apiserver::objects::status::ApiError;
 use crate::apiserver::request::record::Recorded;
 use crate::apiserver::request::{Path, Query, Request, Verb, path};
@@ -198,6 +198,10 @@ fn execute(
     check_subresource(request)?;
     check_media_type(request)?;
     match request.verb {
+        Verb::Get if request.subresource == "log" => {
+            let log = whole(logs::read(state, request)?);
+            Ok(response(200, "text/plain", log))
+        }
         Verb::Watch => {
             let faults = WatchFaults::new(&server.faults, request, fault);
             Ok(stream(Watch::start(
@@ -244,7 +248,6 @@ fn execute(
 /// The verbs that concern one object.
 fn one(state: &mut State, request: &Request) -> Result<Written, ApiError> {
     match (request.verb, request.subresource.as_str()) {
-        (Verb::Get, "log") => Err(log(&*state.current(request)?, request)),
         (Verb::Create, "binding") => state.bind(request, &request.json()?),
         (Verb::Create, _) => state.create(request, request.json()?),
         (Verb::Update, _) => state.replace(request, request.json()?),
@@ -300,31 +303,6 @@ fn check_media_type(request: &Request) -> Result<(), ApiError> {
         return Err(ApiError::new(415, "UnsupportedMediaType", message));
     }
     Ok(())
-}
-
-/// There are no logs; the refusals that come before them are the real ones.
-fn log(pod: &Value, request: &Request) -> ApiError {
-    let names: Vec<_> = list(pod, "/spec/containers")
-        .iter()
-        .map(|container| text(container, "/name"))
-        .collect();
-    let asked = request.query.get("container");
-    match names.as_slice() {
-        _ if !asked.is_empty() && !names.contains(&asked) => ApiError::bad_request(format!(
-            "container {asked} is not valid for pod {}",
-            request.name
-        )),
-        [_, _, ..] if asked.is_empty() => ApiError::bad_request(format!(
-            "a container name must be specified for pod {}, choose one of: [{}]",
-            request.name,
-            names.join(" ")
-        )),
-        _ => ApiError::new(
-            501,
-            "NotImplemented",
-            "this server runs no containers, so there are no logs",
-        ),
-    }
 }
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> String {

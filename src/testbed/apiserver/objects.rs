@@ -4,5 +4,6 @@
 pub mod events;
 pub mod json;
 pub mod kinds;
+pub mod log;
 pub mod status;
 pub mod typed;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::faults::Faults;
+use super::objects::log::LogKey;
 use super::request::record::Recorded;
 use super::storage::shared::Shared;
 use super::storage::state::Webhook;
@@ -59,6 +60,11 @@ impl ApiServer {
     /// a mutating admission webhook.
     pub fn set_webhook(&self, webhook: Webhook) {
         self.shared.lock().webhook = Some(webhook);
+    }
+
+    /// Says what is in the log of a container.
+    pub fn set_log(&self, of: LogKey, written: &[u8]) {
+        self.shared.lock().logs.insert(of, written.to_owned());
     }
 
     /// Serves no kind of this API group any more, as where its CRDs are not installed.

@@ -104,6 +104,12 @@ impl Flags {
         self.is_on("sidecar-policies") && self.is_on("terminate")
     }
 
+    /// Whether it reads the last lines of sidecars that have ended.
+    pub(in crate::cli) fn reads_logs(&self) -> bool {
+        let bytes = self.one("sidecar-log-bytes");
+        self.is_on("terminate") && bytes.is_some_and(|bytes| bytes != "0")
+    }
+
     /// What it takes for exit images.
     pub(in crate::cli) fn exit_images(&self) -> ExitImages {
         let default = self.said("exit-image").first();

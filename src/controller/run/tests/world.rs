@@ -60,6 +60,7 @@ impl World {
             warm: None,
             predownload: false,
             sidecar_policies: false,
+            sidecar_log_bytes: 0,
             time_of_day: TimeOfDay::default(),
             leadership: Leadership::undisputed(),
             state_namespace: None,

@@ -3,6 +3,7 @@
 use swaplet_core::report::decision::{Action, Paths, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::ending::Ends;
+use swaplet_core::terminate::memory::ends::LogPlace;
 
 use crate::cluster::nodes::Learned;
 use crate::frame::metrics::Timed;
@@ -20,6 +21,17 @@ pub struct Write {
     pub report: Option<Report>,
 }
 
+/// A sidecar that has ended, and where its node has its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SidecarLog {
+    /// Its pod.
+    pub target: Target,
+    /// Its name.
+    pub container: Box<str>,
+    /// Where the log is.
+    pub place: LogPlace,
+}
+
 /// What the index wants the loop to do besides writing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -31,6 +43,8 @@ pub enum Effect {
     Written(Timed),
     /// A pod is finished, so long after its first write, and its containers have ended so.
     Ended(Timed, Ends),
+    /// A sidecar has ended whose log is to be read.
+    SidecarLog(SidecarLog),
     /// Push the exit image with these paths.
     Derive(Paths),
     /// A pod has proved how its node treats swaps.

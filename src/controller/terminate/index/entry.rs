@@ -19,10 +19,10 @@ use swaplet_core::terminate::memory::{Memory, proof};
 
 use self::since::SinceBegun;
 use super::census::{Census, Counted};
-use super::effect::{Effect, Write, notice};
+use super::effect::{Effect, SidecarLog, Write, notice};
 use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
-use crate::frame::writer::Outcome;
+use crate::frame::writer::{Outcome, Target};
 
 /// The wait after failed writes.
 pub(crate) const RETRY: Backoff = Backoff {
@@ -127,6 +127,19 @@ impl Entry {
             effects.push(Effect::Ended(self.timed(at, method, now), ends));
         }
         effects
+    }
+
+    /// The logs of sidecars whose end is seen for the first time.
+    pub(crate) fn logs(&mut self) -> Vec<Effect> {
+        let Self { pod, memory, .. } = self;
+        let log = |(container, place)| {
+            Effect::SidecarLog(SidecarLog {
+                target: Target::of(pod),
+                container,
+                place,
+            })
+        };
+        memory.take_new_ends(pod).into_iter().map(log).collect()
     }
 
     const fn timed(&self, since: Duration, method: Method, now: Duration) -> Timed {

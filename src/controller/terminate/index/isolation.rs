@@ -121,7 +121,12 @@ impl Index {
     /// What comes of a decision besides its write.
     fn effects(&mut self, uid: &str, decision: &Decision, now: Duration) -> Option<Vec<Effect>> {
         let entry = self.entries.get_mut(uid)?;
-        let mut effects = entry.effects(decision, &mut self.headroom, now);
+        let mut effects = if self.reads_logs {
+            entry.logs()
+        } else {
+            Vec::new()
+        };
+        effects.extend(entry.effects(decision, &mut self.headroom, now));
         if is_end(decision.reason) {
             let ended = entry.policies();
             ended.iter().for_each(|key| self.policies.ended(key));

@@ -118,7 +118,10 @@ impl Trial<'_> {
                 Effect::Notice(notice) => self.hear(notice.report, heard),
                 Effect::Learned(learned) => heard.proved = Some(learned.proved),
                 Effect::Decided(reason) => heard.last = Some(reason),
-                Effect::Written(_) | Effect::Ended(..) | Effect::Derive(_) => {}
+                Effect::Written(_)
+                | Effect::Ended(..)
+                | Effect::SidecarLog(_)
+                | Effect::Derive(_) => {}
             }
         }
     }

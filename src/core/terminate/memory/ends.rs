@@ -1,17 +1,37 @@
-//! By which method each sidecar was ended: what had been begun when its own end was first seen.
+//! By which method each sidecar was ended, and where its log is then: as it is when its own end is
+//! first seen.
 
-use super::Memory;
-use crate::objects::pod::{Pod, roles};
+use super::{Memory, SwapRecord};
+use crate::objects::pod::evidence::exit_image_shown;
+use crate::objects::pod::{Container, Pod, roles};
 use crate::report::decision::Method;
 
 /// The sidecars that were seen to have ended since the main containers are done.
 #[derive(Clone, Debug, Default)]
-pub struct SeenEnds(Vec<(Box<str>, Option<Method>)>);
+pub struct SeenEnds(Vec<SeenEnd>);
+
+#[derive(Clone, Debug)]
+struct SeenEnd {
+    sidecar: Box<str>,
+    method: Option<Method>,
+    is_told: bool,
+}
+
+/// Where the node has the log of a sidecar that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogPlace {
+    /// That of the container that the status shows.
+    Current,
+    /// That of the container before the exit image.
+    Previous,
+    /// The node shows nothing of the sidecar itself any more (kubelets before 1.36 drop it about a
+    /// second after the exit image has ended).
+    Gone,
+}
 
 impl SeenEnds {
-    fn of(&self, sidecar: &str) -> Option<Option<Method>> {
-        let seen = self.0.iter().find(|(name, _)| **name == *sidecar);
-        seen.map(|(_, method)| *method)
+    fn of(&self, sidecar: &str) -> Option<&SeenEnd> {
+        self.0.iter().find(|seen| *seen.sidecar == *sidecar)
     }
 }
 
@@ -24,12 +44,19 @@ impl Memory {
         }
         for sidecar in roles::sidecars(pod) {
             let name = &sidecar.name;
+            let swapped = self.swap_of(name);
+            let has_ended = sidecar.end().is_some()
+                || swapped.is_some_and(|swapped| swapped.real_end.is_some());
             let is_known = self.ends.of(name).is_some();
-            if sidecar.end().is_some() && !is_known {
-                let begun = self.begun(name);
-                self.ends.0.push((name.clone(), begun));
-            } else if sidecar.end().is_none() && is_known && self.swap_of(name).is_none() {
-                self.ends.0.retain(|(known, _)| known != name);
+            if has_ended && !is_known {
+                let method = self.begun(name);
+                self.ends.0.push(SeenEnd {
+                    sidecar: name.clone(),
+                    method,
+                    is_told: false,
+                });
+            } else if !has_ended && is_known && swapped.is_none() {
+                self.ends.0.retain(|seen| seen.sidecar != *name);
             }
         }
     }
@@ -53,10 +80,44 @@ impl Memory {
     #[must_use]
     pub fn method_of(&self, sidecar: &str) -> Option<Method> {
         match self.ends.of(sidecar) {
-            Some(Some(method)) => Some(method),
             // The watch may show the end before the answer to the write comes.
-            Some(None) => self.swap_of(sidecar).map(|_| Method::Swap),
+            Some(seen) => seen
+                .method
+                .or_else(|| self.swap_of(sidecar).map(|_| Method::Swap)),
             None => self.ending().map(|(_, method)| method),
         }
+    }
+
+    /// The sidecars that a method has ended and of which this was not asked before, each with where
+    /// its log is.
+    pub fn take_new_ends(&mut self, pod: &Pod) -> Vec<(Box<str>, LogPlace)> {
+        let mut new = Vec::new();
+        for sidecar in roles::sidecars(pod) {
+            let name = &sidecar.name;
+            let is_new = self.ends.of(name).is_some_and(|seen| !seen.is_told);
+            if is_new && self.method_of(name).is_some() {
+                new.push((name.clone(), log_place(sidecar, self.swap_of(name))));
+            }
+        }
+        for seen in &mut self.ends.0 {
+            seen.is_told |= new.iter().any(|(name, _)| *name == seen.sidecar);
+        }
+        new
+    }
+}
+
+fn log_place(sidecar: &Container, swapped: Option<&SwapRecord>) -> LogPlace {
+    let Some(swapped) = swapped else {
+        return LogPlace::Current;
+    };
+    let image = sidecar.status.as_ref().map(|status| &*status.image);
+    let shows_exit_image =
+        image.is_some_and(|image| exit_image_shown(image, &swapped.to) == Some(true));
+    match &swapped.real_end {
+        // Both ends may look the same: times are whole seconds.
+        Some(_) if shows_exit_image => LogPlace::Previous,
+        Some(real) if sidecar.end() != Some(real) => LogPlace::Previous,
+        None if shows_exit_image => LogPlace::Gone,
+        Some(_) | None => LogPlace::Current,
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::objects::json::{child, text};
 use crate::apiserver::objects::kinds::{self, Kind};
+use crate::apiserver::objects::log::LogKey;
 use crate::apiserver::objects::status::ApiError;
 use crate::apiserver::request::Request;
 use crate::apiserver::storage::store::{Key, Store};
@@ -27,6 +28,8 @@ pub struct State {
     pub applied: HashMap<(String, Key, String), Value>,
     /// Changes objects that are created, as a mutating admission webhook does.
     pub webhook: Option<Webhook>,
+    /// What has been said of logs.
+    pub logs: HashMap<LogKey, Vec<u8>>,
     random: u64,
 }
 
@@ -42,6 +45,7 @@ impl State {
             clock,
             applied: HashMap::new(),
             webhook: None,
+            logs: HashMap::new(),
             random: 0,
         };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {

@@ -1,0 +1,261 @@
+//! The last lines of sidecars that have ended, for the Event that tells their end.
+//!
+//! They are read when the end is first seen. Kubelets before 1.36 keep one dead container of a name:
+//! they drop a swapped one as soon as they see the end of the exit image in its place, which mostly
+//! is before they show either, and then its log is said to be gone. Nothing waits for a log but that
+//! Event, and it only for [`DEADLINE`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use kube::api::LogParams;
+use kube::client::Body;
+use kube::core::Request;
+use kube::{Client, Resource as _};
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::report::log_tail::{LogTail, MOST_BYTES, clean, last, with_logs};
+use swaplet_core::terminate::memory::ends::LogPlace;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use super::index::{SidecarLog, is_end};
+use crate::frame::lease::Leadership;
+use crate::frame::serve::Health;
+use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::{is_missing_right, refusal};
+
+/// What one log may take, with the wait for its turn.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Logs that are read at once: they must not crowd out the writes that end pods.
+const AT_ONCE: usize = 8;
+/// Pods whose logs were read and whose end was not told yet.
+const MOST_PODS: usize = 512;
+/// Sidecars of one pod whose logs are read: its Event has no room for more.
+const MOST_OF_POD: usize = 8;
+/// After so long nothing is told of a pod any more: it was deleted, or somebody else ended it.
+const FORGOTTEN: Duration = Duration::from_secs(600);
+/// The lines that are asked for. Runtimes break lines of 16 KiB.
+const LINES: i64 = 16;
+/// What these lines can take at most; a node that sends more is not listened to.
+const MOST_READ: usize = 512 << 10;
+/// What is kept of it to be cleaned: much of it may not print.
+const KEPT: usize = 16 << 10;
+/// What the right to read logs is for.
+const READ_LOGS: &str = "the last lines of sidecars cannot be told";
+/// What a kubelet answers with 200 where a container is gone (`pkg/kubelet/kuberuntime`,
+/// `GetContainerLogs` and `ReadLogs`).
+const KUBELET_HAS_NONE: [&str; 2] = [
+    "unable to retrieve container logs for ",
+    "failed to try resolving symlinks in path ",
+];
+/// What it refuses with where the container before is gone.
+const NO_PREVIOUS: &str = "previous terminated container ";
+const GONE: &str = "its node has dropped it";
+
+/// Reads logs, and tells Events with them.
+pub struct Logs {
+    reader: Option<Reader>,
+    reads: HashMap<Box<str>, Reads>,
+    telling: JoinSet<()>,
+}
+
+/// What is read of one pod.
+struct Reads {
+    begun: Instant,
+    of: Vec<(Box<str>, JoinHandle<LogTail>)>,
+}
+
+#[derive(Clone)]
+struct Reader {
+    client: Client,
+    leadership: Leadership,
+    health: Health,
+    bytes: usize,
+    at_once: Arc<Semaphore>,
+}
+
+impl Logs {
+    /// `bytes` of each log are told at most; none is read where that is 0.
+    #[must_use]
+    pub fn new(client: Client, leadership: Leadership, health: Health, bytes: usize) -> Self {
+        let reader = Reader {
+            client,
+            leadership,
+            health,
+            bytes,
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+        };
+        Self {
+            reader: (bytes > 0).then_some(reader),
+            reads: HashMap::new(),
+            telling: JoinSet::new(),
+        }
+    }
+
+    /// Begins to read a log, in the background.
+    pub fn read(&mut self, log: SidecarLog) {
+        let Some(reader) = self.reader.clone() else {
+            return;
+        };
+        if self.reads.len() >= MOST_PODS {
+            self.reads
+                .retain(|_, reads| reads.begun.elapsed() < FORGOTTEN);
+        }
+        let uid = &log.target.uid;
+        if self.reads.len() >= MOST_PODS && !self.reads.contains_key(uid) {
+            return;
+        }
+        let reads = self.reads.entry(uid.clone()).or_insert_with(|| Reads {
+            begun: Instant::now(),
+            of: Vec::new(),
+        });
+        if reads.of.len() >= MOST_OF_POD {
+            return;
+        }
+        let container = log.container.clone();
+        let task = tokio::spawn(async move { reader.read(&log).await });
+        reads.of.push((container, task));
+    }
+
+    /// Tells something; the end of a pod with the logs of its sidecars, as soon as these are read.
+    pub fn tell(&mut self, notice: Notice, reporter: &Reporter) {
+        while self.telling.try_join_next().is_some() {}
+        let reads = if is_end(notice.report.reason) {
+            self.reads.remove(&notice.target.uid)
+        } else {
+            None
+        };
+        let (Some(reads), Some(reader)) = (reads, &self.reader) else {
+            return reporter.tell(notice);
+        };
+        let (bytes, reporter) = (reader.bytes, reporter.clone());
+        self.telling.spawn(async move {
+            reporter.tell(with_all(notice, reads, bytes).await);
+        });
+    }
+
+    /// Waits until all is told, which takes no longer than one log.
+    pub async fn drain(&mut self) {
+        let all = async { while self.telling.join_next().await.is_some() {} };
+        let _ = timeout(DEADLINE, all).await;
+    }
+}
+
+async fn with_all(mut notice: Notice, reads: Reads, bytes: usize) -> Notice {
+    let mut logs = Vec::new();
+    for (container, task) in reads.of {
+        let log = task.await.unwrap_or_else(|_| unread("a defect in swaplet"));
+        logs.push((container, log));
+    }
+    notice.report.note = with_logs(&notice.report.note, &logs, bytes);
+    notice
+}
+
+fn unread(why: &str) -> LogTail {
+    LogTail::Unread(why.to_owned())
+}
+
+impl Reader {
+    async fn read(&self, log: &SidecarLog) -> LogTail {
+        if !self.leadership.holds() {
+            return unread("this process does not lead any more");
+        }
+        let read = async {
+            let Ok(_turn) = self.at_once.acquire().await else {
+                return unread("the process ends");
+            };
+            match log.place {
+                LogPlace::Current => self.current(log).await,
+                LogPlace::Previous => self.ask(log, true).await,
+                LogPlace::Gone => unread(GONE),
+            }
+        };
+        let late = || unread(&format!("no answer in {} s", DEADLINE.as_secs()));
+        timeout(DEADLINE, read).await.unwrap_or_else(|_| late())
+    }
+
+    /// The exit image may have taken the place of the container meanwhile. It logs nothing.
+    async fn current(&self, log: &SidecarLog) -> LogTail {
+        let current = self.ask(log, false).await;
+        if matches!(&current, LogTail::Lines(lines) if !lines.is_empty()) {
+            return current;
+        }
+        match self.ask(log, true).await {
+            LogTail::Unread(_) => current,
+            previous @ LogTail::Lines(_) => previous,
+        }
+    }
+
+    async fn ask(&self, log: &SidecarLog, previous: bool) -> LogTail {
+        match self.fetch(log, previous).await {
+            Ok(Ok(body)) => {
+                self.health.has_in(READ_LOGS, &log.target.namespace);
+                let lines = clean(&body);
+                if KUBELET_HAS_NONE
+                    .iter()
+                    .any(|words| lines.starts_with(words))
+                {
+                    return unread(GONE);
+                }
+                LogTail::Lines(last(&lines, MOST_BYTES.into()))
+            }
+            Ok(Err(words)) => {
+                self.health
+                    .note_denial(READ_LOGS, &log.target.namespace, &words);
+                if is_missing_right(&words) {
+                    return unread("the right is missing (deploy/sidecar-logs.yaml)");
+                }
+                if words.starts_with(NO_PREVIOUS) {
+                    return unread(GONE);
+                }
+                LogTail::Unread(words)
+            }
+            Err(error) => LogTail::Unread(error.to_string()),
+        }
+    }
+
+    /// The end of what the node answers, or the words of a refusal.
+    async fn fetch(
+        &self,
+        log: &SidecarLog,
+        previous: bool,
+    ) -> kube::Result<Result<Vec<u8>, String>> {
+        let params = LogParams {
+            container: Some(log.container.to_string()),
+            previous,
+            tail_lines: Some(LINES),
+            limit_bytes: i64::try_from(MOST_READ).ok(),
+            ..LogParams::default()
+        };
+        let pods = Request::new(PodWire::url_path(&(), Some(&log.target.namespace)));
+        let request = pods
+            .logs(&log.target.name, &params)
+            .map_err(kube::Error::BuildRequest)?;
+        let (head, mut body) = self
+            .client
+            .send(request.map(Body::from))
+            .await?
+            .into_parts();
+        let mut end = Vec::new();
+        let mut read = 0;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else {
+                continue;
+            };
+            read += data.len();
+            end.extend_from_slice(&data);
+            end.drain(..end.len().saturating_sub(KEPT));
+            if read > MOST_READ {
+                break;
+            }
+        }
+        Ok(if head.status.is_success() {
+            Ok(end)
+        } else {
+            Err(refusal(head.status.as_u16(), &end).message)
+        })
+    }
+}
