@@ -1,7 +1,7 @@
 //! Policies on virtual nodes, on the real virtual-kubelet library: one that replaces containers, and
 //! one on which nothing but the phase ends a pod.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde_json::{Value, json};
 
 use super::{COLLECTOR, PROXY, crds_are_there, end_of, labelled};
@@ -67,9 +67,46 @@ async fn a_node_that_updates_ends_sidecars_in_order_and_in_time() {
     node.done(world).await;
 }
 
-/// scenarios policies::an_inert_node_ends_the_pod_when_its_last_sidecar_is_due
+/// scenarios policies::an_inert_node_ends_the_pod_when_its_last_sidecar_is_due,
+/// policies::a_delay_is_kept_to_over_the_end_of_a_life
 mod long {
     use super::*;
+
+    /// What the next leader knows is what the node reports.
+    #[tokio::test]
+    async fn a_delay_is_kept_to_when_the_leader_is_killed() {
+        const FLAGS: &[&str] = &["--sidecar-policies"];
+        crds_are_there().await;
+        let world = World::new("vk-policies-killed").await;
+        let node = VirtualNode::start(&world, &["--gap", "reported"]).await;
+        node.label(&world, "VirtualUpdates").await;
+        world
+            .policy("delayed", json!([{"name": COLLECTOR, "delaySeconds": 30}]))
+            .await;
+        let controller = Controller::start_with(&world, FLAGS).await;
+        let containers = vec![
+            container(&world, "main", "run=2s exit=0"),
+            container(&world, COLLECTOR, "run=forever term=0"),
+        ];
+        let made = pod("delayed", node.place(spec("OnFailure", containers)));
+        world.create_pod(labelled(made, "delayed")).await;
+        world
+            .pod_is("delayed", "without its main container", |pod| {
+                let statuses = pod.status.as_ref().unwrap().container_statuses.iter();
+                let ended = |status: &ContainerStatus| {
+                    let state = status.state.as_ref();
+                    state.is_some_and(|state| state.terminated.is_some())
+                };
+                statuses.flatten().any(ended)
+            })
+            .await;
+        let _next = controller.killed(&world, FLAGS).await;
+        let pod = world.pod_ends("delayed", "Succeeded").await;
+        world.assert_ended_after(&pod, 30);
+        assert_eq!(swapped_in(&world.namespace), ["delayed"]);
+        assert_eq!(node.calls("UpdatePod", "delayed"), 1);
+        node.done(world).await;
+    }
 
     /// Only the whole pod can be ended there, when the last of its sidecars is due.
     #[tokio::test]
