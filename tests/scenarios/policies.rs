@@ -108,6 +108,31 @@ async fn a_policy_ends_sidecars_that_nobody_marked_and_its_status_says_so() {
     world.assert_quiet().await;
 }
 
+/// Who has written one that comes to nothing sees why.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_another_outranks_says_so_in_its_status() {
+    let world = World::new();
+    install(&world).await;
+    apply(&world, "rules", json!([{"name": "log"}])).await;
+    apply(&world, "first", json!([{"name": "*og"}])).await;
+    let _life = world.start_controller_with_policies(0);
+    world.run_pod(&pod("p", &["log"])).await;
+    world.wait(15).await;
+    let outranked = json!([{"reason": "Outranked", "count": 1}]);
+    assert_eq!(
+        (&status(&world)["matched"], &status(&world)["refused"]),
+        (&json!(0), &outranked)
+    );
+    let first = world
+        .server
+        .peek("sidecarpolicies.swaplet.io", "", "first")
+        .unwrap();
+    assert_eq!(
+        (&first["status"]["matched"], &first["status"]["refused"]),
+        (&json!(1), &json!([]))
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_is_gone_ends_nothing() {
     let world = World::new();

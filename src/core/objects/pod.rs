@@ -74,6 +74,9 @@ pub struct Pod {
     /// The policy by which no main container would be left, so that none counts for this pod. No
     /// field of the pod, as the rules of its containers.
     pub refused_policy: Option<Arc<SidecarRule>>,
+    /// A rule of each policy that is about containers of the pod, all of which others have said
+    /// something of.
+    pub outranked_policies: Box<[Arc<SidecarRule>]>,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
 }

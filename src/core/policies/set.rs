@@ -4,7 +4,7 @@
 //! image, is worked out once and kept until a policy or a label of a namespace changes. What is left
 //! for each event are the selectors of those whose rules fit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kube_core::{Selector, SelectorExt as _};
@@ -22,6 +22,8 @@ const CLOSED: [&str; 1] = ["kube-system"];
 /// The most answers that are kept: so many kinds of containers are rarely about at once, and then
 /// they are worked out again.
 const MOST_KEPT: usize = 4096;
+/// The most policies of which a pod remembers that they are outranked.
+const MOST_OUTRANKED: usize = 8;
 /// The most rules in all the answers that are kept.
 const MOST_KEPT_RULES: usize = 1 << 17;
 
@@ -133,9 +135,9 @@ impl Policies {
 
     /// Sets the rules of the containers of a pod with these labels, in the place of those that
     /// policies have set before. A container of which an annotation says something has its rule; and
-    /// no policy counts that would leave no main container. `shows_exit_image` is asked with an
-    /// image of a spec: what has been swapped does not show any more which image it had, so its
-    /// name has to do.
+    /// no policy counts that would leave no main container. What is about the pod and counts for
+    /// none of its containers is remembered. `shows_exit_image` is asked with an image of a spec:
+    /// what has been swapped does not show any more which image it had, so its name has to do.
     pub fn mark(
         &mut self,
         pod: &mut Pod,
@@ -147,22 +149,24 @@ impl Policies {
             return;
         }
         let owner = owner_kind(pod);
+        let mut outranked = Vec::new();
         for container in &mut pod.containers {
-            if container.rule.is_some() {
-                continue;
-            }
             let image = if shows_exit_image(&container.image) {
                 ""
             } else {
                 &container.image
             };
             let fitting = self.fitting(&pod.namespace, &container.name, image);
-            container.rule = fitting
+            let mut of_pod = fitting
                 .iter()
-                .find(|fitting| fitting.selects.has(&owner, labels))
+                .filter(|fitting| fitting.selects.has(&owner, labels))
                 .map(|fitting| fitting.rule.clone());
+            container.rule = container.rule.take().or_else(|| of_pod.next());
+            outranked.extend(of_pod.take(MOST_OUTRANKED));
         }
-        if !pod.containers.iter().any(is_main) {
+        if pod.containers.iter().any(is_main) {
+            pod.outranked_policies = distinct(outranked, pod);
+        } else {
             pod.refused_policy = unmark(pod);
         }
     }
@@ -251,9 +255,26 @@ fn is_main(container: &Container) -> bool {
     !container.mark.is_sidecar() && container.rule.is_none()
 }
 
+/// One rule of each of these policies that no rule of the pod is of.
+fn distinct(mut rules: Vec<Arc<SidecarRule>>, pod: &Pod) -> Box<[Arc<SidecarRule>]> {
+    if rules.is_empty() {
+        return Box::default();
+    }
+    let policy = |rule: &SidecarRule| rule.policy().map(key_of);
+    let mut known: BTreeSet<_> = pod
+        .containers
+        .iter()
+        .filter_map(|container| policy(container.rule.as_deref()?))
+        .collect();
+    rules.retain(|rule| policy(rule).is_some_and(|key| known.insert(key)));
+    rules.truncate(MOST_OUTRANKED);
+    rules.into()
+}
+
 /// Takes the rules of policies from a pod; the first of them that had made a sidecar.
 fn unmark(pod: &mut Pod) -> Option<Arc<SidecarRule>> {
     pod.refused_policy = None;
+    pod.outranked_policies = Box::default();
     let by_policy = |rule: &mut Arc<SidecarRule>| rule.policy().is_some();
     let mut first = None;
     for container in &mut pod.containers {

@@ -163,6 +163,7 @@ impl State {
             clock_behind: 0,
             annotation_problem: None,
             refused_policy: None,
+            outranked_policies: Box::default(),
             malformed: None,
             node: "node".into(),
             reason: Box::default(),

@@ -182,6 +182,35 @@ fn the_highest_source_says_all() {
     assert_eq!(order(&pod.read_under(&mut policies)), 5);
 }
 
+/// Those that count for no container of the pod, each once.
+#[test]
+fn a_pod_remembers_which_policies_others_outrank() {
+    let names = |pod: &Pod| {
+        let rules = pod.outranked_policies.iter();
+        rules
+            .map(|rule| rule.policy().unwrap().name.to_string())
+            .collect::<Vec<_>>()
+    };
+    let mut policies = policies(&[
+        ("a", named("log")),
+        ("b", named("*o*")),
+        ("c", json!({"sidecars": [{"name": "log"}, {"name": "lo*"}]})),
+        ("d", named("unrelated")),
+        (
+            "e",
+            json!({"podSelector": {"matchLabels": {"other": "pod"}}, "sidecars": [{"name": "log"}]}),
+        ),
+    ]);
+    let one = done("Never", &[running("log")]);
+    assert_eq!(names(&one.read_under(&mut policies)), ["b", "c"]);
+    let two = done("Never", &[running("log"), running("proxy")]);
+    assert_eq!(names(&two.read_under(&mut policies)), ["c"], "b has proxy");
+    let said = two.annotation(SIDECARS, "log,proxy");
+    assert_eq!(names(&said.read_under(&mut policies)), ["a", "b", "c"]);
+    policies.remove(&(PolicyKind::Cluster, Box::default(), "c".into()));
+    assert_eq!(names(&one.read_under(&mut policies)), ["b"]);
+}
+
 #[test]
 fn a_policy_never_takes_the_last_main_container() {
     let mut policies = policies(&[("p", named("*"))]);

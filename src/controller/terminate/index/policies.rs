@@ -15,8 +15,10 @@ use super::{Entry, Index};
 use crate::frame::watch::Event;
 use crate::terminate::policies::{Counts, PolicyStore};
 
-/// Why a policy is not about a pod that it selects.
+/// Why a policy does nothing in a pod that it selects: it would leave no main container.
 const NO_MAIN: &str = "NoMainContainer";
+/// The same: the annotations of the pod, or policies that count more, have said all.
+const OUTRANKED: &str = "Outranked";
 
 impl Index {
     /// Policies about sidecars are watched.
@@ -59,14 +61,13 @@ impl Index {
     pub(crate) fn policy_counts(&self) -> BTreeMap<PolicyKey, Counts> {
         let mut counts = BTreeMap::<PolicyKey, Counts>::new();
         for entry in self.entries.values() {
-            let refused = entry.pod.refused_policy.as_deref().and_then(policy_of);
-            if let Some(key) = refused {
-                *counts
-                    .entry(key)
-                    .or_default()
-                    .refused
-                    .entry(NO_MAIN)
-                    .or_default() += 1;
+            let refused = entry.pod.refused_policy.iter().map(|rule| (rule, NO_MAIN));
+            let outranked = entry.pod.outranked_policies.iter();
+            for (rule, reason) in refused.chain(outranked.map(|rule| (rule, OUTRANKED))) {
+                if let Some(key) = policy_of(rule) {
+                    let counts = counts.entry(key).or_default();
+                    *counts.refused.entry(reason).or_default() += 1;
+                }
             }
             for key in entry.policies() {
                 let counts = counts.entry(key).or_default();

@@ -266,6 +266,7 @@ impl Read<'_> {
                 clock_behind,
                 annotation_problem: None,
                 refused_policy: None,
+                outranked_policies: Box::default(),
                 malformed,
             };
         self.annotations.apply(&mut pod);
