@@ -1,13 +1,16 @@
 //! Starts whoever ends the sidecars.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use http::Method;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::api::{JSON, Request};
+use crate::cluster::api::Request;
 use crate::cluster::objects::EXIT;
 use crate::cluster::server::{Cluster, User, free_port};
 use crate::judge::process::Managed;
@@ -37,6 +40,10 @@ impl Contestant {
     pub async fn install(self, cluster: &Cluster, options: &Options) -> Result<()> {
         if !matches!(self, Self::Openkruise | Self::OpenkruiseLifted) {
             return Ok(());
+        }
+        // Those of the session before.
+        for path in WEBHOOKS {
+            let _ = fs::remove_file(kept(cluster, path));
         }
         let manifest = options
             .kruise_manifest
@@ -112,7 +119,7 @@ impl Contestant {
         }
         // It does not get ready without its webhooks, which were removed when it was started before.
         if self == Self::OpenkruiseLifted {
-            self.install(cluster, options).await?;
+            restore_webhooks(cluster).await?;
         }
         let mut process = Managed::start(&mut command, &log)?;
         wait_healthy(&mut process, health).await?;
@@ -141,17 +148,34 @@ async fn wait_healthy(process: &mut Managed, port: u16) -> Result<()> {
     Ok(())
 }
 
+/// Where a webhook configuration is kept while it is removed.
+fn kept(cluster: &Cluster, path: &str) -> PathBuf {
+    cluster.file(&path.replace('/', "_"))
+}
+
 async fn remove_webhooks(cluster: &Cluster) -> Result<()> {
     let admin = cluster.endpoint(User::Node, "kubectl/v1.34.0")?;
     for path in WEBHOOKS {
-        let request = Request {
-            id: 0,
-            method: Method::DELETE,
-            path: path.to_owned(),
-            content_type: JSON,
-            body: Vec::new(),
-        };
+        let mut object = admin.once(&Request::get(path)).await?;
+        object["metadata"] = json!({"name": object["metadata"]["name"]});
+        fs::write(kept(cluster, path), object.to_string())?;
+        let mut request = Request::get(path);
+        request.method = Method::DELETE;
         admin.once(&request).await?;
+    }
+    Ok(())
+}
+
+async fn restore_webhooks(cluster: &Cluster) -> Result<()> {
+    let admin = cluster.endpoint(User::Node, "kubectl/v1.34.0")?;
+    for path in WEBHOOKS
+        .into_iter()
+        .filter(|path| kept(cluster, path).exists())
+    {
+        let object: Value = serde_json::from_str(&fs::read_to_string(kept(cluster, path))?)?;
+        let (all, _) = path.rsplit_once('/').context("a path")?;
+        admin.once(&Request::create(0, all, &object)).await?;
+        fs::remove_file(kept(cluster, path))?;
     }
     Ok(())
 }

@@ -66,7 +66,13 @@ impl Watch {
             .to_owned();
         let (sender, swapped) = unbounded_channel();
         let endpoint = endpoint.clone();
-        let task = tokio::spawn(async move { follow(&endpoint, &version, &sender).await });
+        let task = tokio::spawn(async move {
+            let result = follow(&endpoint, &version, &sender).await;
+            if let Err(error) = &result {
+                eprintln!("the watch of the program's own: {error:#}");
+            }
+            result
+        });
         Ok(Self { swapped, task })
     }
 }
