@@ -45,6 +45,7 @@ mod pods;
 mod predownload;
 mod probe;
 mod process;
+mod protection;
 mod pull_jobs;
 mod registry_proxy;
 mod rescue;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What OpenKruise tests of its SidecarTerminator, its requests and its jobs.
-const IDS: [&str; 76] = [
+/// What OpenKruise tests of its SidecarTerminator, its requests, its jobs and its deletion protection.
+const IDS: [&str; 82] = [
     "ST-u1",
     "ST-u2",
     "ST-u3",
@@ -81,6 +81,12 @@ const IDS: [&str; 76] = [
     "NormalizeImageRef",
     "ParseRepositoryTag",
     "ContainsImage",
+    "DP-e1",
+    "DP-e2",
+    "DP-e3",
+    "DP-e4",
+    "DP-e5",
+    "DP-e6",
 ];
 
 fn repository() -> &'static Path {

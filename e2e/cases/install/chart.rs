@@ -329,6 +329,48 @@ async fn rights_follow_jobs() {
     }
 }
 
+/// For everybody where it is asked for, in the namespaces that are named, and nowhere else.
+#[tokio::test]
+async fn deletion_protection_is_policies_alone() {
+    let off = rendered(VALUES).await.unwrap();
+    assert!(!off.contains("delete-protection"));
+    let on = rendered(&format!(
+        "{VALUES},leash.enabled=false,protection.enabled=true"
+    ))
+    .await
+    .unwrap();
+    let wanted =
+        ["contents", "network", "workloads"].map(|name| format!("swaplet-protection-{name}"));
+    assert_eq!(names(&on, "ValidatingAdmissionPolicy"), wanted);
+    assert_eq!(names(&on, "ValidatingAdmissionPolicyBinding"), wanted);
+    assert_eq!(
+        names(&on, "ClusterRoleBinding"),
+        names(&off, "ClusterRoleBinding")
+    );
+    assert!(!on.contains("namespaceSelector:"));
+    let some = rendered(&format!(
+        "{VALUES},leash.enabled=false,protection.enabled=true,namespaces={{a,b}}"
+    ))
+    .await
+    .unwrap();
+    assert_eq!(some.matches("namespaceSelector:").count(), 3);
+    let values = format!("{VALUES},protection.enabled=true");
+    let old = [
+        "template",
+        "swaplet",
+        CHART,
+        "--set",
+        &values,
+        "--kube-version",
+        "1.29.0",
+    ];
+    let refused = run_helm(&old).await.expect_err("no policies before 1.30");
+    assert!(
+        refused.contains("protection.enabled needs Kubernetes 1.30"),
+        "{refused}"
+    );
+}
+
 #[tokio::test]
 async fn what_watches_the_controller_is_what_deploy_has() {
     let none = rendered(VALUES).await.unwrap();
