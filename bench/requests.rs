@@ -123,6 +123,7 @@ async fn controller(server: ApiServer) {
         selection: None,
         push: None,
         predownload: false,
+        protect: false,
         sidecar_policies: false,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),

@@ -10,6 +10,7 @@ mod nodes;
 mod opted_in;
 mod parked;
 mod pods;
+mod protected;
 mod table;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -26,11 +27,12 @@ use crate::world::{World, eventually, kubectl};
 /// The pods by which it is seen that the leash is on.
 pub const PROBES: [&str; 2] = ["plain", "other"];
 
-const POLICIES: [&str; 11] = [
+const POLICIES: [&str; 12] = [
     "pods",
     "pods-status",
     "warmers",
     "nodes",
+    "protected",
     "image-caches",
     "events",
     "state",

@@ -18,6 +18,8 @@ const CASE: &str = "swaplet-e2e-protection";
 const ALWAYS: &str = "denied request: forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always";
 const CASCADING: &str = "denied request: forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading";
 
+const POLICIES: [&str; 4] = ["workloads", "network", "contents", "counts"];
+
 /// A world in which the policies are on, for objects of its own.
 pub struct Protected {
     pub world: World,
@@ -36,10 +38,11 @@ impl Protected {
     }
 
     fn manifest(&self) -> Value {
-        let text = include_str!("../../deploy/protection.yaml").replace(
-            "swaplet-protection-",
-            &format!("{}-protection-", self.world.namespace),
-        );
+        let namespace = &self.world.namespace;
+        let account = format!("system:serviceaccount:{namespace}:swaplet");
+        let text = include_str!("../../deploy/protection.yaml")
+            .replace("swaplet-protection-", &format!("{namespace}-protection-"))
+            .replace("system:serviceaccount:swaplet:swaplet", &account);
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         for object in objects
             .iter_mut()
@@ -73,7 +76,7 @@ impl Protected {
 
     /// The policies belong to no namespace.
     pub async fn done(self) {
-        for policy in ["workloads", "network", "contents"] {
+        for policy in POLICIES {
             let name = format!("{}-protection-{policy}", self.world.namespace);
             for kind in [
                 "validatingadmissionpolicybinding",

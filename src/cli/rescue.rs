@@ -258,6 +258,7 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
         warm: None,
         state_namespace: None,
         predownload: false,
+        protect: false,
         sidecar_policies: false,
         sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),

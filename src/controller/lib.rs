@@ -12,6 +12,7 @@
 
 pub mod cluster;
 pub mod frame;
+mod protect;
 pub mod restart;
 pub mod run;
 pub mod terminate;

@@ -11,6 +11,7 @@ mod tests;
 use std::future::Future;
 
 use kube::Client;
+use tokio::sync::watch::channel;
 use tokio::time::sleep_until;
 
 use self::controller::Controller;
@@ -51,7 +52,9 @@ pub async fn run(
         &health,
     );
     let mut controller = Controller::new(&discovery, &settings, &gate, metrics, health);
-    let mut beside = controller.start_beside(&discovery, &settings, &gate);
+    let (stop, stopping) = channel(false);
+    let mut beside = controller.start_beside(&discovery, &settings, &gate, &stopping);
+    drop(stopping);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client.clone(), namespace).await;
     }
@@ -59,7 +62,7 @@ pub async fn run(
     tokio::pin!(shutdown);
     let mut sidecars = Sidecars::begin(&discovery, &settings, &watch_ages);
     tokio::select! {
-        () = &mut shutdown => return controller.drain(settings.write_deadline).await,
+        () = &mut shutdown => return controller.end(&stop, settings.write_deadline).await,
         known = controller.first_policies(&mut sidecars) => known?,
     }
     let mut watches = Watches::begin(&discovery, &settings, &watch_ages);
@@ -90,5 +93,5 @@ pub async fn run(
         }
     }
     drop(heartbeat);
-    controller.drain(settings.write_deadline).await
+    controller.end(&stop, settings.write_deadline).await
 }

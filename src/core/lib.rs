@@ -11,6 +11,7 @@ pub mod objects;
 pub mod check;
 pub mod cluster;
 pub mod policies;
+pub mod protect;
 pub mod report;
 pub mod restart;
 pub mod warm;

@@ -38,6 +38,7 @@ mod predownload;
 mod promises;
 mod proofs;
 mod properties;
+mod protect;
 mod reasons;
 mod recreate;
 mod restart;

@@ -139,7 +139,7 @@ fn each_room_of_core_and_controller_imports_what_the_map_says() {
         assert_eq!(imports(room), may, "{room}");
         count += 1;
     }
-    assert_eq!(count, 15);
+    assert_eq!(count, 17);
 }
 
 /// The names of the test programs that `cargo test` runs.

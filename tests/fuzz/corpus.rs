@@ -20,6 +20,7 @@ pub enum Kind {
     Annotation,
     Registry,
     Workload,
+    Protected,
     ImageCache,
     NodeClasses,
     Stored,
@@ -113,6 +114,7 @@ fn settings() -> Vec<Sample> {
         text(Kind::Annotation, "app in (a, b),!old,tier=web"),
         sample(Kind::Workload, workload()),
         sample(Kind::Workload, volumes()),
+        sample(Kind::Protected, protected()),
         sample(Kind::Pod, volumes()["spec"]["template"].clone()),
         sample(Kind::ImageCache, image_cache()),
         text(Kind::NodeClasses, node_table::BUILT_IN),
@@ -243,6 +245,14 @@ fn pull_job() -> Value {
 }
 
 /// A Deployment, StatefulSet or CloneSet: the three are read alike.
+/// A CRD, with the status of a claim.
+fn protected() -> Value {
+    json!({"metadata": {"name": "widgets.example.com", "uid": "u", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"policy.kruise.io/delete-protection": "Cascading"}, "annotations": {"swaplet.io/holds": "objects=0,uid=u"}},
+        "spec": {"group": "example.com", "names": {"plural": "widgets"}, "versions": [{"name": "v1", "served": true}]},
+        "status": {"phase": "Bound"}})
+}
+
 fn workload() -> Value {
     let mut metadata = metadata();
     metadata["annotations"] = json!({"swaplet.io/predownload": "true", "apps.kruise.io/image-predownload-parallelism": "20%",

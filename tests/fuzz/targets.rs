@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,6 +34,9 @@ use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::{go_duration, label_selector};
 use swaplet_core::policies::set::{Labels, Policies};
+use swaplet_core::protect;
+use swaplet_core::protect::decide::Counts;
+use swaplet_core::protect::object::{ClaimWire, Guarded, GuardedWire};
 use swaplet_core::restart::on_config::annotation;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
 use swaplet_core::restart::on_config::record;
@@ -119,6 +123,15 @@ pub fn of(kind: Kind) -> Vec<Target> {
         }],
         Kind::Annotation => vec![target("annotations", annotations)],
         Kind::Workload => of_workloads(),
+        Kind::Protected => vec![
+            target("GuardedWire", |text| {
+                let crd = decode::<GuardedWire<CustomResourceDefinition>>(text);
+                crd.and_then(GuardedWire::read).iter().for_each(count)
+            }),
+            target("ClaimWire", |text| {
+                drop(decode::<ClaimWire>(text).map(ClaimWire::read))
+            }),
+        ],
         Kind::ImageCache => vec![target("ImageCache", |text| {
             drop(decode::<BoundedObject>(text).and_then(ImageCache::read))
         })],
@@ -184,6 +197,20 @@ fn decode<T: DeserializeOwned + Clone>(object: &str) -> Option<T> {
     match serde_json::from_str(&format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}")) {
         Ok(WatchEvent::Modified(object)) => Some(object),
         _ => None,
+    }
+}
+
+fn count(object: &Guarded) {
+    let none = Counts {
+        objects: 0,
+        claims: 0,
+    };
+    for counts in [None, Some(none)] {
+        let mut memory = protect::decide::Memory::default();
+        for seconds in [0, 1, u64::from(u32::MAX)] {
+            let now = Duration::from_secs(seconds);
+            drop(protect::decide::decide(object, counts, &mut memory, now));
+        }
     }
 }
 

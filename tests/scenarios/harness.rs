@@ -312,6 +312,11 @@ impl World {
         self.start(SWAPLET, CONCURRENCY, |settings| settings.predownload = true)
     }
 
+    /// Starts a controller that counts what is in protected objects.
+    pub fn start_protecting_controller(&self) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.protect = true)
+    }
+
     /// Starts a controller with settings that differ by `change` from [`settings`].
     pub fn start(
         &self,
@@ -713,6 +718,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         selection: None,
         push: None,
         predownload: false,
+        protect: false,
         sidecar_policies: false,
         sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),

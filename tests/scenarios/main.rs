@@ -41,6 +41,7 @@ mod predownload;
 mod probe;
 mod prometheus;
 mod promises;
+mod protect;
 mod pull_jobs;
 #[path = "../fuzz/random.rs"]
 mod random;

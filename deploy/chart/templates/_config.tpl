@@ -30,6 +30,7 @@ pin-credentials: set warm.jobs.pinCredentials
 park-image: set parkImage
 park-image-paths: set parkImagePaths
 predownload: set predownload.enabled
+protect: set protection.count
 node-classes: set nodes.classes
 coexist: set openkruise.coexist
 warm-coexist: set openkruise.warmCoexist

@@ -205,6 +205,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .Values.predownload.enabled }}
 - --predownload
 {{- end }}
+{{- if .Values.protection.count }}
+- --protect
+{{- end }}
 {{- if and .Values.parkImage (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
 - --park-image={{ include "swaplet.parkImage" . }}
 {{- end }}

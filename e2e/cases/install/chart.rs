@@ -339,8 +339,8 @@ async fn deletion_protection_is_policies_alone() {
     ))
     .await
     .unwrap();
-    let wanted =
-        ["contents", "network", "workloads"].map(|name| format!("swaplet-protection-{name}"));
+    let wanted = ["contents", "counts", "network", "workloads"]
+        .map(|name| format!("swaplet-protection-{name}"));
     assert_eq!(names(&on, "ValidatingAdmissionPolicy"), wanted);
     assert_eq!(names(&on, "ValidatingAdmissionPolicyBinding"), wanted);
     assert_eq!(
@@ -353,7 +353,23 @@ async fn deletion_protection_is_policies_alone() {
     ))
     .await
     .unwrap();
-    assert_eq!(some.matches("namespaceSelector:").count(), 3);
+    assert_eq!(some.matches("namespaceSelector:").count(), 4);
+    let counted = rendered(&format!(
+        "{VALUES},protection.enabled=true,protection.count=true,protection.crds={{widgets.example.com}}"
+    ))
+    .await
+    .unwrap();
+    let bound = names(&counted, "ClusterRoleBinding");
+    for role in ["swaplet-protect", "swaplet-protect-crds"] {
+        assert!(bound.contains(&role), "{role}");
+    }
+    assert!(counted.contains("apiGroups: [\"example.com\"]\n    resources: [\"widgets\"]"));
+    for words in ["- --protect\n", "name: swaplet-leash-protected\n"] {
+        assert!(counted.contains(words) && !on.contains(words), "{words}");
+    }
+    let alone = format!("{VALUES},protection.count=true");
+    let refused = rendered(&alone).await.expect_err("there are no policies");
+    assert!(refused.contains("needs protection.enabled"), "{refused}");
     let values = format!("{VALUES},protection.enabled=true");
     let old = [
         "template",

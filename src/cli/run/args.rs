@@ -49,7 +49,8 @@ pub(super) struct ControllerArgs {
     registry: RegistryArgs,
     #[command(flatten)]
     pub(super) rules: RulesArgs,
-    /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for
+    /// Whether to end sidecars; false: only what --restart, --warm, --predownload and
+    /// --protect ask for
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
     terminate: bool,
     /// End also what SidecarPolicies and NamespacedSidecarPolicies name; needs
@@ -95,6 +96,11 @@ pub(super) struct ControllerArgs {
     /// deploy/predownload.yaml, and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
     predownload: bool,
+    /// Count what is in Namespaces and CRDs with the label
+    /// policy.kruise.io/delete-protection=Cascading, so that they can be deleted when there is
+    /// nothing in them; needs deploy/protection.yaml
+    #[arg(hide_short_help = true, long, env = "SWAPLET_PROTECT")]
+    protect: bool,
 }
 
 impl ControllerArgs {
@@ -105,8 +111,12 @@ impl ControllerArgs {
     pub(super) fn settings(self) -> anyhow::Result<Settings> {
         let Self { mut rules, .. } = self;
         ensure!(
-            self.terminate || self.restart.is_on() || self.warm.is_on() || self.predownload,
-            "nothing to do: --terminate=false needs --restart, --warm or --predownload"
+            self.terminate
+                || self.restart.is_on()
+                || self.warm.is_on()
+                || self.predownload
+                || self.protect,
+            "nothing to do: --terminate=false needs --restart, --warm, --predownload or --protect"
         );
         if !self.terminate && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
@@ -136,6 +146,7 @@ impl ControllerArgs {
             warm,
             state_namespace,
             predownload: self.predownload,
+            protect: self.protect,
             sidecar_policies: self.sidecar_policies && self.terminate,
             sidecar_log_bytes: if self.terminate {
                 self.sidecar_log_bytes

@@ -12,6 +12,7 @@ const POLICIES: &str = include_str!("../../../deploy/sidecar-policies.yaml");
 const RESTART: &str = include_str!("../../../deploy/restart.yaml");
 const WARM: &str = include_str!("../../../deploy/warm.yaml");
 const PULL_JOBS: &str = include_str!("../../../deploy/pull-jobs.yaml");
+const PROTECT: &str = include_str!("../../../deploy/protect.yaml");
 const PREDOWNLOAD: &str = include_str!("../../../deploy/predownload.yaml");
 
 /// The most namespaces whose rights are asked one by one.
@@ -121,6 +122,9 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     }
     if on("predownload") {
         role(PREDOWNLOAD, "swaplet-predownload", Where::Pods);
+    }
+    if on("protect") {
+        role(PROTECT, "swaplet-protect", Where::Cluster);
     }
     let mut kept: Vec<Right> = Vec::new();
     for right in all.into_iter().filter(|right| is_used(right, flags)) {

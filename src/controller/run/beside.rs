@@ -18,6 +18,7 @@ use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::metrics::Metrics;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
+use crate::protect;
 use crate::restart::on_config::{self, RestartOnSettings};
 use crate::warm::jobs::WarmSettings;
 use crate::warm::jobs::driver::AskedInside;
@@ -32,6 +33,7 @@ impl Controller {
         discovery: &Discovery,
         settings: &Settings,
         gate: &Gate,
+        stopping: &watch::Receiver<bool>,
     ) -> JoinSet<TaskDied> {
         let beside = Beside {
             discovery: discovery.clone(),
@@ -55,6 +57,9 @@ impl Controller {
         if settings.predownload {
             let own = settings.warm.is_some().then_some(own);
             tasks.spawn(beside.clone().predownloads(own));
+        }
+        if settings.protect {
+            tasks.spawn(beside.clone().protects(stopping.clone()));
         }
         let on_config = settings
             .restart
@@ -110,6 +115,20 @@ impl Beside {
             predownload::run(discovery, common.namespaces, own.clone(), tools)
         };
         anew("pre-download", self.tools.metrics.clone(), begin).await
+    }
+
+    async fn protects(self, stopping: watch::Receiver<bool>) -> TaskDied {
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            let client = discovery.client().clone();
+            protect::run(client, common.namespaces, tools, stopping.clone())
+        };
+        let metrics = self.tools.metrics.clone();
+        anew("the counting of protected objects", metrics, begin).await
     }
 
     async fn restarts(self, on_config: RestartOnSettings, mut gate: Gate) -> TaskDied {

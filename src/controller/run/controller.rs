@@ -264,7 +264,19 @@ impl Controller {
         }
     }
 
-    pub(super) async fn drain(mut self, deadline: Duration) -> Result<(), TaskDied> {
+    /// Has tasks take back what counts only while somebody sees to it, and waits for the writes under
+    /// way.
+    pub(super) async fn end(
+        self,
+        stop: &channel::Sender<bool>,
+        deadline: Duration,
+    ) -> Result<(), TaskDied> {
+        stop.send_replace(true);
+        let _ = timeout(deadline, stop.closed()).await;
+        self.drain(deadline).await
+    }
+
+    async fn drain(mut self, deadline: Duration) -> Result<(), TaskDied> {
         let all = async {
             while let Some(done) = self.writes.join_next().await {
                 self.finish(done)?;

@@ -54,6 +54,8 @@ pub struct Settings {
     pub warm: Option<WarmSettings>,
     /// Whether images of workloads that ask for it are pre-downloaded.
     pub predownload: bool,
+    /// Whether what is in protected Namespaces and CRDs is counted.
+    pub protect: bool,
     /// Whether SidecarPolicies say which containers are sidecars.
     pub sidecar_policies: bool,
     /// The most bytes of the log of a sidecar that the Event about its end has; 0: none is read.

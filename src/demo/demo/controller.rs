@@ -73,6 +73,7 @@ fn settings(instance: &str) -> Option<Settings> {
         warm: Some(warm()),
         state_namespace: None,
         predownload: false,
+        protect: false,
         sidecar_policies: true,
         sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),

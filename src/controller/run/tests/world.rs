@@ -59,6 +59,7 @@ impl World {
             restart: None,
             warm: None,
             predownload: false,
+            protect: false,
             sidecar_policies: false,
             sidecar_log_bytes: 0,
             time_of_day: TimeOfDay::default(),

@@ -156,6 +156,16 @@ const TABLE: &[Row] = &[
     (
         "",
         "v1",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        &["pvc"],
+        true,
+        true,
+        false,
+    ),
+    (
+        "",
+        "v1",
         "serviceaccounts",
         "ServiceAccount",
         &["sa"],

@@ -26,6 +26,7 @@ pub fn decode(kind: &Kind, object: Value) -> Result<Decoded, String> {
         ("", "configmaps") => through::<core::v1::ConfigMap>(object),
         ("", "secrets") => through::<core::v1::Secret>(object),
         ("", "services") => through::<core::v1::Service>(object),
+        ("", "persistentvolumeclaims") => through::<core::v1::PersistentVolumeClaim>(object),
         ("", "serviceaccounts") => through::<core::v1::ServiceAccount>(object),
         ("batch", "jobs") => through::<batch::v1::Job>(object),
         ("batch", "cronjobs") => through::<batch::v1::CronJob>(object),

@@ -1,0 +1,369 @@
+//! Deletion protection of Namespaces and CRDs: those that are to stay while there is something in
+//! them are watched, and what is in each; the count is kept on the object. What is written, and
+//! when, is decided in [`decide`](swaplet_core::protect::decide).
+//!
+//! Nothing else is watched: without a protected object there are two silent watches.
+
+mod contents;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::protect::decide::{Counts, Memory, Step, decide, lets_go};
+use swaplet_core::protect::held::Held;
+use swaplet_core::protect::object::{Guarded, GuardedKind, GuardedWire, IsGuarded, LABEL, Mode};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use self::contents::{Contents, What, see_contents};
+use crate::frame::clock::Clock;
+use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::defects::read as isolated_read;
+use crate::frame::serve::Health;
+use crate::frame::watch::named::NamedWatches;
+use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::tools::Tools;
+use crate::frame::writer::{Outcome, Writer};
+
+/// The contents of so many objects are watched at once; others stay until there is room.
+const AT_ONCE: usize = 256;
+/// After something could not be written.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A loop without anything to wait for looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// What the right to watch the kind is for.
+const fn see_objects(kind: GuardedKind) -> &'static str {
+    match kind {
+        GuardedKind::Namespace => {
+            "protected Namespaces are not counted, because Namespaces cannot be watched"
+        }
+        GuardedKind::CustomResourceDefinition => {
+            "protected CRDs are not counted, because CustomResourceDefinitions cannot be watched"
+        }
+    }
+}
+
+/// What the right to change the kind is for.
+const fn write_objects(kind: GuardedKind) -> &'static str {
+    match kind {
+        GuardedKind::Namespace => {
+            "protected Namespaces stay, because no count can be written to them"
+        }
+        GuardedKind::CustomResourceDefinition => {
+            "protected CRDs stay, because no count can be written to them"
+        }
+    }
+}
+
+type Key = (GuardedKind, Box<str>);
+
+/// Counts until `stopping` is true; then takes back what lets objects be deleted, for nobody counts
+/// any more. Ends otherwise only with the reason why it cannot go on.
+pub(crate) async fn run(
+    client: Client,
+    namespaces: Namespaces,
+    tools: Tools,
+    mut stopping: watch::Receiver<bool>,
+) -> TaskDied {
+    let ages = &tools.metrics.watch_ages;
+    let labelled = || ListParams::default().labels(LABEL);
+    let mut spaces = watch_noted(
+        Api::<GuardedWire<Namespace>>::all(client.clone()),
+        labelled(),
+        ages,
+    );
+    let mut crds = watch_noted(
+        Api::<GuardedWire<CustomResourceDefinition>>::all(client.clone()),
+        labelled(),
+        ages,
+    );
+    let mut protect = Protect {
+        clock: Clock::start(),
+        watches: contents::watches(client, ages.clone()),
+        writer: tools.writer,
+        health: tools.health,
+        namespaces,
+        objects: BTreeMap::new(),
+        unlisted: BTreeSet::new(),
+        epoch: 0,
+        is_changed: false,
+    };
+    loop {
+        protect.follow();
+        let due = protect.clock.instant(protect.next_due());
+        tokio::select! {
+            event = spaces.recv() => match event {
+                Some(event) => protect.see(event),
+                None => return TaskDied::of("the watch of Namespaces"),
+            },
+            event = crds.recv() => match event {
+                Some(event) => protect.see(event),
+                None => return TaskDied::of("the watch of CRDs"),
+            },
+            Some((contents, event)) = protect.watches.next() => protect.count(&contents, event),
+            () = sleep_until(due) => protect.look().await,
+            () = told_to_stop(&mut stopping) => {
+                protect.withdraw().await;
+                return TaskDied::of("the counting of protected objects, which was told to stop");
+            }
+        }
+    }
+}
+
+/// Also where nobody is left who could tell it.
+async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stops| *stops).await;
+}
+
+struct Protect {
+    clock: Clock,
+    writer: Writer,
+    health: Health,
+    namespaces: Namespaces,
+    objects: BTreeMap<Key, Entry>,
+    /// Those that were known when a list began and were not in it so far.
+    unlisted: BTreeSet<Key>,
+    watches: NamedWatches<Contents, (Box<str>, bool)>,
+    /// Of the entry that was made last.
+    epoch: u64,
+    /// Whether something else is to be watched than is.
+    is_changed: bool,
+}
+
+/// A protected object, and what is known of it.
+struct Entry {
+    object: Guarded,
+    /// What is seen for another entry is not for this one.
+    epoch: u64,
+    held: Held,
+    claims: Held,
+    memory: Memory,
+    due: Option<Duration>,
+    /// Whether it has a place among those whose contents are watched, for as long as they are.
+    is_watched: bool,
+    /// Whether it has the label no more, or is gone.
+    has_left: bool,
+}
+
+impl Entry {
+    /// What is watched to count what is in it.
+    fn contents(&self) -> Vec<Contents> {
+        let Guarded {
+            kind, name, mode, ..
+        } = &self.object;
+        if *mode != Some(Mode::Cascading) || self.object.deleting {
+            return Vec::new();
+        }
+        let what = match (kind, &self.object.served) {
+            (GuardedKind::Namespace, _) => vec![What::Pods, What::Claims],
+            (GuardedKind::CustomResourceDefinition, Some(served)) => {
+                vec![What::Objects(served.clone())]
+            }
+            // Nothing can be counted that is not served.
+            (GuardedKind::CustomResourceDefinition, None) => Vec::new(),
+        };
+        let contents = |what| Contents {
+            object: (*kind, name.clone()),
+            epoch: self.epoch,
+            what,
+        };
+        what.into_iter().map(contents).collect()
+    }
+
+    fn counts(&self) -> Option<Counts> {
+        let claims = match self.object.kind {
+            GuardedKind::Namespace => self.claims.count()?,
+            GuardedKind::CustomResourceDefinition => 0,
+        };
+        let objects = self.held.count()?;
+        Some(Counts { objects, claims })
+    }
+}
+
+impl Protect {
+    fn follow(&mut self) {
+        if !std::mem::take(&mut self.is_changed) {
+            return;
+        }
+        let watched = self.objects.values().filter(|entry| entry.is_watched);
+        let mut room = AT_ONCE.saturating_sub(watched.count());
+        for entry in self.objects.values_mut() {
+            if entry.is_watched || entry.contents().is_empty() {
+                continue;
+            }
+            if room == 0 {
+                let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
+                tracing::warn!(kind, %name, "{AT_ONCE} protected objects are counted, and no more: it stays as if it were full");
+                continue;
+            }
+            entry.is_watched = true;
+            room -= 1;
+        }
+        let watched = self.objects.values().filter(|entry| entry.is_watched);
+        let wanted: Vec<Contents> = watched.flat_map(Entry::contents).collect();
+        self.watches.follow(wanted.iter());
+    }
+
+    fn next_due(&self) -> Duration {
+        let due = self.objects.values().filter_map(|entry| entry.due).min();
+        due.unwrap_or(self.clock.now() + IDLE)
+    }
+
+    fn see<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
+        self.health.note_watch(see_objects(K::KIND), "", &event);
+        let read = |object: GuardedWire<K>| isolated_read(K::KIND.as_str(), || object.read());
+        match event {
+            Event::ListStart => self
+                .unlisted
+                .extend(self.objects.keys().filter(|key| key.0 == K::KIND).cloned()),
+            Event::Listed(object) | Event::Applied(object) => {
+                if let Some(object) = read(object).filter(|object| self.is_counted(object)) {
+                    self.apply(object);
+                }
+            }
+            Event::ListEnd => {
+                let (gone, others) = std::mem::take(&mut self.unlisted)
+                    .into_iter()
+                    .partition(|key| key.0 == K::KIND);
+                self.unlisted = others;
+                BTreeSet::into_iter(gone).for_each(|key| self.leaves(&key));
+            }
+            Event::Deleted(object) => {
+                if let Some(object) = read(object) {
+                    self.leaves(&(object.kind, object.name));
+                }
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+    }
+
+    fn is_counted(&self, object: &Guarded) -> bool {
+        object.kind != GuardedKind::Namespace || self.namespaces.contain(&object.name)
+    }
+
+    fn apply(&mut self, object: Guarded) {
+        let key = (object.kind, object.name.clone());
+        self.unlisted.remove(&key);
+        let now = self.clock.now();
+        if let Some(entry) = self.objects.get_mut(&key).filter(|entry| {
+            let known = &entry.object;
+            (&known.uid, known.mode, &known.served) == (&object.uid, object.mode, &object.served)
+        }) {
+            self.is_changed |= entry.object.deleting != object.deleting;
+            entry.object = object;
+            entry.due = Some(now);
+            return;
+        }
+        self.epoch += 1;
+        let entry = Entry {
+            object,
+            epoch: self.epoch,
+            held: Held::default(),
+            claims: Held::default(),
+            memory: Memory::default(),
+            due: Some(now),
+            is_watched: false,
+            has_left: false,
+        };
+        self.objects.insert(key, entry);
+        self.is_changed = true;
+    }
+
+    /// It was deleted, or has the label no more: then what was written on it is taken away.
+    fn leaves(&mut self, key: &Key) {
+        let now = self.clock.now();
+        if let Some(entry) = self.objects.get_mut(key) {
+            entry.object.mode = None;
+            entry.object.deleting = false;
+            entry.has_left = true;
+            self.is_changed = true;
+            entry.due = Some(now);
+        }
+    }
+
+    fn count(&mut self, contents: &Contents, event: Event<(Box<str>, bool)>) {
+        let namespace = contents.namespace();
+        self.health
+            .note_watch(see_contents(&contents.what), namespace, &event);
+        let Some(entry) = self
+            .objects
+            .get_mut(&contents.object)
+            .filter(|entry| entry.epoch == contents.epoch)
+        else {
+            return;
+        };
+        let held = match contents.what {
+            What::Claims => &mut entry.claims,
+            What::Pods | What::Objects(_) => &mut entry.held,
+        };
+        contents::told(held, event);
+        if held.needs_list() {
+            self.is_changed = true;
+            self.epoch += 1;
+            entry.epoch = self.epoch;
+            entry.held = Held::default();
+            entry.claims = Held::default();
+        }
+        entry.due = Some(self.clock.now());
+    }
+
+    /// Looks at the object whose turn it is.
+    async fn look(&mut self) {
+        let now = self.clock.now();
+        let is_due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);
+        let Some((key, entry)) = self.objects.iter_mut().find(|(_, entry)| is_due(entry)) else {
+            return;
+        };
+        let key = key.clone();
+        let counts = entry.counts();
+        let text = match decide(&entry.object, counts, &mut entry.memory, now) {
+            Step::Rest => {
+                entry.due = None;
+                if entry.has_left {
+                    self.objects.remove(&key);
+                }
+                return;
+            }
+            Step::Wait(until) => {
+                entry.due = Some(until);
+                return;
+            }
+            Step::Write(text) => text,
+        };
+        let outcome = self.writer.hold(&entry.object, text.as_deref()).await;
+        self.health
+            .note_write(write_objects(entry.object.kind), "", &outcome);
+        match outcome {
+            Outcome::Applied(_) => entry.object.holds = text.map(Into::into),
+            // One that is denied may be of another uid.
+            Outcome::Gone | Outcome::Conflict | Outcome::Denied(_) if entry.has_left => {
+                entry.object.holds = None;
+            }
+            // What has changed is told by the watch.
+            Outcome::Gone | Outcome::Conflict => entry.due = None,
+            Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+                let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
+                tracing::warn!(kind, %name, error, "the count of a protected object is not written; trying again");
+                entry.due = Some(now + AGAIN);
+            }
+        }
+    }
+
+    /// Each is one write; the caller does not wait for them for ever.
+    async fn withdraw(&self) {
+        let mut writes = JoinSet::new();
+        for entry in self.objects.values().filter(|entry| lets_go(&entry.object)) {
+            let (writer, object) = (self.writer.clone(), entry.object.clone());
+            writes.spawn(async move { writer.hold(&object, None).await });
+        }
+        while writes.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,39 @@
+//! The one write: what is in a protected object, on the object.
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Resource as _;
+use kube::api::Patch;
+use kube::core::Request;
+use serde_json::json;
+use swaplet_core::protect::decide::says_nothing;
+use swaplet_core::protect::object::{Guarded, GuardedKind, HOLDS};
+
+use crate::frame::writer::{Outcome, Writer, params};
+
+impl Writer {
+    /// Writes the annotation of this very object (the API server denies it for another uid), or
+    /// takes it away. That there is nothing in it is written on the version that was seen only: one
+    /// that arrives late, of a life that is over, finds another.
+    pub(super) async fn hold(&self, object: &Guarded, text: Option<&str>) -> Outcome {
+        let written = self.in_time(object.kind.plural(), async {
+            let path = match object.kind {
+                GuardedKind::Namespace => Namespace::url_path(&(), None),
+                GuardedKind::CustomResourceDefinition => {
+                    CustomResourceDefinition::url_path(&(), None)
+                }
+            };
+            let mut metadata = json!({"uid": object.uid, "annotations": {HOLDS: text}});
+            if text.is_some_and(|text| says_nothing(object, text)) {
+                metadata["resourceVersion"] = (&*object.version).into();
+            }
+            let patch = json!({"metadata": metadata});
+            let request = Request::new(path)
+                .patch(&object.name, &params(), &Patch::Merge(patch))
+                .map_err(kube::Error::BuildRequest)?;
+            let answer = self.send(request).await?;
+            Ok(answer.map(|_| Outcome::Applied(Vec::new())))
+        });
+        written.await.unwrap_or_else(|failed| failed)
+    }
+}

@@ -1,0 +1,285 @@
+//! What can be protected so, as the API server sends it: the little that is asked for, in bounds.
+
+use std::marker::PhantomData;
+
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Present, Text, Texts};
+
+/// The label that protects an object, OpenKruise's.
+pub const LABEL: &str = "policy.kruise.io/delete-protection";
+/// The annotation that says what is in an object.
+pub const HOLDS: &str = "swaplet.io/holds";
+
+/// How an object is protected; any other value of the label is no protection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// As long as it has the label.
+    Always,
+    /// As long as there is something in it.
+    Cascading,
+}
+
+impl Mode {
+    /// The mode that a value of the label asks for.
+    #[must_use]
+    pub fn of(value: &str) -> Option<Self> {
+        [Self::Always, Self::Cascading]
+            .into_iter()
+            .find(|mode| mode.as_str() == value)
+    }
+
+    /// The value of the label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "Always",
+            Self::Cascading => "Cascading",
+        }
+    }
+}
+
+/// The kinds whose contents are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GuardedKind {
+    /// `v1`
+    Namespace,
+    /// `apiextensions.k8s.io/v1`
+    CustomResourceDefinition,
+}
+
+impl GuardedKind {
+    /// The resource, in the plural.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Namespace => "namespaces",
+            Self::CustomResourceDefinition => "customresourcedefinitions",
+        }
+    }
+
+    /// The kind.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespace => "Namespace",
+            Self::CustomResourceDefinition => "CustomResourceDefinition",
+        }
+    }
+}
+
+/// Such an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    /// What it is.
+    pub kind: GuardedKind,
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`
+    pub version: Box<str>,
+    /// How it is protected.
+    pub mode: Option<Mode>,
+    /// What its annotation says.
+    pub holds: Option<Box<str>>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// Of a CRD: under which name its objects are served.
+    pub served: Option<Served>,
+}
+
+/// A resource that a CRD defines.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// `spec.group`
+    pub group: Box<str>,
+    /// The first version that is served.
+    pub version: Box<str>,
+    /// `spec.names.plural`
+    pub plural: Box<str>,
+}
+
+/// A kind whose objects are read as [`Guarded`].
+pub trait IsGuarded {
+    /// Which one.
+    const KIND: GuardedKind;
+}
+
+impl IsGuarded for Namespace {
+    const KIND: GuardedKind = GuardedKind::Namespace;
+}
+
+impl IsGuarded for CustomResourceDefinition {
+    const KIND: GuardedKind = GuardedKind::CustomResourceDefinition;
+}
+
+/// One of a list or watch, read at once. As for pods, only JSON that is no object of Kubernetes at
+/// all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct GuardedWire<K> {
+    metadata: ObjectMeta,
+    labels: Texts,
+    annotations: Texts,
+    deleting: bool,
+    spec: SpecWire,
+    kind: PhantomData<K>,
+}
+
+of_kind!(GuardedWire<Namespace>, Namespace);
+of_kind!(
+    GuardedWire<CustomResourceDefinition>,
+    CustomResourceDefinition
+);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    uid: Text,
+    resource_version: Text,
+    labels: Lenient<Texts>,
+    annotations: Lenient<Texts>,
+    deletion_timestamp: Lenient<Present>,
+}
+
+/// Of a CRD.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    group: Text,
+    names: Lenient<Object<NamesWire>>,
+    versions: Objects<VersionWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamesWire {
+    plural: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct VersionWire {
+    name: Text,
+    served: Flag,
+}
+
+impl<'de, K> Deserialize<'de> for GuardedWire<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        Ok(Self {
+            metadata: ObjectMeta {
+                name: text(meta.name),
+                uid: text(meta.uid),
+                resource_version: text(meta.resource_version),
+                ..ObjectMeta::default()
+            },
+            labels: meta.labels.value,
+            annotations: meta.annotations.value,
+            deleting: meta.deletion_timestamp.value.0,
+            spec: top.spec.value.0,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<K: IsGuarded> GuardedWire<K> {
+    /// What was read; nothing where it has no name or no uid.
+    #[must_use]
+    pub fn read(mut self) -> Option<Guarded> {
+        Some(Guarded {
+            kind: K::KIND,
+            name: self.metadata.name?.into(),
+            uid: self.metadata.uid?.into(),
+            version: self.metadata.resource_version.unwrap_or_default().into(),
+            mode: self.labels.0.get(LABEL).and_then(|value| Mode::of(value)),
+            holds: self.annotations.0.remove(HOLDS),
+            deleting: self.deleting,
+            served: self.spec.served(),
+        })
+    }
+}
+
+impl SpecWire {
+    fn served(self) -> Option<Served> {
+        let served = self
+            .versions
+            .value
+            .into_iter()
+            .map(|version| version.value.0);
+        Some(Served {
+            group: self.group.value?,
+            version: served
+                .filter(|version| version.served.value == Some(true))
+                .find_map(|version| version.name.value)?,
+            plural: self.names.value.0.plural.value?,
+        })
+    }
+}
+
+/// A PersistentVolumeClaim of a list or watch, of which it matters whether it is bound.
+#[derive(Clone, Debug)]
+pub struct ClaimWire {
+    metadata: ObjectMeta,
+    bound: bool,
+}
+
+of_kind!(ClaimWire, PersistentVolumeClaim);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClaimTopWire {
+    metadata: Lenient<Object<ClaimMetaWire>>,
+    status: Lenient<Object<ClaimStatusWire>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimMetaWire {
+    uid: Text,
+    resource_version: Text,
+    deletion_timestamp: Lenient<Present>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClaimStatusWire {
+    phase: Text,
+}
+
+impl<'de> Deserialize<'de> for ClaimWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = ClaimTopWire::deserialize(deserializer)?;
+        let (meta, phase) = (top.metadata.value.0, top.status.value.0.phase.value);
+        Ok(Self {
+            metadata: ObjectMeta {
+                uid: meta.uid.value.map(String::from),
+                resource_version: meta.resource_version.value.map(String::from),
+                ..ObjectMeta::default()
+            },
+            bound: phase.as_deref() == Some("Bound") && !meta.deletion_timestamp.value.0,
+        })
+    }
+}
+
+impl ClaimWire {
+    /// Its uid, and whether it counts: bound, and not being deleted.
+    #[must_use]
+    pub fn read(self) -> (Box<str>, bool) {
+        let uid = self.metadata.uid.unwrap_or_default();
+        (uid.into(), self.bound)
+    }
+}
