@@ -8,6 +8,7 @@ mod image;
 mod nodes;
 mod open_files;
 mod policy;
+mod protect;
 mod rescue;
 mod restart;
 mod rules;
@@ -51,6 +52,7 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
     Policy(policy::Policy),
+    Protect(protect::ProtectArgs),
     Nodes(nodes::NodesArgs),
     Probe(Box<nodes::probe::ProbeArgs>),
     Warm(Box<warm::WarmArgs>),
@@ -129,6 +131,7 @@ impl Command {
                 Self::Explain(args) => args.run().await,
                 Self::Rescue(args) => args.run().await,
                 Self::Policy(command) => command.run().await,
+                Self::Protect(args) => args.run().await,
                 Self::Nodes(args) => args.run().await,
                 Self::Probe(args) => args.run().await,
                 Self::Warm(args) => args.run().await,

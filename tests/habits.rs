@@ -26,6 +26,7 @@ fn asking() -> Vec<Vec<&'static str>> {
         vec!["policy", "suggest"],
         with(&["rescue"], &EXIT),
         vec!["parked"],
+        vec!["protect", "--list"],
         vec!["parked", "--restore", "--wait", "0"],
         vec!["restart", "x"],
         vec!["restart", "deployment", "x", "--direct"],

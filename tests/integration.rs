@@ -9,6 +9,7 @@ mod config;
 mod explain;
 mod habits;
 mod images;
+mod protect;
 mod rescue;
 mod restart;
 mod status;

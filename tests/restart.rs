@@ -15,4 +15,4 @@ mod plugin;
 mod refusals;
 mod rollouts;
 mod troubles;
-mod world;
+pub mod world;

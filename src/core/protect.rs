@@ -4,4 +4,5 @@
 
 pub mod decide;
 pub mod held;
+pub mod kinds;
 pub mod object;

@@ -6,10 +6,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::decide::{
     Counts, Memory, RENEWED, SETTLED, Step, decide, lets_go, text,
 };
 use swaplet_core::protect::held::{Held, MOST};
+use swaplet_core::protect::kinds::{Cascading, KINDS};
 use swaplet_core::protect::object::{
     ClaimWire, Guarded, GuardedKind, GuardedWire, HOLDS, LABEL, Mode, Served,
 };
@@ -194,6 +196,49 @@ fn what_is_not_protected_so_keeps_no_count() {
     object.deleting = true;
     for counts in [None, Some(NONE), Some(BUSY)] {
         assert_eq!(done(&mut object, counts, &mut memory, at(9000)), Step::Rest);
+    }
+}
+
+/// What a list says is what a denial says.
+#[test]
+fn every_kind_is_held_as_its_policy_holds_it() {
+    let policy = include_str!("../../deploy/protection.yaml");
+    for kind in KINDS {
+        assert!(policy.contains(&format!("\"{}\"", kind.plural)));
+        let held = |spec: Value, holds: &str| {
+            let metadata = json!({"name": "n", "uid": "u1", "annotations": {HOLDS: holds}});
+            let object = BoundedObject::from(json!({"metadata": metadata, "spec": spec}));
+            let always = kind.held_by(&object, Mode::Always);
+            assert_eq!(always.as_deref(), Some("the label"));
+            kind.held_by(&object, Mode::Cascading)
+        };
+        let said = |words: &str| Some(words.to_owned());
+        match kind.cascading {
+            Cascading::Never => assert_eq!(held(json!({"replicas": 1}), ""), None),
+            Cascading::Replicas => {
+                assert_eq!(held(json!({"replicas": 2}), ""), said("replicas 2>0"));
+                assert_eq!(held(json!({"replicas": 0}), ""), None);
+                assert_eq!(held(json!({}), ""), None);
+                assert!(held(json!({"replicas": "2"}), "").is_some());
+            }
+            Cascading::Contents(kind) => {
+                let nobody = said("contents that nobody counts");
+                let (free, busy, words) = match kind {
+                    GuardedKind::Namespace => {
+                        ("pods=0,pvcs=0", "pods=0,pvcs=2", "\"Bound\" status pvc 2>0")
+                    }
+                    GuardedKind::CustomResourceDefinition => {
+                        ("objects=0", "objects=2", "active CRs 2>0")
+                    }
+                };
+                assert_eq!(held(json!({}), &format!("{free},uid=u1")), None);
+                assert_eq!(held(json!({}), &format!("{busy},uid=u1")), said(words));
+                for forged in ["", free, "uid=u1"] {
+                    assert_eq!(held(json!({}), forged), nobody, "{forged}");
+                }
+                assert_eq!(held(json!({}), &format!("{free},uid=u2")), nobody);
+            }
+        }
     }
 }
 

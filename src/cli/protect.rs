@@ -1,0 +1,252 @@
+//! `swaplet protect`: what is protected from deletion, and by what.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use anyhow::{anyhow, ensure};
+use clap::Args;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use kube::api::{ApiResource, ListParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use swaplet_controller::frame::list::{list, list_with, words};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::protect::kinds::{Cascading, KINDS, ProtectedKind};
+use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
+
+use crate::cli::client::ClusterArgs;
+use crate::cli::exit::{CANNOT, FAILED};
+use crate::cli::table::{Output, dash, render};
+use crate::cli::{in_one_line, print, slowly};
+
+/// What the policies of `deploy/protection.yaml` are called, behind what they begin with.
+const POLICIES: [&str; 3] = [
+    "protection-workloads",
+    "protection-network",
+    "protection-contents",
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  # What of the namespace cannot be deleted, the namespace itself among it
+  swaplet protect --list -n shop
+
+  # All of the cluster, CRDs too
+  swaplet protect --list -A
+
+  # What can be deleted although it has the label
+  swaplet protect --list -A -o json | jq '.protected[] | select(.heldBy == null)'
+
+An object is protected by the label policy.kruise.io/delete-protection, Always or Cascading, where \
+the admission policies of deploy/protection.yaml are installed; whether they are is said on \
+standard error. HELD BY is what a denial says: the label, replicas, or what swaplet run --protect has \
+counted in a Namespace or CRD.
+
+Your own rights are enough: list the kinds. Of kinds that you may not list that is said, and the \
+others are printed.
+
+Exit codes: 0 what is protected was printed; 1 something may not be listed; 2 wrong usage, or the \
+cluster cannot be read.";
+
+/// List what is protected from deletion, and what holds it
+///
+/// Finds it by its label, whether or not a controller runs.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ProtectArgs {
+    /// List what has the label
+    #[arg(long)]
+    list: bool,
+    /// Only this namespace and what is in it; may be given several times [default: that of the
+    /// context]
+    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
+    namespaces: Vec<String>,
+    /// All namespaces, and CRDs
+    #[arg(short = 'A', long, conflicts_with = "namespaces")]
+    all_namespaces: bool,
+    /// How to print what is protected
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// An object with the label.
+struct Labelled {
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    mode: Mode,
+    held_by: Option<String>,
+}
+
+impl ProtectArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        self.print().await.or_else(|error| {
+            eprintln!("error: {}", in_one_line(&error));
+            Ok(ExitCode::from(CANNOT))
+        })
+    }
+
+    async fn print(self) -> anyhow::Result<ExitCode> {
+        ensure!(self.list, "say what to do: --list");
+        let client = self.cluster.client().await?;
+        let mut namespaces: BTreeSet<String> = self.namespaces.into_iter().collect();
+        if namespaces.is_empty() && !self.all_namespaces {
+            namespaces.insert(client.default_namespace().to_owned());
+        }
+        let (found, failed) =
+            slowly("reading what has the label", look(&client, &namespaces)).await?;
+        print(&show(&found, self.output)?)?;
+        if found.is_empty() && failed.is_empty() {
+            eprintln!("Nothing has the label {LABEL}.");
+        }
+        failed.iter().for_each(|words| eprintln!("error: {words}"));
+        if let Some(words) = missing_policies(&client).await {
+            eprintln!("{words}");
+        }
+        Ok(if failed.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(FAILED)
+        })
+    }
+}
+
+/// What has the label, and what may not be listed. Without namespaces: everywhere.
+async fn look(
+    client: &Client,
+    namespaces: &BTreeSet<String>,
+) -> anyhow::Result<(Vec<Labelled>, Vec<String>)> {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for kind in &KINDS {
+        let is_of_cluster =
+            kind.cascading == Cascading::Contents(GuardedKind::CustomResourceDefinition);
+        if is_of_cluster && !namespaces.is_empty() {
+            continue;
+        }
+        let failure = |error| format!("cannot list {}: {}", kind.plural, words(error));
+        match labelled(client, kind, namespaces).await {
+            Ok(objects) => found.extend(objects),
+            Err(error @ kube::Error::Api(_)) => failed.push(failure(&error)),
+            // It would not answer the other questions either.
+            Err(error) => return Err(anyhow!(failure(&error))),
+        }
+    }
+    Ok((found, failed))
+}
+
+/// Nothing where the kind is not served.
+async fn labelled(
+    client: &Client,
+    kind: &'static ProtectedKind,
+    namespaces: &BTreeSet<String>,
+) -> kube::Result<Vec<Labelled>> {
+    for version in kind.versions {
+        match labelled_as(client, kind, version, namespaces).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            answer => return answer,
+        }
+    }
+    Ok(Vec::new())
+}
+
+async fn labelled_as(
+    client: &Client,
+    kind: &'static ProtectedKind,
+    version: &str,
+    namespaces: &BTreeSet<String>,
+) -> kube::Result<Vec<Labelled>> {
+    let api_version = match kind.group {
+        "" => version.to_owned(),
+        group => format!("{group}/{version}"),
+    };
+    let resource = ApiResource {
+        group: kind.group.to_owned(),
+        version: version.to_owned(),
+        api_version,
+        kind: kind.kind.to_owned(),
+        plural: kind.plural.to_owned(),
+    };
+    let apis: Vec<Api<BoundedObject>> = if namespaces.is_empty() || !kind.is_namespaced() {
+        vec![Api::all_with(client.clone(), &resource)]
+    } else {
+        let of = |namespace: &String| Api::namespaced_with(client.clone(), namespace, &resource);
+        namespaces.iter().map(of).collect()
+    };
+    let mut found = Vec::new();
+    for api in apis {
+        let all = list_with(&api, ListParams::default().labels(LABEL), |object| {
+            read(kind, object)
+        });
+        found.extend(all.await?);
+    }
+    found.retain(|object| {
+        kind.is_namespaced() || namespaces.is_empty() || namespaces.contains(&object.name)
+    });
+    Ok(found)
+}
+
+fn read(kind: &'static ProtectedKind, object: BoundedObject) -> Option<Labelled> {
+    let mode = Mode::of(object.metadata.labels.as_ref()?.get(LABEL)?)?;
+    let held_by = kind.held_by(&object, mode);
+    Some(Labelled {
+        kind: kind.kind,
+        namespace: object.metadata.namespace.unwrap_or_default(),
+        name: object.metadata.name?,
+        mode,
+        held_by,
+    })
+}
+
+/// Who may not ask is told nothing: the label says what was meant.
+async fn missing_policies(client: &Client) -> Option<String> {
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+    let policy = |binding: ValidatingAdmissionPolicyBinding| {
+        let spec = binding.spec?;
+        let denies = spec.validation_actions?.contains(&"Deny".to_owned());
+        spec.policy_name.filter(|_| denies)
+    };
+    let bound = list(&bindings, "", policy).await.ok()?;
+    let is_missing = |name: &&&str| {
+        let suffix = format!("-{name}");
+        !bound.iter().any(|policy| policy.ends_with(&suffix))
+    };
+    let missing: Vec<&str> = POLICIES.iter().filter(is_missing).copied().collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "The label protects nothing where the admission policies are not installed, and no binding denies by {}: apply \
+             deploy/protection.yaml, or set protection.enabled in the chart.",
+            missing.join(", ")
+        )
+    })
+}
+
+fn show(objects: &[Labelled], output: Output) -> anyhow::Result<String> {
+    let mut lines = vec![
+        ["KIND", "NAMESPACE", "NAME", "MODE", "HELD BY"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    lines.extend(objects.iter().map(|object| {
+        let held_by = object.held_by.as_deref();
+        let held_by = held_by.unwrap_or("nothing: it can be deleted");
+        [
+            object.kind,
+            &object.namespace,
+            &object.name,
+            object.mode.as_str(),
+            held_by,
+        ]
+        .map(dash)
+        .to_vec()
+    }));
+    let values: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            let namespace = Some(&object.namespace).filter(|namespace| !namespace.is_empty());
+            json!({"kind": object.kind, "namespace": namespace, "name": object.name, "mode": object.mode.as_str(), "heldBy": object.held_by})
+        })
+        .collect();
+    render(output, &lines, &json!({ "protected": values }))
+}

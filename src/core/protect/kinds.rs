@@ -1,0 +1,169 @@
+//! Every kind that can be protected, and what keeps an object of it: as the policies of
+//! `deploy/protection.yaml` judge.
+
+use serde_json::Value;
+
+use super::decide::lets_go;
+use super::object::{Guarded, GuardedKind, HOLDS, Mode};
+use crate::objects::values::bounded_object::BoundedObject;
+
+/// What `Cascading` goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cascading {
+    /// `spec.replicas`
+    Replicas,
+    /// What was counted in it.
+    Contents(GuardedKind),
+    /// It is no protection.
+    Never,
+}
+
+/// A kind that can be protected.
+#[derive(Clone, Copy, Debug)]
+pub struct ProtectedKind {
+    /// Its API group.
+    pub group: &'static str,
+    /// Versions in which it may be served, the newest first.
+    pub versions: &'static [&'static str],
+    /// The kind.
+    pub kind: &'static str,
+    /// The resource, in the plural.
+    pub plural: &'static str,
+    /// What `Cascading` goes by.
+    pub cascading: Cascading,
+}
+
+impl ProtectedKind {
+    const fn of(
+        group: &'static str,
+        versions: &'static [&'static str],
+        kind: &'static str,
+        plural: &'static str,
+        cascading: Cascading,
+    ) -> Self {
+        Self {
+            group,
+            versions,
+            kind,
+            plural,
+            cascading,
+        }
+    }
+
+    /// Whether its objects are in namespaces.
+    #[must_use]
+    pub const fn is_namespaced(&self) -> bool {
+        !matches!(self.cascading, Cascading::Contents(_))
+    }
+
+    /// What keeps an object that has this mode, in the words of the denial; nothing where it can be
+    /// deleted.
+    #[must_use]
+    pub fn held_by(&self, object: &BoundedObject, mode: Mode) -> Option<String> {
+        match (mode, self.cascading) {
+            (Mode::Always, _) => Some("the label".to_owned()),
+            (Mode::Cascading, Cascading::Never) => None,
+            (Mode::Cascading, Cascading::Replicas) => replicas(&object.data["spec"]["replicas"]),
+            (Mode::Cascading, Cascading::Contents(kind)) => contents(kind, object),
+        }
+    }
+}
+
+const V1: &[&str] = &["v1"];
+const OPENKRUISES: &[&str] = &["v1beta1", "v1alpha1"];
+
+/// All of them.
+pub const KINDS: [ProtectedKind; 10] = {
+    use Cascading::{Contents, Never, Replicas};
+    [
+        ProtectedKind::of(
+            "",
+            V1,
+            "Namespace",
+            "namespaces",
+            Contents(GuardedKind::Namespace),
+        ),
+        ProtectedKind::of(
+            "apiextensions.k8s.io",
+            V1,
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            Contents(GuardedKind::CustomResourceDefinition),
+        ),
+        ProtectedKind::of("apps", V1, "Deployment", "deployments", Replicas),
+        ProtectedKind::of("apps", V1, "StatefulSet", "statefulsets", Replicas),
+        ProtectedKind::of("apps", V1, "ReplicaSet", "replicasets", Replicas),
+        ProtectedKind::of("", V1, "Service", "services", Never),
+        ProtectedKind::of("networking.k8s.io", V1, "Ingress", "ingresses", Never),
+        ProtectedKind::of(
+            "apps.kruise.io",
+            OPENKRUISES,
+            "CloneSet",
+            "clonesets",
+            Replicas,
+        ),
+        ProtectedKind::of(
+            "apps.kruise.io",
+            OPENKRUISES,
+            "StatefulSet",
+            "statefulsets",
+            Replicas,
+        ),
+        ProtectedKind::of(
+            "apps.kruise.io",
+            OPENKRUISES,
+            "UnitedDeployment",
+            "uniteddeployments",
+            Replicas,
+        ),
+    ]
+};
+
+/// What is no number cannot be judged, so it stays.
+fn replicas(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Number(number) => {
+            let is_some = number.as_f64().is_none_or(|replicas| replicas > 0.0);
+            is_some.then(|| format!("replicas {number}>0"))
+        }
+        _ => Some("replicas that are no number".to_owned()),
+    }
+}
+
+fn contents(kind: GuardedKind, object: &BoundedObject) -> Option<String> {
+    let metadata = &object.metadata;
+    let holds = metadata.annotations.as_ref().and_then(|all| all.get(HOLDS));
+    let object = Guarded {
+        kind,
+        name: metadata.name.as_deref().unwrap_or_default().into(),
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        version: Box::default(),
+        mode: Some(Mode::Cascading),
+        holds: holds.map(|holds| holds.as_str().into()),
+        deleting: false,
+        served: None,
+    };
+    (!lets_go(&object)).then(|| counted(&object).unwrap_or_else(nobody_counts))
+}
+
+fn nobody_counts() -> String {
+    "contents that nobody counts".to_owned()
+}
+
+/// In the words of the policy.
+fn counted(object: &Guarded) -> Option<String> {
+    let holds = object.holds.as_deref()?;
+    let counts = holds.strip_suffix(&format!(",uid={}", object.uid))?;
+    let number = |name: &str| {
+        let of = |count: &str| count.strip_prefix(name)?.parse::<u32>().ok();
+        counts.split(',').find_map(of).filter(|number| *number > 0)
+    };
+    [
+        ("pods=", "active pods"),
+        ("pvcs=", "\"Bound\" status pvc"),
+        ("objects=", "active CRs"),
+    ]
+    .into_iter()
+    .find_map(|(name, words)| Some(format!("{words} {}>0", number(name)?)))
+}
