@@ -67,7 +67,7 @@ pub(crate) async fn run(
     let mut driver = Driver::new(&discovery, &common, warm, asked, tools);
     loop {
         heartbeat.beat();
-        if let Err(died) = driver.look(&heartbeat).await {
+        if let Err(died) = driver.look(&mut heartbeat).await {
             return died;
         }
     }
@@ -169,7 +169,7 @@ impl Driver {
     }
 
     /// Decides, and waits for what happens then.
-    async fn look(&mut self, heartbeat: &Heartbeat) -> Result<(), TaskDied> {
+    async fn look(&mut self, heartbeat: &mut Heartbeat) -> Result<(), TaskDied> {
         let now = self.now();
         let has_jobs = self.jobs.is_asked_for();
         if self.image_waits.follow(has_jobs) {
@@ -204,7 +204,7 @@ impl Driver {
                     }
                 }
                 () = sleep_until(due) => return Ok(()),
-                () = heartbeat.due() => return Ok(()),
+                () = heartbeat.due() => heartbeat.beat(),
             }
         }
         let together = sleep(TOGETHER);
