@@ -1,37 +1,29 @@
 //! The command line: a module for each subcommand, or for those about one thing.
 
-mod about;
-mod anywhere;
 mod check;
-mod explain;
 mod image;
-mod nodes;
-mod open_files;
-mod policy;
+mod program;
 mod protect;
-mod rescue;
 mod restart;
 mod rules;
 mod run;
 mod status;
 mod table;
+mod terminate;
 mod warm;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use swaplet_edge::command_line::{for_line, prepared, with_flags_behind, with_plugin_examples};
 use swaplet_edge::{client, duration, exit, in_one_line, manifests, print};
 
+use self::program::{about, anywhere, open_files};
 use self::run::config::Called;
+use self::terminate::{explain, nodes, policy, rescue};
 use crate::image::registry::install_crypto;
-
-/// After this people wonder whether anything happens.
-const NOTICEABLE: Duration = Duration::from_secs(1);
 
 /// Ends Job sidecars, restarts single containers and warms images where no node daemon can run.
 #[derive(Debug, Parser)]
@@ -139,22 +131,8 @@ impl Command {
                 Self::ParkImage(command) => command.run().await,
                 Self::Image(command) => command.run().await,
                 Self::Version(args) => args.run().await,
-                Self::Completion(args) => args.run(),
+                Self::Completion(args) => args.run(definition()),
             }
         })
-    }
-}
-
-/// Says on a terminal what takes longer than a second.
-async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::pin!(work);
-    match tokio::time::timeout(NOTICEABLE, &mut work).await {
-        Ok(done) => done,
-        Err(_) => {
-            if io::stderr().is_terminal() {
-                eprintln!("{what} ...");
-            }
-            work.await
-        }
     }
 }

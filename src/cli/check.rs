@@ -1,6 +1,5 @@
 //! `swaplet check`: what a swap would do to each sidecar, before it matters.
 
-mod github;
 mod hints;
 mod judge;
 mod live;
@@ -9,7 +8,6 @@ mod read;
 mod report;
 mod rows;
 mod settings;
-mod table;
 mod words;
 
 use std::path::PathBuf;
@@ -28,7 +26,7 @@ use super::rules::{FinishArg, NodeTableArgs};
 use super::table::printable;
 use crate::image::pattern::ImagePattern;
 use policies::CheckedPolicies;
-use report::{Report, is_ok};
+use report::{Report, github, is_ok, table};
 use settings::Settings;
 use words::count;
 

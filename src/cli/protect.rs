@@ -16,8 +16,9 @@ use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
 
 use crate::cli::client::ClusterArgs;
 use crate::cli::exit::{CANNOT, FAILED};
+use crate::cli::program::process::slowly;
 use crate::cli::table::{Output, dash, render};
-use crate::cli::{in_one_line, print, slowly};
+use crate::cli::{in_one_line, print};
 
 /// What the policies of `deploy/protection.yaml` are called, behind what they begin with.
 const POLICIES: [&str; 3] = [

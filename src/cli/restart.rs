@@ -24,9 +24,8 @@ use swaplet_core::restart::rollout::Limit;
 
 use super::client::ClusterArgs;
 use super::exit::{CANNOT, FAILED, INTERRUPTED};
-use super::run::stopped;
+use super::program::process::stopped;
 use super::table::Output;
-use super::table::printable;
 use super::{in_one_line, print};
 use group::Group;
 use member::{Member, Outcome, State};
@@ -248,9 +247,4 @@ fn distinct(containers: &[String]) -> anyhow::Result<Vec<String>> {
         None if containers.iter().any(String::is_empty) => bail!("-c has an empty name"),
         None => Ok(containers.to_vec()),
     }
-}
-
-/// Progress goes to standard error: results are for programs, too.
-fn tell(line: &str) {
-    eprintln!("{}", printable(line));
 }

@@ -15,7 +15,6 @@ use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
-use super::status::installation::flags::Flags;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -41,15 +40,14 @@ pub struct NodeTableArgs {
 }
 
 impl NodeTableArgs {
-    /// As [`table`](Self::table), with the rows of an installation where no file is given here.
+    /// As [`table`](Self::table), with the rows of this text where no file is given here.
     ///
     /// # Errors
     /// As [`table`](Self::table).
-    pub(super) fn table_of(&self, flags: Option<&Flags>) -> anyhow::Result<NodeTable> {
+    pub(super) fn table_or(&self, text: Option<String>) -> anyhow::Result<NodeTable> {
         if self.node_classes.is_some() {
             return self.table();
         }
-        let text = flags.and_then(|flags| flags.node_classes.clone());
         Self {
             node_classes: None,
             text,

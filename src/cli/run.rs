@@ -3,14 +3,13 @@
 mod args;
 pub(super) mod config;
 
-use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::frame::lease::{Leadership, LeaseKeeper};
@@ -20,13 +19,14 @@ use swaplet_controller::run::lead::run_while_leading;
 use swaplet_controller::run::{Settings, run};
 use swaplet_edge::address::everywhere;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::args::ControllerArgs;
 use self::config::{Setting, yaml};
 use super::client::ConnectionArgs;
 use super::exit::FAILED;
 use super::in_one_line;
+use super::program::log::{LogFormat, start_log};
+use super::program::process::stopped;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,15 +117,6 @@ pub struct RunArgs {
     /// Each flag with its value, and where that comes from.
     #[arg(skip)]
     origins: Vec<Setting>,
-}
-
-/// The form of the log.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum LogFormat {
-    /// One readable line per entry
-    Text,
-    /// One JSON object per line
-    Json,
 }
 
 impl RunArgs {
@@ -229,44 +220,4 @@ async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, H
         tokio::spawn(serve(listener, Arc::new(registry), health.clone()));
     }
     Ok((metrics, health))
-}
-
-/// The pod's name in a cluster, the machine's elsewhere.
-pub(super) fn instance() -> String {
-    ["POD_NAME", "HOSTNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok())
-        .unwrap_or_else(|| "swaplet".to_owned())
-}
-
-/// Completes on SIGTERM or SIGINT.
-pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
-
-pub(super) fn start_log(format: LogFormat) {
-    // kube logs each request as a span; at info that would be every write twice. What the verifier of
-    // certificates logs with each try is in the error, which is told once.
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| "info,kube=warn,rustls_platform_verifier=off".into());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false);
-    let builder = if std::io::stderr().is_terminal() {
-        builder
-    } else {
-        builder.with_ansi(false)
-    };
-    match format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-    }
 }

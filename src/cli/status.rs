@@ -16,13 +16,14 @@ use swaplet_controller::frame::list::words;
 
 use self::ask::{Asked, asked};
 use self::installation::Installation;
-use self::judge::{Check, exit_code};
+use self::judge::exit_code;
 use super::client::ClusterArgs;
 use super::exit::CANNOT;
 use super::image::registry_args::RegistryArgs;
+use super::print;
+use super::program::process::slowly;
 use super::rules::RulesArgs;
 use super::table::Output;
-use super::{print, slowly};
 
 const EXAMPLES: &str = "\
 Examples:

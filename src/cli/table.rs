@@ -180,6 +180,11 @@ pub(super) fn age(from: Timestamp, to: Timestamp) -> String {
     )
 }
 
+/// Progress goes to standard error: results are for programs, too.
+pub(super) fn tell(line: &str) {
+    eprintln!("{}", printable(line));
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

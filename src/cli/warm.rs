@@ -29,8 +29,8 @@ use super::duration::seconds;
 use super::exit::{FAILED, INTERRUPTED};
 use super::image::registry_args::RegistryArgs;
 use super::print;
+use super::program::process::stopped;
 use super::rules::NodeTableArgs;
-use super::run::stopped;
 use super::table::Output;
 use crate::image::ImageReference;
 

@@ -12,9 +12,9 @@ use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 use super::judge;
-use super::policies;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
+use super::words;
 
 /// Something to know about an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,7 +133,7 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
             let text = match described.ruled.rule(name) {
                 Some(rule) => format!(
                     "{key} has a container {name} injected, which is a sidecar by {} and which is not in this manifest: look at the pods that run (swaplet check --live)",
-                    policies::words(rule)
+                    words::said_by(rule)
                 ),
                 None => format!(
                     "{key} has a container {name} injected, which is not in this manifest and which nothing marks: look at the pods that run (swaplet check --live --sidecar {name})"

@@ -13,9 +13,9 @@ use swaplet_core::objects::pod::rule::RuleMethod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
 
-use super::policies;
 use super::rows::{Answer, By, Row, mark_problem};
 use super::settings::Settings;
+use super::words;
 
 /// The rows of a pod template. Containers named in the settings count as sidecars whatever their
 /// marks.
@@ -65,7 +65,7 @@ fn by_method(
 /// A container that a policy names, where that would leave no main container.
 fn refused(described: &Described) -> Option<Answer> {
     let refused = described.ruled.refused.as_ref()?;
-    Some(Answer::PolicyRefused(policies::words(refused)))
+    Some(Answer::PolicyRefused(words::said_by(refused)))
 }
 
 /// What a rule says besides the method.

@@ -18,12 +18,11 @@ use swaplet_core::policies::set::{Labels, Policies, PolicyKey, key, key_of};
 
 use super::hints::Hint;
 use super::settings::Settings;
+use super::words::OF_PRESET;
 use crate::cli::manifests::Manifests;
 
 mod fields;
 
-/// What the policy of a `--preset` is called: no policy of a cluster can be, and it comes last.
-const OF_PRESET: &str = "~preset/";
 /// The label that every namespace has.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The most policies that are read of files.
@@ -341,19 +340,6 @@ impl Known {
         });
         unlisted.collect()
     }
-}
-
-/// Who says that a container is a sidecar, and what else; a preset is no policy of anybody.
-pub(super) fn words(rule: &SidecarRule) -> String {
-    match preset(rule) {
-        Some(preset) => format!("--preset {preset}"),
-        None => rule.to_string(),
-    }
-}
-
-/// The `--preset` that a rule is of.
-pub(super) fn preset(rule: &SidecarRule) -> Option<&str> {
-    rule.policy()?.name.strip_prefix(OF_PRESET)
 }
 
 fn kind(object: &Value) -> Option<PolicyKind> {

@@ -1,5 +1,8 @@
 //! What was found, and whether it is good.
 
+pub(super) mod github;
+pub(super) mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use swaplet_core::check::around::{Described, JobLimits};

@@ -8,7 +8,7 @@ use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::values::env::MarkProblem;
 
-use super::policies;
+use super::words;
 
 /// What is said about one container.
 pub(super) struct Row {
@@ -62,7 +62,7 @@ impl By {
         }
         let refused = described.ruled.refused.as_ref();
         match described.ruled.rule(&container.name).or(refused) {
-            Some(rule) if policies::preset(rule).is_some() => Self::Preset,
+            Some(rule) if words::preset(rule).is_some() => Self::Preset,
             Some(rule) if rule.policy().is_some() => Self::Policy,
             Some(_) => Self::Annotation,
             None if template.injected => Self::Injector,

@@ -1,7 +1,13 @@
-//! Sentences with numbers, and lines of a width that can be read.
+//! Sentences with numbers, lines of a width that can be read, and who says that a container is a
+//! sidecar.
+
+use swaplet_core::objects::pod::rule::SidecarRule;
 
 /// How wide a line of words may be.
 const WIDTH: usize = 100;
+
+/// What the policy of a `--preset` is called: no policy of a cluster can be, and it comes last.
+pub(super) const OF_PRESET: &str = "~preset/";
 
 /// A number of things: `1 sidecar`, `2 sidecars`.
 pub(super) fn count(number: usize, thing: &str) -> String {
@@ -25,6 +31,19 @@ pub(super) fn indented(text: &str, indent: usize) -> String {
     }
     lines.extend([line.as_str(), "\n"]);
     lines
+}
+
+/// Who says that a container is a sidecar, and what else; a preset is no policy of anybody.
+pub(super) fn said_by(rule: &SidecarRule) -> String {
+    match preset(rule) {
+        Some(preset) => format!("--preset {preset}"),
+        None => rule.to_string(),
+    }
+}
+
+/// The `--preset` that a rule is of.
+pub(super) fn preset(rule: &SidecarRule) -> Option<&str> {
+    rule.policy()?.name.strip_prefix(OF_PRESET)
 }
 
 #[cfg(test)]

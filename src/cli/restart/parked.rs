@@ -17,8 +17,10 @@ use tokio::time::{Instant, sleep};
 use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, FAILED};
+use crate::cli::in_one_line;
+use crate::cli::print;
+use crate::cli::program::process::slowly;
 use crate::cli::table::{Output, counted, dash, render};
-use crate::cli::{in_one_line, print, slowly};
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);

@@ -16,10 +16,9 @@ use tokio::time::sleep;
 use super::group::{Group, Seen};
 use super::member::{Member, Outcome, State};
 use super::results;
-use super::tell;
 use super::way::Way;
 use super::way::heard::Heard;
-use crate::cli::table::Output;
+use crate::cli::table::{Output, tell};
 
 /// Between two looks.
 const AGAIN: Duration = Duration::from_secs(1);

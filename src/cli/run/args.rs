@@ -20,9 +20,9 @@ use swaplet_core::restart::reconcile::ParkImage;
 
 use self::restart::RestartArgs;
 use self::warm::{Beside, WarmArgs};
-use super::instance;
 use crate::cli::duration::seconds;
 use crate::cli::image::registry_args::RegistryArgs;
+use crate::cli::program::process::instance;
 use crate::cli::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use crate::image::build::derived_paths;
 use crate::image::reference::ImageReference;

@@ -6,9 +6,9 @@ mod sidecar_policies;
 use jiff::Timestamp;
 
 pub(super) use self::in_cluster::cluster;
-use super::CANNOT;
 use super::ask::{Asked, Held, Leash};
 use super::installation::flags::Flags;
+use crate::cli::exit::CANNOT;
 use crate::cli::table::age;
 
 /// A Lease that was not renewed for so long is held by nobody: longer than one lasts, for clocks

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::Asked;
-use super::Check;
+use super::ask::Asked;
 use super::cluster::{Facts, Stuck, Warning};
+use super::judge::Check;
 use super::policies::Policy;
 use crate::cli::run::config::Setting;
 use crate::cli::table::{Output, age, aligned, dash, json as as_json, printable, yaml};

@@ -14,9 +14,10 @@ use swaplet_core::warm::known::{Announced, Knowledge, Known};
 use super::results::{header, how};
 use crate::cli::client::ClusterArgs;
 use crate::cli::exit::CANNOT;
+use crate::cli::print;
+use crate::cli::program::process::slowly;
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::table::{Output, age, dash, render};
-use crate::cli::{print, slowly};
 use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\

@@ -29,7 +29,7 @@ use super::requests::body;
 use super::strategy::StrategyArgs;
 use crate::cli::restart::answer::{answer, plain};
 use crate::cli::restart::member::{Member, Outcome};
-use crate::cli::restart::tell;
+use crate::cli::table::tell;
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Args as _, Command};
 use swaplet_core::cluster::exit_images::ExitImages;
 
-use crate::cli::Cli;
+use crate::cli::run::RunArgs;
 use crate::cli::run::config::{Called, Setting};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -46,19 +46,16 @@ impl Flags {
             args.iter()
                 .any(|arg| *arg == alone || arg.starts_with(&with_value))
         };
-        let defined = Cli::command();
-        let run = defined.find_subcommand("run").into_iter();
+        let run = RunArgs::augment_args(Command::new("run"));
         let by_variable = run
-            .flat_map(Command::get_arguments)
+            .get_arguments()
             .filter(|flag| !flag.get_long().is_some_and(given))
             .filter_map(|flag| as_argument(flag, variables));
         let mut line: Vec<OsString> = vec!["swaplet".into(), "run".into()];
         line.extend(by_variable);
         line.extend(args.iter().map(OsString::from));
-        let command = Cli::command().mut_subcommand("run", |run| {
-            run.mut_args(|flag| flag.env(Resettable::Reset))
-        });
-        let run = command.find_subcommand("run").cloned();
+        let run = run.mut_args(|flag| flag.env(Resettable::Reset));
+        let command = Command::new("swaplet").subcommand(run.clone());
         let read = Called::new(command, line)
             .read_elsewhere(config)
             .map_err(|error| in_one_line(&error))?;
@@ -67,7 +64,7 @@ impl Flags {
             ..Self::default()
         };
         let matches = read.matches.subcommand_matches("run");
-        for flag in run.iter().flat_map(Command::get_arguments) {
+        for flag in run.get_arguments() {
             let (Some(matches), Some(long)) = (matches, flag.get_long()) else {
                 continue;
             };

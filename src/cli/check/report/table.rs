@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
-use super::super::rules::policies::{policy as rule_policy, rule};
-use super::super::table::{self, aligned, dash, printable};
-use super::hints::Hint;
-use super::policies;
-use super::report::{Report, is_ok};
-use super::rows::Row;
-use super::settings::Settings;
-use super::words::indented;
+use super::{Report, is_ok};
+use crate::cli::check::hints::Hint;
+use crate::cli::check::rows::Row;
+use crate::cli::check::settings::Settings;
+use crate::cli::check::words::{indented, preset, said_by};
+use crate::cli::rules::policies::{policy as rule_policy, rule};
+use crate::cli::table::{self, aligned, dash, printable};
 
 /// In the place of a command that a container does not have.
 const ENTRYPOINT: &str = "(entrypoint)";
@@ -28,7 +27,7 @@ struct Columns {
 
 /// For people. What is to be done about a sidecar stands below it, or, where each line is to be a
 /// sidecar, at the end of it.
-pub(super) fn table(report: &Report, files: &[PathBuf], wide: bool) -> String {
+pub(in crate::cli::check) fn table(report: &Report, files: &[PathBuf], wide: bool) -> String {
     if report.rows.is_empty() {
         return String::new();
     }
@@ -74,7 +73,7 @@ impl Columns {
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {
-        let rule = row.rule.as_deref().map(policies::words);
+        let rule = row.rule.as_deref().map(said_by);
         let rule = rule.map(|words| format!("by {words}")).into_iter();
         let notes = row.warnings.iter().chain(&row.notes).cloned();
         let notes: Vec<_> = rule.chain(notes).collect();
@@ -109,7 +108,7 @@ fn below(row: &Row) -> String {
     let shown = |text: &str| cut(&printable(text), MESSAGE);
     let mut lines = String::new();
     if let Some(rule) = &row.rule {
-        let words = format!("by {}", policies::words(rule));
+        let words = format!("by {}", said_by(rule));
         lines.push_str(&indented(&shown(&words), 4));
     }
     match &to_do.command {
@@ -127,7 +126,7 @@ fn below(row: &Row) -> String {
 }
 
 /// For programs.
-pub(super) fn value(report: &Report, settings: &Settings) -> Value {
+pub(in crate::cli::check) fn value(report: &Report, settings: &Settings) -> Value {
     let fine = report
         .rows
         .iter()
@@ -150,7 +149,7 @@ pub(super) fn value(report: &Report, settings: &Settings) -> Value {
 }
 
 /// The value as JSON or YAML.
-pub(super) fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
+pub(in crate::cli::check) fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
     if yaml {
         table::yaml(value)
     } else {
@@ -183,7 +182,7 @@ fn entry(row: &Row, settings: &Settings) -> Value {
 
 /// A preset of the command line is none.
 fn policy(rule: &SidecarRule) -> Option<Value> {
-    let is_preset = policies::preset(rule).is_some();
+    let is_preset = preset(rule).is_some();
     rule.policy().filter(|_| !is_preset).map(rule_policy)
 }
 

@@ -1,6 +1,6 @@
 //! `swaplet nodes`: what each node is taken for, why, and what has been proved there.
 
-pub(super) mod probe;
+pub(in crate::cli) mod probe;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -19,11 +19,11 @@ use swaplet_core::cluster::node_table::{BUILT_IN, NodeTable};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::{Node, NodeWire};
 
-use super::client::{ClusterArgs, plain};
-use super::exit::CANNOT;
-use super::print;
-use super::rules::NodeTableArgs;
-use super::table::{Output, age, dash, render};
+use crate::cli::rules::NodeTableArgs;
+use crate::cli::table::{Output, age, dash, render};
+use swaplet_edge::client::{ClusterArgs, plain};
+use swaplet_edge::exit::CANNOT;
+use swaplet_edge::print;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +73,7 @@ Exit codes: 0 the nodes were printed; 2 wrong usage, no such node, or something 
 /// taints, annotations and name; a node that no row matches has a kubelet.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct NodesArgs {
+pub(in crate::cli) struct NodesArgs {
     /// Only these nodes [default: all]
     #[arg(value_name = "NODE")]
     names: Vec<String>,
@@ -93,7 +93,7 @@ pub(super) struct NodesArgs {
 }
 
 impl NodesArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         if self.print_rows {
             print(BUILT_IN)?;
             return Ok(ExitCode::SUCCESS);
@@ -140,14 +140,14 @@ fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
 }
 
 /// What is shown of a node now, and what is wrong with that.
-pub(super) struct Shown {
-    pub(super) class: NodeClass,
-    pub(super) why: String,
-    pub(super) problems: Vec<String>,
+pub(in crate::cli) struct Shown {
+    pub(in crate::cli) class: NodeClass,
+    pub(in crate::cli) why: String,
+    pub(in crate::cli) problems: Vec<String>,
 }
 
 /// What `swaplet nodes` shows of this node.
-pub(super) async fn shown(
+pub(in crate::cli) async fn shown(
     client: &Client,
     node: &Node,
     table: &NodeTable,

@@ -15,12 +15,13 @@ use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, Finding, describe};
 
-use super::client::ClusterArgs;
-use super::rules::asked::AskedRules;
-use super::rules::policies::{PoliciesArgs, policy, rule};
-use super::status::installation::{Found, Purpose};
-use super::table::{json as as_json, yaml as as_yaml};
-use super::{print, slowly};
+use crate::cli::program::process::slowly;
+use crate::cli::rules::asked::AskedRules;
+use crate::cli::rules::policies::{PoliciesArgs, policy, rule};
+use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::table::{json as as_json, yaml as as_yaml};
+use swaplet_edge::client::ClusterArgs;
+use swaplet_edge::print;
 use target::Target;
 
 /// Of a decision to write.
@@ -57,7 +58,7 @@ Exit codes: 0 the decision is explained; 2 wrong usage, or the pod cannot be rea
 /// it decides, what happens next, and what it has said about the pod before.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct ExplainArgs {
+pub(in crate::cli) struct ExplainArgs {
     /// The pod, as NAME, pod/NAME or pod NAME; of job/NAME and cronjob/NAME their pods
     #[arg(value_name = "POD", required = true, num_args = 1..=2)]
     pod: Vec<String>,
@@ -88,7 +89,7 @@ enum Form {
 }
 
 impl ExplainArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         let target = Target::read(&self.pod.join("/")).map_err(anyhow::Error::msg)?;
         let client = self.cluster.client().await?;
         let namespace = self

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// as it is. Containers get a soft limit of 1024, which is there for programs that call `select`; a
 /// burst of requests to restart containers needs a watch for each pod, and each watch is a
 /// connection.
-pub(super) fn raise_limit() {
+pub(in crate::cli) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(
         Resource::Nofile,

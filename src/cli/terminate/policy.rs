@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 ///
 /// A SidecarPolicy says which containers are sidecars although nobody has marked them.
 #[derive(Debug, Args)]
-pub(super) struct Policy {
+pub(in crate::cli) struct Policy {
     #[command(subcommand)]
     command: Command,
 }
@@ -22,7 +22,7 @@ enum Command {
 }
 
 impl Policy {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Suggest(args) => args.run().await,
         }

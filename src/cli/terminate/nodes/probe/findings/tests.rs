@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use swaplet_controller::terminate::probe::Way;
 use swaplet_core::report::reason::Reason;
 

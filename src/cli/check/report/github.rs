@@ -1,12 +1,12 @@
 //! The report as workflow commands of GitHub, which shows them beside the files of a pull request.
 
-use super::report::{Report, is_ok};
-use super::rows::Row;
-use super::settings::Settings;
+use super::{Report, is_ok};
+use crate::cli::check::rows::Row;
+use crate::cli::check::settings::Settings;
 use crate::cli::table::printable;
 
 /// A line for each sidecar that does not end, and for what is to be known.
-pub(super) fn render(report: &Report, settings: &Settings) -> String {
+pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> String {
     let mut lines = String::new();
     for problem in &report.problems {
         lines.push_str(&command(

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::{Shell, generate};
 use serde_json::{Value, json};
 
-use super::client::{ClusterArgs, plain};
-use super::table::{json as as_json, yaml as as_yaml};
-use super::{definition, print};
+use crate::cli::table::{json as as_json, yaml as as_yaml};
+use swaplet_edge::client::{ClusterArgs, plain};
+use swaplet_edge::print;
 
 const VERSION_EXAMPLES: &str = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
 /// Print the version of this program, and of the API server
 #[derive(Debug, Args)]
 #[command(after_help = VERSION_EXAMPLES)]
-pub(super) struct VersionArgs {
+pub(in crate::cli) struct VersionArgs {
     /// Only the version of this program
     #[arg(long)]
     client: bool,
@@ -42,7 +42,7 @@ enum Form {
 
 impl VersionArgs {
     /// What is known is printed before the API server is found not to answer.
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         let server = if self.client {
             Ok(None)
         } else {
@@ -97,16 +97,17 @@ Examples:
 /// Print the script that completes this program's words in a shell
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETION_EXAMPLES)]
-pub(super) struct CompletionArgs {
+pub(in crate::cli) struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
 impl CompletionArgs {
-    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+    /// Prints the script for this definition of the program.
+    pub(in crate::cli) fn run(&self, mut program: Command) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
-        generate(self.shell, &mut definition(), "swaplet", &mut script);
+        generate(self.shell, &mut program, "swaplet", &mut script);
         print(&String::from_utf8(script)?)?;
         Ok(ExitCode::SUCCESS)
     }

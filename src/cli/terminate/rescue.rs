@@ -24,18 +24,21 @@ use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use super::client::ClusterArgs;
-use super::duration::seconds;
-use super::exit::{CANNOT, FAILED};
-use super::image::registry_args::RegistryArgs;
-use super::rules::asked::AskedRules;
-use super::rules::policies::PoliciesArgs;
-use super::run::{LogFormat, instance, start_log, stopped};
-use super::status::installation::{Found, Purpose};
-use super::table::Output;
-use super::{in_one_line, print, slowly};
+use crate::cli::image::registry_args::RegistryArgs;
+use crate::cli::program::log::{LogFormat, start_log};
+use crate::cli::program::process::slowly;
+use crate::cli::program::process::{instance, stopped};
+use crate::cli::rules::asked::AskedRules;
+use crate::cli::rules::policies::PoliciesArgs;
+use crate::cli::status::installation::{Found, Purpose};
+use crate::cli::table::Output;
 use progress::Rescue;
 use rows::Stuck;
+use swaplet_edge::client::ClusterArgs;
+use swaplet_edge::duration::seconds;
+use swaplet_edge::exit::{CANNOT, FAILED};
+use swaplet_edge::in_one_line;
+use swaplet_edge::print;
 use targets::Target;
 
 const EXAMPLES: &str = "\
@@ -90,7 +93,7 @@ Lease or may hold it.";
 /// same decisions as `swaplet run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct RescueArgs {
+pub(in crate::cli) struct RescueArgs {
     /// Only these pods, as NAME or pod/NAME, and those of these Jobs, as job/NAME [default: all
     /// that are stuck]
     #[arg(value_name = "NAME", value_parser = Target::read, conflicts_with = "all_namespaces")]
@@ -132,7 +135,7 @@ pub(super) struct RescueArgs {
 }
 
 impl RescueArgs {
-    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         if std::env::var_os("RUST_LOG").is_some() {
             start_log(LogFormat::Text);
         }

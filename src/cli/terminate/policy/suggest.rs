@@ -18,11 +18,12 @@ use swaplet_core::policies::suggest::{MOST, Stuck, Suggestion, Waiting, stuck, s
 use super::manifest::{Around, Named};
 use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
+use crate::cli::print;
+use crate::cli::program::process::slowly;
 use crate::cli::status::ask::leash;
 use crate::cli::status::installation::flags::Flags;
 use crate::cli::status::installation::{Found, Purpose};
 use crate::cli::table::{Output, age, counted, dash, printable, render};
-use crate::cli::{print, slowly};
 
 const EXAMPLES: &str = "\
 Examples:

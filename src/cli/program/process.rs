@@ -1,0 +1,43 @@
+//! The process of a command: how long it works in silence, what stops it, what it is called.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// After this people wonder whether anything happens.
+const NOTICEABLE: Duration = Duration::from_secs(1);
+
+/// Says on a terminal what takes longer than a second.
+pub(in crate::cli) async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::pin!(work);
+    match tokio::time::timeout(NOTICEABLE, &mut work).await {
+        Ok(done) => done,
+        Err(_) => {
+            if io::stderr().is_terminal() {
+                eprintln!("{what} ...");
+            }
+            work.await
+        }
+    }
+}
+
+/// The pod's name in a cluster, the machine's elsewhere.
+pub(in crate::cli) fn instance() -> String {
+    ["POD_NAME", "HOSTNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .unwrap_or_else(|| "swaplet".to_owned())
+}
+
+/// Completes on SIGTERM or SIGINT.
+pub(in crate::cli) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
