@@ -8,14 +8,11 @@
 pub mod circumstances;
 pub mod ending;
 pub mod explain;
-pub mod finish;
+mod finished;
 pub mod memory;
 pub mod methods;
 pub mod openkruise;
-pub(crate) mod preflight;
-pub mod recreate;
 mod scope;
-pub mod swap;
 pub(crate) mod turn;
 
 use self::scope::{annotation_problem, left_to_platform, main_failed, mains_not_done, refused};
@@ -24,16 +21,13 @@ use std::time::Duration;
 
 use self::circumstances::Circumstances;
 use self::memory::Memory;
-use self::methods::Step;
+use self::methods::{Step, finish, recreate, swap};
 use self::turn::{Turn, turns};
 use crate::cluster::node_class::OVERRIDE;
-use crate::objects::pod::roles::{self};
-use crate::objects::pod::{Container, Pod, RestartPolicy};
-use crate::report::decision::{Action, Decision, Method, Report};
+use crate::objects::pod::roles::{self, Unended, unended};
+use crate::objects::pod::{Pod, RestartPolicy};
+use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
 use crate::report::reason::Reason;
-
-/// A sidecar that has not ended, with its position in `spec.containers`.
-pub(crate) type Unended<'a> = (usize, &'a Container);
 
 /// Decides about a pod. `memory` must have observed this state of the pod ([`Memory::observe`]).
 /// Total: every pod, however strange, gets a decision.
@@ -43,7 +37,7 @@ pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decisio
         .or_else(|| refused(pod))
         .unwrap_or_else(|| {
             let unended = unended(pod);
-            let left = openkruise::left(pod, &unended, memory, around).is_some();
+            let left = openkruise::left::left(pod, &unended, memory, around).is_some();
             let wants = if left {
                 Vec::new()
             } else {
@@ -106,20 +100,9 @@ pub(crate) fn out_of_scope(
         return Some(Decision::quiet(Reason::PodDeleting));
     }
     if pod.phase.is_terminal() {
-        return Some(ending::finished(pod, memory, around));
+        return Some(finished::finished(pod, memory, around));
     }
     None
-}
-
-/// The sidecars that have not ended and are ours to end.
-pub(crate) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
-    let is_unended =
-        |container: &Container| roles::is_sidecar(pod, container) && container.end().is_none();
-    pod.containers
-        .iter()
-        .enumerate()
-        .filter(|(_, container)| is_unended(container))
-        .collect()
 }
 
 /// The main containers are done and the pod is not finished.
@@ -148,7 +131,7 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
         return Decision::later(Reason::NodeNotSeen, until);
     }
     // Of the whole pod, not only of the sidecars whose turn it is.
-    if let Some(left) = openkruise::left(pod, &all, memory, around) {
+    if let Some(left) = openkruise::left::left(pod, &all, memory, around) {
         return left;
     }
     let mut last = Decision::quiet(Reason::SidecarsEnded);
@@ -320,19 +303,4 @@ fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
         reason: Reason::NoRung,
         note,
     }
-}
-
-/// What is true of several containers is told in one report.
-pub(crate) fn one_per_reason(reports: Vec<Report>) -> Vec<Report> {
-    let mut told: Vec<Report> = Vec::new();
-    for report in reports {
-        match told
-            .iter_mut()
-            .find(|earlier| earlier.reason == report.reason)
-        {
-            Some(earlier) => earlier.note = format!("{}; {}", earlier.note, report.note),
-            None => told.push(report),
-        }
-    }
-    told
 }

@@ -8,7 +8,7 @@ use swaplet_core::objects::pod::Phase;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::{Action, Decision, Finish, Method};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::finish::QUIET;
+use swaplet_core::terminate::memory::finish_record::QUIET;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};

@@ -8,8 +8,8 @@ use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::report::decision::{Action, Decision, Method};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::finish::QUIET;
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::finish_record::QUIET;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar, sidecar_with_image};

@@ -15,7 +15,7 @@ use super::node::terminated;
 use super::objects::{main_container, pod, pod_of, sidecar};
 
 /// How long a pod on a kubelet must have been quiet, and a moment.
-const QUIET: u64 = swaplet_core::terminate::finish::QUIET.as_secs() + 1;
+const QUIET: u64 = swaplet_core::terminate::memory::finish_record::QUIET.as_secs() + 1;
 
 async fn on_a_kubelet(world: &World) {
     let options = NodeOptions::new("node-1", Profile::kubelet());

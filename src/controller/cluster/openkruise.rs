@@ -16,8 +16,8 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RecreateRequest;
 use swaplet_core::terminate::memory::past_exits::PastExits;
+use swaplet_core::terminate::methods::recreate::patience;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
-use swaplet_core::terminate::recreate::patience;
 
 use super::rules::Rules;
 

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
+use super::pod::{Container, ContainerState};
 use super::values::lenient::{Lenient, Object, Said};
 
 type Text = Lenient<Option<Box<str>>>;
@@ -261,6 +262,24 @@ impl RequestPhase {
             Some("Recreating") => Self::Recreating,
             Some("Completed" | "Succeeded" | "Failed") => Self::Completed,
             _ => Self::Unanswered,
+        }
+    }
+}
+
+impl Recreated {
+    /// Whether the container was stopped for it, and runs or will run again.
+    pub(crate) fn is_back(&self, target: &Container) -> bool {
+        let Some(status) = &target.status else {
+            return false;
+        };
+        match &status.state {
+            ContainerState::Running { .. } => {
+                !self.container_id.is_empty()
+                    && (status.container_id != self.container_id
+                        || status.restart_count > self.restart_count)
+            }
+            ContainerState::Waiting { .. } => self.killed,
+            ContainerState::Terminated(_) | ContainerState::Unreported => false,
         }
     }
 }

@@ -183,3 +183,18 @@ impl Decision {
         }
     }
 }
+
+/// What is true of several containers is told in one report.
+pub(crate) fn one_per_reason(reports: Vec<Report>) -> Vec<Report> {
+    let mut told: Vec<Report> = Vec::new();
+    for report in reports {
+        match told
+            .iter_mut()
+            .find(|earlier| earlier.reason == report.reason)
+        {
+            Some(earlier) => earlier.note = format!("{}; {}", earlier.note, report.note),
+            None => told.push(report),
+        }
+    }
+    told
+}

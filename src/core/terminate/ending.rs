@@ -1,16 +1,13 @@
-//! What to tell about a pod that has come to its end.
+//! How the containers of a pod have ended, for numbers and in words.
 
 use std::time::Duration;
 
-use super::circumstances::Circumstances;
 use super::memory::{Memory, SwapRecord};
-use super::{finish, recreate};
-use crate::objects::pod::{Container, Phase, Pod, Terminated, evidence, roles};
-use crate::report::decision::{Decision, Method, Report};
-use crate::report::reason::Reason;
+use crate::objects::pod::{Container, Pod, Terminated, evidence, roles};
+use crate::report::decision::Method;
 
 /// The exit code of what was ended by [`SIGKILL`]: 128 and the number.
-const KILLED: i64 = 137;
+pub(super) const KILLED: i64 = 137;
 const SIGKILL: i64 = 9;
 /// That of what SIGTERM has ended.
 const TERMINATED: i64 = 143;
@@ -113,44 +110,16 @@ pub fn ends(pod: &Pod, memory: &Memory) -> Ends {
     }
 }
 
-fn is_killed(end: &Terminated) -> bool {
+pub(super) fn is_killed(end: &Terminated) -> bool {
     end.exit_code == Some(KILLED) || end.signal == Some(SIGKILL)
 }
 
-/// The pod is finished: tells the truth about what was written to it.
-pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    if let Some(watched) = finish::watch(pod, memory, around) {
-        return watched;
-    }
-    let mut decision =
-        finish::finished(pod, memory, around).unwrap_or_else(|| swapped(pod, memory));
-    if !decision.reports.is_empty() {
-        decision.reports.extend(killed(pod, memory));
-    }
-    decision
-}
-
 /// How a sidecar itself ended, as far as the node has shown it.
-fn own_end<'a>(sidecar: &'a Container, memory: &'a Memory) -> Option<&'a Terminated> {
+pub(super) fn own_end<'a>(sidecar: &'a Container, memory: &'a Memory) -> Option<&'a Terminated> {
     match memory.swap_of(&sidecar.name) {
         Some(swapped) => swapped.real_end.as_ref(),
         None => sidecar.end(),
     }
-}
-
-/// Sidecars that did not stop in their grace period.
-fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
-    let names: Vec<_> = roles::sidecars(pod)
-        .filter(|sidecar| own_end(sidecar, memory).is_some_and(is_killed))
-        .map(|sidecar| &*sidecar.name)
-        .collect();
-    (!names.is_empty()).then(|| Report {
-        reason: Reason::SidecarKilled,
-        note: format!(
-            "{} ended by SIGKILL (exit code {KILLED}): it had not stopped in its grace period, so what it had not written is lost; let it end on SIGTERM (in a shell: trap 'exit 0' TERM), or raise spec.terminationGracePeriodSeconds",
-            names.join(", ")
-        ),
-    })
 }
 
 /// How long after the main containers the sidecars ended, by the clock of the node, which counts
@@ -172,32 +141,6 @@ pub(crate) fn lateness(pod: &Pod, memory: &Memory) -> String {
         late.push_str(&format!("; the pod ended {seconds} s after them"));
     }
     late
-}
-
-fn swapped(pod: &Pod, memory: &Memory) -> Decision {
-    if memory.swaps.is_empty() {
-        return recreate::finished(pod, memory).unwrap_or(Decision::quiet(Reason::PodFinished));
-    }
-    let phase = pod.phase.as_str();
-    let ends = roles::sidecars(pod)
-        .filter_map(|sidecar| {
-            let swapped = memory.swap_of(&sidecar.name)?;
-            Some(describe_end(sidecar, swapped, memory))
-        })
-        .collect::<Vec<_>>()
-        .join(", ");
-    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
-        let note = format!(
-            "the pod is Failed although every main container exited with 0: {ends}{}",
-            lateness(pod, memory)
-        );
-        return Decision::tell(Reason::PodFailedAfterSwap, note);
-    }
-    let late = lateness(pod, memory);
-    Decision::tell(
-        Reason::SidecarEnded,
-        format!("the pod is {phase}: {ends}{late}"),
-    )
 }
 
 /// How a container ended that shows no exit image, and by which method.

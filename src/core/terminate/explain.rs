@@ -10,15 +10,17 @@ mod words;
 use super::circumstances::Circumstances;
 use super::memory::Memory;
 use super::methods::Step;
-use super::preflight::{Preflight, preflight};
+use super::methods::preflight::{Preflight, preflight};
+use super::methods::swap;
+use super::scope::refused;
 use super::turn::{self, Turn, turns};
-use super::{Unended, ask, decide, openkruise, out_of_scope, refused, swap};
+use super::{ask, decide, openkruise, out_of_scope};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::roles::{self, Mains};
+use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::report::decision::{Decision, Method, Report};
-use crate::terminate;
 pub use words::{describe, sentence};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -221,7 +223,7 @@ fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &st
         .iter()
         .any(|turn| turn.methods.contains(&Method::Swap))
     {
-        let unended = terminate::unended(pod);
+        let unended = unended(pod);
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
     }
     findings
@@ -241,7 +243,7 @@ fn methods(
     if around.facts.unseen_until.is_some() {
         return findings;
     }
-    if let Some(left) = openkruise::left(pod, &terminate::unended(pod), memory, around) {
+    if let Some(left) = openkruise::left::left(pod, &unended(pod), memory, around) {
         findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
         return findings;
     }
@@ -299,7 +301,7 @@ fn waiting(
     around: &Circumstances<'_>,
 ) -> Option<Finding> {
     let until = turn.waits?;
-    let names: Vec<_> = terminate::unended(pod)
+    let names: Vec<_> = unended(pod)
         .into_iter()
         .filter(|(_, sidecar)| turn::due(pod, sidecar, memory, around) == Some(until))
         .map(|(_, sidecar)| &*sidecar.name)

@@ -1,22 +1,25 @@
 //! What is remembered of a pod between two looks at it. It times things and keeps reports from
 //! being repeated; losing it (a restart of the process) changes no outcome.
 
+pub mod asked;
 pub mod denials;
 pub mod ends;
+pub mod finish_record;
 pub mod image_troubles;
 pub mod past_exits;
 pub mod proof;
 
 use std::time::Duration;
 
+use self::asked::Asked;
 use self::denials::DeniedWays;
 use self::ends::SeenEnds;
-use super::finish::FinishRecord;
-use super::recreate::Asked;
+use self::finish_record::FinishRecord;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Swapped;
 use crate::objects::pod::evidence::{Footprint, exit_image_shown};
-use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated, roles};
+use crate::objects::pod::roles::{self, Unended};
+use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 use crate::report::decision::Method;
 use crate::report::reason::Reason;
 
@@ -121,6 +124,16 @@ impl Memory {
             record.times = record.times.max(u32::from(!in_flight));
             record.observe(sidecar);
         }
+    }
+
+    /// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more
+    /// would be swapped.
+    pub(crate) fn awaits_swap(&self, unended: &[Unended<'_>]) -> bool {
+        let is_swapped = |sidecar: &Container| {
+            self.swap_of(&sidecar.name)
+                .is_some_and(|record| record.to == sidecar.image)
+        };
+        unended.iter().any(|(_, sidecar)| is_swapped(sidecar))
     }
 
     /// When the first write took effect, as far as it is known.

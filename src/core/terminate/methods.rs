@@ -3,6 +3,11 @@
 //! A method answers with what is to be done on it ([`Step::Here`]), or why it does not lead on
 //! ([`Step::Next`]). Each is bounded in time, and tried once per life of a container.
 
+pub mod finish;
+pub(crate) mod preflight;
+pub mod recreate;
+pub mod swap;
+
 use std::time::Duration;
 
 use crate::cluster::node_class::NodeClass;

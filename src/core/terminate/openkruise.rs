@@ -10,26 +10,15 @@
 //! reported, not taken: the administrator decides that with `--coexist`.
 
 mod gates;
+pub(crate) mod left;
 
 pub use self::gates::gate_is_on;
 use self::gates::pull_jobs_are_off;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::Unended;
-use super::circumstances::Circumstances;
-use super::memory::Memory;
 use super::memory::past_exits::PastExits;
 use crate::cluster::daemon_pod::DaemonPod;
-use crate::objects::pod::{Container, Phase, Pod};
-use crate::objects::recreate_request::{RecreateRequest, RequestPhase};
-use crate::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
-use crate::report::decision::{Decision, Report};
-use crate::report::reason::Reason;
-
-/// How long a pod whose main containers are done stays Pending until OpenKruise is not expected to
-/// see it in another phase: an image that is still being pulled passes.
-const STAYS_PENDING: Duration = Duration::from_secs(60);
+use crate::objects::recreate_request::RecreateRequest;
 
 /// What the administrator wants where OpenKruise is there as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,155 +219,4 @@ impl Default for OpenKruise<'_> {
             past_exits: &NO_PAST_EXITS,
         }
     }
-}
-
-/// Whether the pod is left to OpenKruise, and what to tell about that. A pod in which swaplet has
-/// acted stays its own.
-pub(crate) fn left(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Decision> {
-    let OpenKruise {
-        seen,
-        coexist,
-        terminator,
-        ..
-    } = around.openkruise;
-    if memory.has_acted() {
-        return None;
-    }
-    if !seen {
-        return Some(Decision::quiet(Reason::OpenKruiseUnseen));
-    }
-    match (coexist, terminator) {
-        (Coexist::Own, _) | (_, Terminator::Absent) | (Coexist::Auto, Terminator::Off) => None,
-        (Coexist::Defer, _) => Some(left_because(
-            "--coexist=defer leaves every pod to OpenKruise while its manager is there",
-        )),
-        (Coexist::Auto, Terminator::Unknown) => Some(unclear()),
-        (Coexist::Auto, Terminator::On) => acts_on(pod, unended, memory, around),
-    }
-}
-
-fn left_because(why: &str) -> Decision {
-    Decision::tell(
-        Reason::LeftToOpenKruise,
-        format!("main containers are done; {why}"),
-    )
-}
-
-fn unclear() -> Decision {
-    let note = "OpenKruise is installed, and whether its SidecarTerminator is on cannot be seen: allow swaplet to read its Deployment \
-        (deploy/openkruise.yaml), or say who ends sidecars with --coexist=own or --coexist=defer";
-    Decision::tell(Reason::OpenKruiseUnclear, note.to_owned())
-}
-
-/// Its SidecarTerminator is on: does it act on this pod, and on all of its sidecars?
-fn acts_on(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Decision> {
-    let OpenKruise {
-        daemon, request, ..
-    } = around.openkruise;
-    let labelled_virtual = around.facts.labelled_virtual;
-    if !labelled_virtual && daemon == Daemon::None {
-        // It makes a request, and nobody ever carries it out.
-        return None;
-    }
-    if unended
-        .iter()
-        .any(|(_, sidecar)| !sidecar.mark.is_sidecar())
-    {
-        // To OpenKruise that is a main container, which runs: it waits for it.
-        return None;
-    }
-    if pod.phase == Phase::Pending {
-        return while_pending(memory, around);
-    }
-    let (acts, leaves): (Vec<_>, Vec<_>) = unended
-        .iter()
-        .map(|(_, sidecar)| *sidecar)
-        .partition(|sidecar| is_marked(sidecar, labelled_virtual));
-    if acts.is_empty() {
-        return None;
-    }
-    let ignored =
-        ignored(&leaves, labelled_virtual).filter(|_| !ends_the_pod(&acts, labelled_virtual));
-    let incomplete = ignored.or_else(|| given_up(&acts, request));
-    Some(incomplete.map_or_else(
-        || left_because("OpenKruise's SidecarTerminator is on, and ends the sidecars of this pod"),
-        |report| Decision {
-            reports: vec![report],
-            ..Decision::quiet(Reason::OpenKruiseIncomplete)
-        },
-    ))
-}
-
-/// On a virtual node OpenKruise acts on sidecars that name an image, on all others on those with
-/// the plain mark.
-const fn is_marked(sidecar: &Container, labelled_virtual: bool) -> bool {
-    if labelled_virtual {
-        sidecar.mark.with_image.is_some()
-    } else {
-        sidecar.mark.when_job_exit
-    }
-}
-
-/// OpenKruise does not act while a pod is Pending; but a phase may pass.
-fn while_pending(memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
-    let until = memory.mains_done_at.unwrap_or(around.now) + STAYS_PENDING;
-    (around.now < until).then(|| Decision::later(Reason::LeftToOpenKruise, until))
-}
-
-/// On ordinary nodes a sidecar whose exit code is to be ignored has the whole pod ended, by its
-/// phase.
-fn ends_the_pod(acts: &[&Container], labelled_virtual: bool) -> bool {
-    !labelled_virtual && acts.iter().any(|sidecar| sidecar.mark.ignores_exit_code())
-}
-
-/// It acts on some sidecars of the pod and leaves others, which keep the pod from ending.
-fn ignored(leaves: &[&Container], labelled_virtual: bool) -> Option<Report> {
-    let names = leaves
-        .iter()
-        .map(|sidecar| &*sidecar.name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let (node, mark) = if labelled_virtual {
-        ("virtual", WITH_IMAGE)
-    } else {
-        ("ordinary", WHEN_JOB_EXIT)
-    };
-    (!leaves.is_empty()).then(|| Report {
-        reason: Reason::OpenKruiseIncomplete,
-        note: format!(
-            "OpenKruise's SidecarTerminator acts on this pod, but not on {names}, which on {node} nodes need {mark}: add it, or switch \
-             the SidecarTerminator off and run swaplet with --coexist=own"
-        ),
-    })
-}
-
-/// Its request is over, and a sidecar runs, or runs again: it does not try twice.
-fn given_up(acts: &[&Container], request: Option<&RecreateRequest>) -> Option<Report> {
-    let request = request.filter(|request| request.phase == RequestPhase::Completed)?;
-    let (sidecar, recreated) = acts
-        .iter()
-        .find_map(|sidecar| Some((sidecar, request.container(&sidecar.name)?)))?;
-    let words = [&*request.message, &*recreated.message]
-        .into_iter()
-        .find(|words| !words.is_empty());
-    let words = words.unwrap_or("the kubelet has started it again after an exit code other than 0");
-    Some(Report {
-        reason: Reason::OpenKruiseIncomplete,
-        note: format!(
-            "OpenKruise's request {} is over and container {} has not ended ({words}); OpenKruise does not try again: switch its \
-             SidecarTerminator off and run swaplet with --coexist=own",
-            RecreateRequest::name_for(&request.pod_uid),
-            sidecar.name
-        ),
-    })
 }

@@ -18,8 +18,8 @@ use jiff::SignedDuration;
 use super::circumstances::Circumstances;
 use super::memory::Memory;
 use super::methods::AllowedMethods;
-use super::{Unended, swap, unended};
 use crate::cluster::owner;
+use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, Pod, roles};
 use crate::report::decision::Method;
@@ -79,7 +79,7 @@ fn turn<'a>(
     around: &Circumstances<'_>,
 ) -> Turn<'a> {
     let is_due = |(_, sidecar): &Unended<'_>| {
-        swap::shows_swap(sidecar, memory, around)
+        memory.shows_exit_image(sidecar, around.exit_images)
             || due(pod, sidecar, memory, around).is_none_or(|at| at <= around.now)
     };
     let (due_now, later): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_due);
@@ -150,7 +150,7 @@ fn methods(
         let finish_is_first = methods.first() == Some(&Method::Finish) && owner::may_count(pod);
         methods.retain(|method| *method != Method::Finish && !finish_is_first);
     }
-    if !methods.contains(&Method::Swap) && swap::is_under_way(unended, memory) {
+    if !methods.contains(&Method::Swap) && memory.awaits_swap(unended) {
         methods.insert(0, Method::Swap);
     }
     methods

@@ -5,7 +5,7 @@ use std::time::Duration;
 use swaplet_core::cluster::headroom::Need;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Action, Decision, Method};
-use swaplet_core::terminate::swap::patience;
+use swaplet_core::terminate::methods::swap::patience;
 
 use super::effect::notice;
 use super::entry::since::SinceBegun;

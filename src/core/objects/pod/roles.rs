@@ -120,3 +120,17 @@ fn is_done(pod: &Pod, main: &Container) -> bool {
     main.end()
         .is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
 }
+
+/// A sidecar that has not ended, with its position in `spec.containers`.
+pub(crate) type Unended<'a> = (usize, &'a Container);
+
+/// The sidecars that have not ended and are ours to end.
+pub(crate) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
+    let is_unended =
+        |container: &Container| is_sidecar(pod, container) && container.end().is_none();
+    pod.containers
+        .iter()
+        .enumerate()
+        .filter(|(_, container)| is_unended(container))
+        .collect()
+}

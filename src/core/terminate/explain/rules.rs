@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Finding, RULES, finding};
 use crate::objects::pod::Pod;
-use crate::terminate::{turn, unended};
+use crate::objects::pod::roles::unended;
+use crate::terminate::turn;
 
 /// A policy that names containers of the pod, and counts for nothing there.
 pub(super) fn refused_policy(pod: &Pod) -> Option<Finding> {

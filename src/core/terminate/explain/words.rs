@@ -7,7 +7,6 @@ use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::WHEN_JOB_EXIT;
 use crate::report::decision::{Action, Decision, Method};
 use crate::report::reason::Reason;
-use crate::terminate;
 
 /// A way to end sidecars, by its word in `--prefer`.
 pub(crate) const fn way(method: Method) -> &'static str {
@@ -149,7 +148,7 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
 
 /// The sidecars that have not ended, those of them that are wanted.
 fn names(pod: &Pod, is_wanted: impl Fn(&str) -> bool) -> String {
-    let names = terminate::unended(pod)
+    let names = roles::unended(pod)
         .into_iter()
         .map(|(_, Container { name, .. })| &**name);
     let names: Vec<_> = names.filter(|name| is_wanted(name)).collect();

@@ -12,7 +12,6 @@ use crate::cluster::exit_images::ExitImages;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::recreate_request::RecreateRequest;
-use crate::terminate::recreate;
 
 /// How many are kept: more kinds of sidecars than a cluster has. Beyond it the oldest is forgotten.
 const KEPT: usize = 4096;
@@ -130,7 +129,7 @@ fn stopped_with(sidecar: &Container, request: Option<&RecreateRequest>) -> Optio
     let back = || {
         request?
             .container(&sidecar.name)
-            .filter(|recreated| recreate::is_back(sidecar, recreated))
+            .filter(|recreated| recreated.is_back(sidecar))
     };
     let end = sidecar
         .end()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Memory, SwapRecord};
 use crate::cluster::node_verdicts::Proved;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, evidence, roles};
-use crate::terminate::swap::patience;
+use crate::terminate::methods::swap::patience;
 
 /// What the pod proves about its node, as it is seen now; `None` where it proves nothing (any more,
 /// or yet).

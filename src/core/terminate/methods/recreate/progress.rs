@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use super::{deadline, is_back};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 use crate::terminate::memory::Memory;
+use crate::terminate::memory::asked::ANSWERS;
+use crate::terminate::methods::swap;
+
+/// What the daemon and the kubelet may take after an answer, besides the grace periods of the
+/// containers, which are stopped one after another.
+pub(super) const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
 
 /// What has become of one container of a request.
 pub(super) enum Progress {
@@ -82,9 +87,29 @@ fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
     let code = end
         .and_then(|end| end.exit_code)
         .map_or_else(String::new, |code| format!(" with exit code {code}"));
-    is_back(target, recreated).then(|| {
+    recreated.is_back(target).then(|| {
         format!(
             "OpenKruise's daemon stopped it, it ended{code}, and the node started it again: let it exit with 0 on SIGTERM, or allow finish"
         )
     })
+}
+
+/// Until when is waited for an end, and what is told then.
+fn deadline(
+    pod: &Pod,
+    request: &RecreateRequest,
+    asked_at: Duration,
+) -> (Duration, Reason, &'static str) {
+    if request.phase == RequestPhase::Unanswered {
+        let what = "is not answered by OpenKruise's daemon: does it run on the node?";
+        return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);
+    }
+    let until = asked_at
+        .saturating_add(swap::graces(pod))
+        .saturating_add(STOPPED_VISIBLE);
+    (
+        until,
+        Reason::RecreateFailed,
+        "was taken by OpenKruise's daemon, and the container has not ended",
+    )
 }

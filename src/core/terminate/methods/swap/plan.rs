@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{is_settled, no_room};
+use super::room::no_room;
 use crate::cluster::owner;
+use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
 use crate::report::decision::{Action, Decision, Method, Report, Swap};
 use crate::report::reason::Reason;
-use crate::terminate::Unended;
 use crate::terminate::circumstances::Circumstances;
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
-use crate::terminate::preflight::{Preflight, preflight};
+use crate::terminate::methods::preflight::{Preflight, preflight};
 
 /// How often the image of one container is swapped when something keeps changing it back.
 const SWAPS_PER_CONTAINER: u32 = 3;
@@ -229,4 +229,27 @@ fn held_back(
 /// sidecar's own exit code is its last then.
 fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
     *container.effective_policy(pod) == RestartPolicy::Never && roles::mains_succeeded(pod)
+}
+
+/// Whether the container shows an exit image, and nothing is to be done about it but to wait.
+pub(super) fn is_settled(
+    pod: &Pod,
+    container: &Container,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> bool {
+    memory.shows_exit_image(container, around.exit_images)
+        && *container.effective_policy(pod) != RestartPolicy::Always
+        && !is_stuck(pod, container, memory)
+}
+
+/// Whether an exit image that somebody else has written cannot run, an earlier life or another
+/// version of swaplet. What this life writes was asked for its verdict before; under `Never` no
+/// image is started after one that failed.
+fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
+    *container.effective_policy(pod) == RestartPolicy::OnFailure
+        && evidence::is_stuck(container)
+        && memory
+            .swap_of(&container.name)
+            .is_some_and(|record| record.before.is_none())
 }

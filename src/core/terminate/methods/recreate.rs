@@ -14,76 +14,21 @@ mod consequences;
 mod progress;
 
 use self::consequences::{note, obstacle, past_exit};
-use self::progress::{Progress, progress};
+use self::progress::{Progress, STOPPED_VISIBLE, progress};
 use std::time::Duration;
 
-use super::circumstances::Circumstances;
-use super::memory::Memory;
-use super::methods::Step;
-use super::{Unended, ending, one_per_reason, swap};
-use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy, roles};
-use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
-use crate::report::decision::{Action, Decision, Report};
+use super::swap;
+use crate::objects::pod::roles::Unended;
+use crate::terminate::circumstances::Circumstances;
+use crate::terminate::ending;
+use crate::terminate::memory::Memory;
+use crate::terminate::memory::asked::{ANSWERS, Asked};
+use crate::terminate::methods::Step;
+
+use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, roles};
+use crate::objects::recreate_request::RecreateRequest;
+use crate::report::decision::{Action, Decision, Report, one_per_reason};
 use crate::report::reason::Reason;
-
-/// How long the daemon may take to answer. Alone it answers in a second; with its client's 5
-/// requests per second and a full node it takes longer. OpenKruise's manager gives up after 60 s,
-/// and the next method has to be reached within a minute.
-const ANSWERS: Duration = Duration::from_secs(40);
-/// What the daemon and the kubelet may take after an answer, besides the grace periods of the
-/// containers, which are stopped one after another.
-const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
-
-/// A request that was made, or tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// When that came back for the first time.
-    pub at: Duration,
-    /// The words of the API server where the request was not created.
-    pub error: Option<String>,
-    /// Whether it does not take the request, however often it is tried.
-    pub refused: bool,
-}
-
-impl Asked {
-    fn is_worth_another_try(&self, now: Duration) -> bool {
-        self.error.is_some() && !self.refused && now < self.at + ANSWERS
-    }
-}
-
-impl Memory {
-    /// Brings the memory up to date with the request for the pod. Call it before every decision.
-    pub fn observe_request(&mut self, request: Option<&RecreateRequest>, now: Duration) {
-        if request.is_some() {
-            self.request_seen_at.get_or_insert(now);
-        }
-    }
-
-    /// Records what became of a request of ours: `error` where it was not created.
-    pub fn asked_for(&mut self, error: Option<String>, refused: bool, now: Duration) {
-        let at = self.asked.as_ref().map_or(now, |asked| asked.at);
-        self.asked = Some(Asked { at, error, refused });
-    }
-
-    /// Since when there is a request for the pod, or the wish for one.
-    #[must_use]
-    pub fn asked_at(&self) -> Option<Duration> {
-        self.asked
-            .as_ref()
-            .map(|asked| asked.at)
-            .or(self.request_seen_at)
-    }
-
-    /// Whether this process has written something for the pod.
-    #[must_use]
-    pub(crate) fn has_acted(&self) -> bool {
-        let finished = self
-            .finish
-            .as_ref()
-            .is_some_and(|record| record.written_at().is_some());
-        finished || self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
-    }
-}
 
 /// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead
 /// on.
@@ -258,41 +203,6 @@ fn follow(
         swaps_wanted,
         ..Decision::quiet(Reason::RecreatePending)
     })
-}
-
-/// Whether the container of a request was stopped, and runs or will run again.
-pub(crate) fn is_back(target: &Container, recreated: &Recreated) -> bool {
-    let Some(status) = &target.status else {
-        return false;
-    };
-    match &status.state {
-        ContainerState::Running { .. } => {
-            !recreated.container_id.is_empty()
-                && (status.container_id != recreated.container_id
-                    || status.restart_count > recreated.restart_count)
-        }
-        ContainerState::Waiting { .. } => recreated.killed,
-        ContainerState::Terminated(_) | ContainerState::Unreported => false,
-    }
-}
-
-fn deadline(
-    pod: &Pod,
-    request: &RecreateRequest,
-    asked_at: Duration,
-) -> (Duration, Reason, &'static str) {
-    if request.phase == RequestPhase::Unanswered {
-        let what = "is not answered by OpenKruise's daemon: does it run on the node?";
-        return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);
-    }
-    let until = asked_at
-        .saturating_add(swap::graces(pod))
-        .saturating_add(STOPPED_VISIBLE);
-    (
-        until,
-        Reason::RecreateFailed,
-        "was taken by OpenKruise's daemon, and the container has not ended",
-    )
 }
 
 /// What to tell about a pod that is finished and was ended by a request.

@@ -9,34 +9,32 @@
 
 mod plan;
 mod room;
+mod time;
 
 use std::time::Duration;
 
-use super::circumstances::Circumstances;
-use super::memory::{Memory, SwapRecord};
-use super::methods::Step;
 use super::preflight::{Preflight, preflight};
-use super::turn::is_finished;
-use super::{Unended, one_per_reason, unended};
 use crate::objects::pod::evidence::{self, Progress};
-use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
-use crate::report::decision::{Decision, Method, Paths, Report};
+use crate::objects::pod::roles::{Unended, unended};
+use crate::objects::pod::{Container, Pod};
+use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
-use plan::Plan;
+use crate::terminate::circumstances::Circumstances;
+use crate::terminate::memory::{Memory, SwapRecord};
+use crate::terminate::methods::Step;
+use crate::terminate::turn::is_finished;
+use plan::{Plan, is_settled};
 pub(crate) use room::no_room;
+pub(crate) use time::graces;
+pub use time::patience;
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but
 /// its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5 s),
 /// and more under load.
 const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
-/// What a node may take to react to a swap, besides the grace periods of the containers it stops
-/// one after another.
-const SWAP_VISIBLE: Duration = Duration::from_secs(60);
 /// What a node may take to get over a trouble with the exit image before the next method is tried:
 /// two tries of a pull that backs off for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
-/// The grace period where the pod gives none (the API server's default).
-const DEFAULT_GRACE_SECONDS: u32 = 30;
 
 /// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later`
 /// are the methods that come after.
@@ -115,11 +113,6 @@ pub(crate) fn wanted_later(
     wanted(pod, &later, memory, around)
 }
 
-/// Whether a sidecar was swapped: nothing is waited for then but its end.
-pub(crate) fn shows_swap(sidecar: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
-    memory.shows_exit_image(sidecar, around.exit_images)
-}
-
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its
 /// main containers run: then they are there when they are needed.
 pub(crate) fn wants(
@@ -142,39 +135,6 @@ pub(crate) fn wants(
         }
     });
     wanted.collect()
-}
-
-/// Whether the container shows an exit image, and nothing is to be done about it but to wait.
-fn is_settled(
-    pod: &Pod,
-    container: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> bool {
-    memory.shows_exit_image(container, around.exit_images)
-        && *container.effective_policy(pod) != RestartPolicy::Always
-        && !is_stuck(pod, container, memory)
-}
-
-/// Whether an exit image that somebody else has written cannot run, an earlier life or another
-/// version of swaplet. What this life writes was asked for its verdict before; under `Never` no
-/// image is started after one that failed.
-fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
-    *container.effective_policy(pod) == RestartPolicy::OnFailure
-        && evidence::is_stuck(container)
-        && memory
-            .swap_of(&container.name)
-            .is_some_and(|record| record.before.is_none())
-}
-
-/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more
-/// would be swapped.
-pub(crate) fn is_under_way(unended: &[Unended<'_>], memory: &Memory) -> bool {
-    unended.iter().any(|(_, sidecar)| {
-        memory
-            .swap_of(&sidecar.name)
-            .is_some_and(|record| record.to == sidecar.image)
-    })
 }
 
 /// The library asks the provider again by itself, so nothing that could be written would help.
@@ -288,18 +248,4 @@ pub(crate) fn is_hoped_for(
         .swap_of(&sidecar.name)
         .filter(|_| memory.shows_exit_image(sidecar, around.exit_images));
     record.is_some_and(|record| around.now < watch(pod, sidecar, record).until)
-}
-
-/// How long a node may show no effect of a swap.
-#[must_use]
-pub fn patience(pod: &Pod) -> Duration {
-    graces(pod).saturating_add(SWAP_VISIBLE)
-}
-
-/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each
-/// with its grace period (`docs/measured.md`, row 26), and so does OpenKruise's daemon.
-pub(crate) fn graces(pod: &Pod) -> Duration {
-    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
-    let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
-    grace.saturating_mul(count)
 }

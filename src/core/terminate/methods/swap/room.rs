@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{graces, patience};
+use super::time::{graces, patience};
 use crate::cluster::headroom::{Headroom, Shortage};
 use crate::objects::pod::Pod;
 use crate::report::decision::{Decision, Report};

@@ -1,0 +1,63 @@
+//! What to tell about a pod that has come to its end.
+
+use super::circumstances::Circumstances;
+use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
+use super::memory::Memory;
+use super::methods::{finish, recreate};
+use crate::objects::pod::{Phase, Pod, roles};
+use crate::report::decision::{Decision, Report};
+use crate::report::reason::Reason;
+
+/// The pod is finished: tells the truth about what was written to it.
+pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
+    if let Some(watched) = finish::watch(pod, memory, around) {
+        return watched;
+    }
+    let mut decision =
+        finish::finished(pod, memory, around).unwrap_or_else(|| swapped(pod, memory));
+    if !decision.reports.is_empty() {
+        decision.reports.extend(killed(pod, memory));
+    }
+    decision
+}
+
+/// Sidecars that did not stop in their grace period.
+fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
+    let names: Vec<_> = roles::sidecars(pod)
+        .filter(|sidecar| own_end(sidecar, memory).is_some_and(is_killed))
+        .map(|sidecar| &*sidecar.name)
+        .collect();
+    (!names.is_empty()).then(|| Report {
+        reason: Reason::SidecarKilled,
+        note: format!(
+            "{} ended by SIGKILL (exit code {KILLED}): it had not stopped in its grace period, so what it had not written is lost; let it end on SIGTERM (in a shell: trap 'exit 0' TERM), or raise spec.terminationGracePeriodSeconds",
+            names.join(", ")
+        ),
+    })
+}
+
+fn swapped(pod: &Pod, memory: &Memory) -> Decision {
+    if memory.swaps.is_empty() {
+        return recreate::finished(pod, memory).unwrap_or(Decision::quiet(Reason::PodFinished));
+    }
+    let phase = pod.phase.as_str();
+    let ends = roles::sidecars(pod)
+        .filter_map(|sidecar| {
+            let swapped = memory.swap_of(&sidecar.name)?;
+            Some(describe_end(sidecar, swapped, memory))
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
+    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
+        let note = format!(
+            "the pod is Failed although every main container exited with 0: {ends}{}",
+            lateness(pod, memory)
+        );
+        return Decision::tell(Reason::PodFailedAfterSwap, note);
+    }
+    let late = lateness(pod, memory);
+    Decision::tell(
+        Reason::SidecarEnded,
+        format!("the pod is {phase}: {ends}{late}"),
+    )
+}

@@ -1,0 +1,63 @@
+//! What is remembered of the request to OpenKruise's daemon.
+
+use std::time::Duration;
+
+use super::Memory;
+use crate::objects::recreate_request::RecreateRequest;
+
+/// How long the daemon may take to answer. Alone it answers in a second; with its client's 5
+/// requests per second and a full node it takes longer. OpenKruise's manager gives up after 60 s,
+/// and the next method has to be reached within a minute.
+pub(crate) const ANSWERS: Duration = Duration::from_secs(40);
+
+/// A request that was made, or tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When that came back for the first time.
+    pub at: Duration,
+    /// The words of the API server where the request was not created.
+    pub error: Option<String>,
+    /// Whether it does not take the request, however often it is tried.
+    pub refused: bool,
+}
+
+impl Asked {
+    /// Whether it may be tried once more.
+    pub(crate) fn is_worth_another_try(&self, now: Duration) -> bool {
+        self.error.is_some() && !self.refused && now < self.at + ANSWERS
+    }
+}
+
+impl Memory {
+    /// Brings the memory up to date with the request for the pod. Call it before every decision.
+    pub fn observe_request(&mut self, request: Option<&RecreateRequest>, now: Duration) {
+        if request.is_some() {
+            self.request_seen_at.get_or_insert(now);
+        }
+    }
+
+    /// Records what became of a request of ours: `error` where it was not created.
+    pub fn asked_for(&mut self, error: Option<String>, refused: bool, now: Duration) {
+        let at = self.asked.as_ref().map_or(now, |asked| asked.at);
+        self.asked = Some(Asked { at, error, refused });
+    }
+
+    /// Since when there is a request for the pod, or the wish for one.
+    #[must_use]
+    pub fn asked_at(&self) -> Option<Duration> {
+        self.asked
+            .as_ref()
+            .map(|asked| asked.at)
+            .or(self.request_seen_at)
+    }
+
+    /// Whether this process has written something for the pod.
+    #[must_use]
+    pub(crate) fn has_acted(&self) -> bool {
+        let finished = self
+            .finish
+            .as_ref()
+            .is_some_and(|record| record.written_at().is_some());
+        finished || self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
+    }
+}
