@@ -19,7 +19,7 @@ use self::scope::{annotation_problem, left_to_platform, main_failed, mains_not_d
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use self::circumstances::Circumstances;
+use self::circumstances::{Case, Circumstances};
 use self::memory::Memory;
 use self::methods::{Step, finish, recreate, swap};
 use self::turn::{Turn, turns};
@@ -33,19 +33,24 @@ use crate::report::reason::Reason;
 /// Total: every pod, however strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision = out_of_scope(pod, memory, around)
+    let case = Case {
+        pod,
+        memory,
+        around,
+    };
+    let decision = out_of_scope(case)
         .or_else(|| refused(pod))
         .unwrap_or_else(|| {
             let unended = unended(pod);
-            let left = openkruise::left::left(pod, &unended, memory, around).is_some();
+            let left = openkruise::left::left(case, &unended).is_some();
             let wants = if left {
                 Vec::new()
             } else {
-                swap::wants(pod, &unended, memory, around)
+                swap::wants(case, &unended)
             };
             Decision {
                 wants,
-                ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, memory, around))
+                ..mains_not_done(pod).unwrap_or_else(|| sidecars(case))
             }
         });
     unless_said(when_free(decision, memory, around), memory)
@@ -88,11 +93,8 @@ fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
     decision
 }
 
-pub(crate) fn out_of_scope(
-    pod: &Pod,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Decision> {
+pub(crate) fn out_of_scope(case: Case<'_>) -> Option<Decision> {
+    let pod = case.pod;
     if pod.restart_policy == RestartPolicy::Always {
         return Some(Decision::quiet(Reason::RestartPolicyAlways));
     }
@@ -100,14 +102,15 @@ pub(crate) fn out_of_scope(
         return Some(Decision::quiet(Reason::PodDeleting));
     }
     if pod.phase.is_terminal() {
-        return Some(finished::finished(pod, memory, around));
+        return Some(finished::finished(case));
     }
     None
 }
 
 /// The main containers are done and the pod is not finished.
-fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let mut decision = main_failed(pod).unwrap_or_else(|| climb(pod, memory, around));
+fn sidecars(case: Case<'_>) -> Decision {
+    let pod = case.pod;
+    let mut decision = main_failed(pod).unwrap_or_else(|| climb(case));
     decision.reports.extend(left_to_platform(pod));
     decision
         .reports
@@ -116,9 +119,10 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
 }
 
 /// The first method that leads on says what to do about the sidecars, step by step.
-fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
+fn climb(case: Case<'_>) -> Decision {
+    let (pod, around) = (case.pod, case.around);
     let all = unended(pod);
-    if let Some(decision) = finish::go_on(pod, &all, memory, around) {
+    if let Some(decision) = finish::go_on(case, &all) {
         return decision;
     }
     if all.is_empty() {
@@ -131,15 +135,15 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
         return Decision::later(Reason::NodeNotSeen, until);
     }
     // Of the whole pod, not only of the sidecars whose turn it is.
-    if let Some(left) = openkruise::left::left(pod, &all, memory, around) {
+    if let Some(left) = openkruise::left::left(case, &all) {
         return left;
     }
     let mut last = Decision::quiet(Reason::SidecarsEnded);
-    for turn in turns(pod, memory, around) {
-        match climb_turn(pod, &turn, memory, around) {
-            Step::Here(decision) => return with_rest(pod, &turn, decision, memory, around),
+    for turn in turns(case) {
+        match climb_turn(case, &turn) {
+            Step::Here(decision) => return with_rest(case, &turn, decision),
             Step::Next { reports, again } => {
-                last = nothing_led_on(pod, &turn, reports, again, memory, around);
+                last = nothing_led_on(case, &turn, reports, again);
                 if turn.waits.is_some() {
                     break;
                 }
@@ -150,7 +154,7 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
 }
 
 /// The first method of a step that leads on, or what all have said.
-fn climb_turn(pod: &Pod, turn: &Turn<'_>, memory: &Memory, around: &Circumstances<'_>) -> Step {
+fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     let Turn {
         unended, methods, ..
     } = turn;
@@ -163,7 +167,7 @@ fn climb_turn(pod: &Pod, turn: &Turn<'_>, memory: &Memory, around: &Circumstance
         };
     }
     for (nth, method) in methods.iter().enumerate() {
-        match ask(*method, pod, unended, turn.after(nth), memory, around) {
+        match ask(*method, case, unended, turn.after(nth)) {
             Step::Here(decision) => return Step::Here(after(refused, decision)),
             Step::Next { reports, again } => {
                 refused.extend(reports);
@@ -179,18 +183,13 @@ fn climb_turn(pod: &Pod, turn: &Turn<'_>, memory: &Memory, around: &Circumstance
 
 /// What is decided of a step, with what is to come: the next sidecar that is due, and the restarts
 /// of all those whose turn has not come, once the first was made.
-fn with_rest(
-    pod: &Pod,
-    turn: &Turn<'_>,
-    decision: Decision,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Decision {
+fn with_rest(case: Case<'_>, turn: &Turn<'_>, decision: Decision) -> Decision {
+    let memory = case.memory;
     let again = decision.again.into_iter().chain(turn.waits).min();
     let swaps_later = if memory.swaps.is_empty() {
         0
     } else {
-        swap::wanted_later(pod, &turn.unended, memory, around)
+        swap::wanted_later(case, &turn.unended)
     };
     Decision {
         again,
@@ -202,31 +201,28 @@ fn with_rest(
 /// No method of a step leads on. While a sidecar has time left nothing is told: how it will be
 /// ended may end the others too.
 fn nothing_led_on(
-    pod: &Pod,
+    case: Case<'_>,
     turn: &Turn<'_>,
     refused: Vec<Report>,
     again: Option<Duration>,
-    memory: &Memory,
-    around: &Circumstances<'_>,
 ) -> Decision {
+    let (pod, around) = (case.pod, case.around);
     if let Some(until) = turn.waits {
         let waits = Decision::later(Reason::SidecarDelayed, until);
         return with_rest(
-            pod,
+            case,
             turn,
             Decision {
                 again: waits.again.into_iter().chain(again).min(),
                 ..waits
             },
-            memory,
-            around,
         );
     }
     let lacks_room = refused
         .iter()
         .any(|report| report.reason == Reason::NoHeadroom);
     let swaps_wanted = if lacks_room {
-        swap::wanted(pod, &turn.unended, memory, around)
+        swap::wanted(case, &turn.unended)
     } else {
         0
     };
@@ -261,16 +257,14 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
 /// What one method says; `later` are those after it.
 pub(crate) fn ask(
     method: Method,
-    pod: &Pod,
+    case: Case<'_>,
     unended: &[Unended<'_>],
     later: &[Method],
-    memory: &Memory,
-    around: &Circumstances<'_>,
 ) -> Step {
     match method {
-        Method::Swap => swap::step(pod, unended, later, memory, around),
-        Method::Finish => finish::step(pod, unended, memory, around),
-        Method::Recreate => recreate::step(pod, unended, memory, around),
+        Method::Swap => swap::step(case, unended, later),
+        Method::Finish => finish::step(case, unended),
+        Method::Recreate => recreate::step(case, unended),
     }
 }
 

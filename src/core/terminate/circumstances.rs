@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::memory::Memory;
 use super::memory::image_troubles::ImageTroubles;
 use super::methods::AllowedMethods;
 use super::openkruise::OpenKruise;
@@ -40,6 +41,14 @@ pub struct Circumstances<'a> {
     pub now: Duration,
     /// The time of day at that start, by the clock of the API server; `None` where it is not known.
     pub started_at: Option<jiff::Timestamp>,
+}
+
+/// A pod with what is remembered of it, and everything else that a decision depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub pod: &'a Pod,
+    pub memory: &'a Memory,
+    pub around: &'a Circumstances<'a>,
 }
 
 impl Circumstances<'_> {

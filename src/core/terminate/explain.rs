@@ -7,7 +7,7 @@
 mod rules;
 mod words;
 
-use super::circumstances::Circumstances;
+use super::circumstances::{Case, Circumstances};
 use super::memory::Memory;
 use super::methods::Step;
 use super::methods::preflight::{Preflight, preflight};
@@ -72,16 +72,21 @@ pub fn explain(
     node_why: &str,
 ) -> Explanation {
     let decision = decide(pod, memory, around);
+    let case = Case {
+        pod,
+        memory,
+        around,
+    };
     let mut findings = vec![scope(pod)];
     findings.extend(pod.containers.iter().map(|each| container(pod, each)));
     findings.extend(rules::refused_policy(pod));
     findings.extend(rules::steps(pod));
-    if out_of_scope(pod, memory, around).is_none() && refused(pod).is_none() {
+    if out_of_scope(case).is_none() && refused(pod).is_none() {
         findings.push(mains(pod));
         findings.extend(if roles::mains_state(pod) == Mains::Done {
-            methods(pod, memory, around, node_why, &decision)
+            methods(case, node_why, &decision)
         } else {
-            outlook(pod, memory, around, node_why)
+            outlook(case, node_why)
         });
     }
     let (sentence, next) = (
@@ -216,9 +221,10 @@ fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
 }
 
 /// What can be said of the sidecars while a main is not done.
-fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Vec<Finding> {
+fn outlook(case: Case<'_>, node_why: &str) -> Vec<Finding> {
+    let (pod, around) = (case.pod, case.around);
     let mut findings = vec![node(pod, around, node_why)];
-    let turns = turns(pod, memory, around);
+    let turns = turns(case);
     if turns
         .iter()
         .any(|turn| turn.methods.contains(&Method::Swap))
@@ -229,13 +235,8 @@ fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &st
     findings
 }
 
-fn methods(
-    pod: &Pod,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-    node_why: &str,
-    decision: &Decision,
-) -> Vec<Finding> {
+fn methods(case: Case<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
+    let (pod, around) = (case.pod, case.around);
     if around.policies_unseen_until.is_some() {
         return Vec::new();
     }
@@ -243,13 +244,13 @@ fn methods(
     if around.facts.unseen_until.is_some() {
         return findings;
     }
-    if let Some(left) = openkruise::left::left(pod, &unended(pod), memory, around) {
+    if let Some(left) = openkruise::left::left(case, &unended(pod)) {
         findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
         return findings;
     }
-    for turn in turns(pod, memory, around) {
-        findings.extend(waiting(pod, &turn, memory, around));
-        if tried(pod, &turn, memory, around, decision, &mut findings) || turn.waits.is_some() {
+    for turn in turns(case) {
+        findings.extend(waiting(case, &turn));
+        if tried(case, &turn, decision, &mut findings) || turn.waits.is_some() {
             break;
         }
     }
@@ -258,13 +259,12 @@ fn methods(
 
 /// Tells what the methods of a step say; whether one leads on.
 fn tried(
-    pod: &Pod,
+    case: Case<'_>,
     turn: &Turn<'_>,
-    memory: &Memory,
-    around: &Circumstances<'_>,
     decision: &Decision,
     findings: &mut Vec<Finding>,
 ) -> bool {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let Turn {
         unended, methods, ..
     } = turn;
@@ -273,14 +273,14 @@ fn tried(
             .iter()
             .filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
         findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
-        findings.extend(restarts(pod, unended, memory, around));
+        findings.extend(restarts(case, unended));
     }
     for (nth, method) in methods
         .iter()
         .enumerate()
         .take_while(|_| !unended.is_empty())
     {
-        let step = ask(*method, pod, unended, turn.after(nth), memory, around);
+        let step = ask(*method, case, unended, turn.after(nth));
         findings.push(finding(
             words::way(*method),
             answer(pod, &step, decision),
@@ -294,16 +294,12 @@ fn tried(
 }
 
 /// How long it is until the next sidecar of a step is due.
-fn waiting(
-    pod: &Pod,
-    turn: &Turn<'_>,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Finding> {
+fn waiting(case: Case<'_>, turn: &Turn<'_>) -> Option<Finding> {
+    let (pod, around) = (case.pod, case.around);
     let until = turn.waits?;
     let names: Vec<_> = unended(pod)
         .into_iter()
-        .filter(|(_, sidecar)| turn::due(pod, sidecar, memory, around) == Some(until))
+        .filter(|(_, sidecar)| turn::due(case, sidecar) == Some(until))
         .map(|(_, sidecar)| &*sidecar.name)
         .collect();
     let left = until.saturating_sub(around.now).as_secs();
@@ -327,13 +323,9 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
 }
 
 /// Nothing where nobody counts them, or none would be added.
-fn restarts(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Finding> {
-    let swaps = swap::wanted(pod, unended, memory, around);
+fn restarts(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Finding> {
+    let (pod, around) = (case.pod, case.around);
+    let swaps = swap::wanted(case, unended);
     let answer = around.headroom.answer(pod, swaps);
     (swaps > 0 && answer != Headroom::Free)
         .then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))

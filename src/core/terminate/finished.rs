@@ -1,6 +1,6 @@
 //! What to tell about a pod that has come to its end.
 
-use super::circumstances::Circumstances;
+use super::circumstances::Case;
 use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
 use super::memory::Memory;
 use super::methods::{finish, recreate};
@@ -9,12 +9,12 @@ use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
 /// The pod is finished: tells the truth about what was written to it.
-pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    if let Some(watched) = finish::watch(pod, memory, around) {
+pub(crate) fn finished(case: Case<'_>) -> Decision {
+    let (pod, memory) = (case.pod, case.memory);
+    if let Some(watched) = finish::watch(case) {
         return watched;
     }
-    let mut decision =
-        finish::finished(pod, memory, around).unwrap_or_else(|| swapped(pod, memory));
+    let mut decision = finish::finished(case).unwrap_or_else(|| swapped(pod, memory));
     if !decision.reports.is_empty() {
         decision.reports.extend(killed(pod, memory));
     }

@@ -8,20 +8,19 @@
 //! The end of the main containers is what the node reports, brought in between when they were last
 //! seen to run and when they were first seen ended: another clock can shift it within these bounds
 //! only. A life that has not seen them run has no lower bound; then the clock of the node counts, as
-//! far behind as the pod shows it to be ([`Pod::clock_behind`]), beside that of the API server.
+//! far behind as the pod shows it to be (`Pod::clock_behind`), beside that of the API server.
 //! Times of containers are whole seconds, and the end was in that second.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::circumstances::Circumstances;
-use super::memory::Memory;
+use super::circumstances::{Case, Circumstances};
 use super::methods::AllowedMethods;
 use crate::cluster::owner;
 use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::rule::RuleMethod;
-use crate::objects::pod::{Container, Pod, roles};
+use crate::objects::pod::{Container, roles};
 use crate::report::decision::Method;
 
 /// One step.
@@ -50,11 +49,8 @@ impl Turn<'_> {
 
 /// The steps that are still to be made, one after another: the next one counts only when no method
 /// of those before leads on.
-pub(crate) fn turns<'a>(
-    pod: &'a Pod,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Vec<Turn<'a>> {
+pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
+    let pod = case.pod;
     let all = unended(pod);
     let mut orders: Vec<_> = all.iter().map(|(_, sidecar)| order(sidecar)).collect();
     orders.sort_unstable();
@@ -66,29 +62,24 @@ pub(crate) fn turns<'a>(
             .copied()
             .filter(|(_, sidecar)| order(sidecar) <= step)
             .collect();
-        turn(pod, of_step, Some(step) == last, memory, around)
+        turn(case, of_step, Some(step) == last)
     });
     turns.collect()
 }
 
-fn turn<'a>(
-    pod: &'a Pod,
-    of_step: Vec<Unended<'a>>,
-    is_last: bool,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Turn<'a> {
+fn turn<'a>(case: Case<'a>, of_step: Vec<Unended<'a>>, is_last: bool) -> Turn<'a> {
+    let (memory, around) = (case.memory, case.around);
     let is_due = |(_, sidecar): &Unended<'_>| {
         memory.shows_exit_image(sidecar, around.exit_images)
-            || due(pod, sidecar, memory, around).is_none_or(|at| at <= around.now)
+            || due(case, sidecar).is_none_or(|at| at <= around.now)
     };
     let (due_now, later): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_due);
     let waits = later
         .iter()
-        .filter_map(|(_, sidecar)| due(pod, sidecar, memory, around))
+        .filter_map(|(_, sidecar)| due(case, sidecar))
         .min();
     let ends_all = is_last && later.is_empty();
-    let (unended, methods) = of_those(pod, due_now, ends_all, memory, around);
+    let (unended, methods) = of_those(case, due_now, ends_all);
     Turn {
         unended,
         methods,
@@ -102,12 +93,11 @@ fn turn<'a>(
 /// ordinary nodes only), and on all nodes those whose rule says so. `ends_all`: no sidecar is left
 /// but these, so that the whole pod may be ended.
 fn of_those<'a>(
-    pod: &'a Pod,
+    case: Case<'a>,
     all: Vec<Unended<'a>>,
     ends_all: bool,
-    memory: &Memory,
-    around: &Circumstances<'_>,
 ) -> (Vec<Unended<'a>>, Vec<Method>) {
+    let (pod, around) = (case.pod, case.around);
     let allowed = around.allowed.of_pod(pod);
     let comes_last = |(_, sidecar): &Unended<'_>| allowed.finish && is_finished(sidecar, around);
     let normal: Vec<_> = all
@@ -124,13 +114,13 @@ fn of_those<'a>(
         };
         // What ends the whole pod is no way for some of its sidecars, and they have no other.
         let methods = if ends_all {
-            methods(pod, &all, finishes, memory, around, &finish_first)
+            methods(case, &all, finishes, &finish_first)
         } else {
             Vec::new()
         };
         return (all, methods);
     }
-    let methods = methods(pod, &normal, finishes, memory, around, &allowed);
+    let methods = methods(case, &normal, finishes, &allowed);
     (normal, methods)
 }
 
@@ -138,13 +128,12 @@ fn of_those<'a>(
 /// sidecars are ended at once, nothing is that would end the pod, and no restart is added that its
 /// owner may count.
 fn methods(
-    pod: &Pod,
+    case: Case<'_>,
     unended: &[Unended<'_>],
     finishes: bool,
-    memory: &Memory,
-    around: &Circumstances<'_>,
     allowed: &AllowedMethods,
 ) -> Vec<Method> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let mut methods = allowed.methods(around.node, &pod.restart_policy, around.bears_swap(pod));
     if !finishes {
         let finish_is_first = methods.first() == Some(&Method::Finish) && owner::may_count(pod);
@@ -174,28 +163,20 @@ pub(crate) fn order(sidecar: &Container) -> i32 {
 }
 
 /// When a sidecar may be ended; `None`: at once.
-pub(crate) fn due(
-    pod: &Pod,
-    sidecar: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Duration> {
+pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
     let after = sidecar.rule.as_ref()?.after();
     if after.is_zero() {
         return None;
     }
-    let ended = mains_ended(pod, memory, around)?;
+    let ended = mains_ended(case)?;
     let due = ended.saturating_add(SignedDuration::try_from(after).ok()?);
     Some(Duration::try_from(due).unwrap_or_default())
 }
 
 /// When the main containers ended, since the start of the process, before which it may have been.
 /// Never before they did, and not after they were seen to have.
-pub(crate) fn mains_ended(
-    pod: &Pod,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<SignedDuration> {
+pub(crate) fn mains_ended(case: Case<'_>) -> Option<SignedDuration> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let signed = |at: Duration| SignedDuration::try_from(at).unwrap_or(SignedDuration::MAX);
     let seen = signed(memory.mains_done_at?);
     let ran = memory.mains_ran_at.map(signed);

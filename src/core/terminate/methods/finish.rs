@@ -18,7 +18,7 @@ use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Phase, Pod, roles};
 use crate::report::decision::{Action, Decision, Finish, Report};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Circumstances;
+use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::ending;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET_STATUS};
@@ -38,12 +38,8 @@ const TEARDOWN: Duration = Duration::from_secs(60);
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
 /// What is to be done for a pod whose main containers are done and whose phase is not terminal.
-pub(crate) fn step(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Step {
+pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let Some(record) = memory.finish.as_deref() else {
         return Step::Next {
             reports: Vec::new(),
@@ -93,14 +89,10 @@ pub(crate) fn step(
 
 /// What this method has begun it goes on with, whatever the order of the methods and also when the
 /// sidecars have just ended: a kubelet that has taken the phase back judges the pod by them.
-pub(crate) fn go_on(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Decision> {
+pub(crate) fn go_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
+    let memory = case.memory;
     memory.finish.as_deref()?.written_at?;
-    match step(pod, unended, memory, around) {
+    match step(case, unended) {
         Step::Here(decision) => Some(decision),
         Step::Next { .. } => None,
     }
@@ -152,7 +144,8 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
 
 /// What is to be done for a pod whose phase this method has written: nothing, but the node may
 /// still take it back. `None` once there is nothing left to see.
-pub(crate) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+pub(crate) fn watch(case: Case<'_>) -> Option<Decision> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let record = memory.finish.as_deref()?;
     let until = settled(pod, record, record.written_at?, around);
     (until > around.now).then(|| Decision::later(Reason::FinishPending, until))
@@ -180,7 +173,8 @@ fn settled(
 }
 
 /// What to tell about a pod whose phase this method has written, once there is nothing left to see.
-pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.finish.as_deref()?.written_at?;
     let phase = pod.phase.as_str();
     let ends = roles::sidecars(pod)

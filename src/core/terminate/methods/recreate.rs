@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::swap;
 use crate::objects::pod::roles::Unended;
-use crate::terminate::circumstances::Circumstances;
+use crate::terminate::circumstances::Case;
 use crate::terminate::ending;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::asked::{ANSWERS, Asked};
@@ -32,15 +32,11 @@ use crate::report::reason::Reason;
 
 /// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead
 /// on.
-pub(crate) fn step(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Step {
+pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
+    let (memory, around) = (case.memory, case.around);
     let sidecars = unended.iter().map(|(_, sidecar)| *sidecar);
     let targets: Vec<_> = sidecars
-        .filter(|sidecar| !swap::is_hoped_for(pod, sidecar, memory, around))
+        .filter(|sidecar| !swap::is_hoped_for(case, sidecar))
         .collect();
     if targets.is_empty() {
         return Step::Next {
@@ -49,18 +45,18 @@ pub(crate) fn step(
         };
     }
     match (around.openkruise.request, &memory.asked) {
-        (Some(request), _) => follow(pod, &targets, request, memory, around),
+        (Some(request), _) => follow(case, &targets, request),
         (None, Some(asked)) if !asked.is_worth_another_try(around.now) => {
             not_seen(asked, around.now)
         }
-        (None, _) => ask(pod, &targets, memory, around),
+        (None, _) => ask(case, &targets),
     }
 }
 
-fn ask(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> Step {
+fn ask(case: Case<'_>, targets: &[&Container]) -> Step {
     let obstacles: Vec<_> = targets
         .iter()
-        .filter_map(|target| obstacle(pod, target, memory, around))
+        .filter_map(|target| obstacle(case, target))
         .collect();
     if !obstacles.is_empty() {
         return Step::Next {
@@ -68,16 +64,14 @@ fn ask(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstance
             again: None,
         };
     }
-    if let Some(step) = tried_elsewhere(pod, targets, memory, around) {
+    if let Some(step) = tried_elsewhere(case, targets) {
         return step;
     }
-    let swaps_wanted = restarts_risked(pod, targets, memory, around);
-    if let Some(step) =
-        swap::no_room(pod, swaps_wanted, memory, around).filter(|_| swaps_wanted > 0)
-    {
+    let swaps_wanted = restarts_risked(case, targets);
+    if let Some(step) = swap::no_room(case, swaps_wanted).filter(|_| swaps_wanted > 0) {
         return step;
     }
-    let note = note(pod, targets, memory, around);
+    let note = note(case, targets);
     let names = targets.iter().map(|target| target.name.clone()).collect();
     let requested = Decision::act(
         Action::Recreate(names),
@@ -94,15 +88,11 @@ fn ask(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstance
 
 /// One pod at a time finds out how a sidecar ends, and the others wait for it; not longer than for
 /// a daemon that does not answer.
-fn tried_elsewhere(
-    pod: &Pod,
-    targets: &[&Container],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Step> {
+fn tried_elsewhere(case: Case<'_>, targets: &[&Container]) -> Option<Step> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let unknown = targets
         .iter()
-        .filter(|target| past_exit(pod, target, memory, around).is_none());
+        .filter(|target| past_exit(case, target).is_none());
     let until = unknown
         .filter_map(|target| {
             around
@@ -129,19 +119,15 @@ fn tried_elsewhere(
 }
 
 /// How many containers may come back, and count as restarts of the Job like those of swaps.
-fn restarts_risked(
-    pod: &Pod,
-    targets: &[&Container],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> u32 {
+fn restarts_risked(case: Case<'_>, targets: &[&Container]) -> u32 {
+    let pod = case.pod;
     let comes_back = |target: &&&Container| {
         *target.effective_policy(pod) != RestartPolicy::Never || target.has_restart_rules()
     };
     let risked = targets
         .iter()
         .filter(comes_back)
-        .filter(|target| past_exit(pod, target, memory, around) != Some(Some(0)));
+        .filter(|target| past_exit(case, target) != Some(Some(0)));
     u32::try_from(risked.count()).unwrap_or(u32::MAX)
 }
 
@@ -173,13 +159,8 @@ fn not_seen(asked: &Asked, now: Duration) -> Step {
     }
 }
 
-fn follow(
-    pod: &Pod,
-    targets: &[&Container],
-    request: &RecreateRequest,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Step {
+fn follow(case: Case<'_>, targets: &[&Container], request: &RecreateRequest) -> Step {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let asked_at = memory.asked_at().unwrap_or(around.now);
     let mut reports = Vec::new();
     let mut again: Option<Duration> = None;
@@ -197,7 +178,7 @@ fn follow(
             again,
         };
     }
-    let swaps_wanted = restarts_risked(pod, targets, memory, around);
+    let swaps_wanted = restarts_risked(case, targets);
     Step::Here(Decision {
         again,
         swaps_wanted,

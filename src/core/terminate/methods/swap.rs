@@ -19,7 +19,7 @@ use crate::objects::pod::roles::{Unended, unended};
 use crate::objects::pod::{Container, Pod};
 use crate::report::decision::{Decision, Method, Paths, Report, one_per_reason};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Circumstances;
+use crate::terminate::circumstances::Case;
 use crate::terminate::memory::{Memory, SwapRecord};
 use crate::terminate::methods::Step;
 use crate::terminate::turn::is_finished;
@@ -38,32 +38,22 @@ const TROUBLE_PASSES: Duration = Duration::from_secs(30);
 
 /// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later`
 /// are the methods that come after.
-pub(crate) fn step(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    later: &[Method],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Step {
+pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) -> Step {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     if memory.rejected {
         return Step::Next {
             reports: vec![rejected(pod)],
             again: None,
         };
     }
-    let plan = Plan::make(pod, unended, memory, around);
+    let plan = Plan::make(case, unended);
     if plan.awaits && around.may_swap(pod) {
         return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
     // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {
         return if around.may_swap(pod) {
-            plan.decide(
-                pod,
-                wanted_later(pod, unended, memory, around),
-                memory,
-                around,
-            )
+            plan.decide(case, wanted_later(case, unended))
         } else {
             Step::Next {
                 reports: Vec::new(),
@@ -84,22 +74,13 @@ pub(crate) fn step(
 }
 
 /// How many swaps are still to be made.
-pub(crate) fn wanted(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> u32 {
-    Plan::make(pod, unended, memory, around).size()
+pub(crate) fn wanted(case: Case<'_>, unended: &[Unended<'_>]) -> u32 {
+    Plan::make(case, unended).size()
 }
 
 /// How many swaps are to be made of those sidecars whose turn has not come.
-pub(crate) fn wanted_later(
-    pod: &Pod,
-    turn: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> u32 {
+pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
+    let (pod, around) = (case.pod, case.around);
     let later: Vec<_> = unended(pod)
         .into_iter()
         .filter(|(index, sidecar)| {
@@ -110,23 +91,19 @@ pub(crate) fn wanted_later(
     if later.is_empty() || !around.may_swap(pod) {
         return 0;
     }
-    wanted(pod, &later, memory, around)
+    wanted(case, &later)
 }
 
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its
 /// main containers run: then they are there when they are needed.
-pub(crate) fn wants(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Vec<Paths> {
+pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
+    let (pod, around) = (case.pod, case.around);
     if !around.exit_images.derives() || !around.may_swap(pod) {
         return Vec::new();
     }
     let unsettled = unended
         .iter()
-        .filter(|(_, container)| !is_settled(pod, container, memory, around));
+        .filter(|(_, container)| !is_settled(case, container));
     let wanted = unsettled.filter_map(|(_, container)| {
         match preflight(pod, container, around.exit_images) {
             Preflight::Awaited(paths) => Some(paths),
@@ -238,12 +215,8 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
 }
 
 /// Whether a swap of this container was made and may still take effect.
-pub(crate) fn is_hoped_for(
-    pod: &Pod,
-    sidecar: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> bool {
+pub(crate) fn is_hoped_for(case: Case<'_>, sidecar: &Container) -> bool {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let record = memory
         .swap_of(&sidecar.name)
         .filter(|_| memory.shows_exit_image(sidecar, around.exit_images));

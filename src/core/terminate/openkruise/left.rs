@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::{Coexist, Daemon, OpenKruise, Terminator};
 use crate::objects::pod::roles::Unended;
-use crate::objects::pod::{Container, Phase, Pod};
+use crate::objects::pod::{Container, Phase};
 use crate::objects::recreate_request::{RecreateRequest, RequestPhase};
 use crate::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Circumstances;
+use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 
 /// How long a pod whose main containers are done stays Pending until OpenKruise is not expected to
@@ -18,12 +18,8 @@ const STAYS_PENDING: Duration = Duration::from_secs(60);
 
 /// Whether the pod is left to OpenKruise, and what to tell about that. A pod in which swaplet has
 /// acted stays its own.
-pub(crate) fn left(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Decision> {
+pub(crate) fn left(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
+    let (memory, around) = (case.memory, case.around);
     let OpenKruise {
         seen,
         coexist,
@@ -42,7 +38,7 @@ pub(crate) fn left(
             "--coexist=defer leaves every pod to OpenKruise while its manager is there",
         )),
         (Coexist::Auto, Terminator::Unknown) => Some(unclear()),
-        (Coexist::Auto, Terminator::On) => acts_on(pod, unended, memory, around),
+        (Coexist::Auto, Terminator::On) => acts_on(case, unended),
     }
 }
 
@@ -60,12 +56,8 @@ fn unclear() -> Decision {
 }
 
 /// Its SidecarTerminator is on: does it act on this pod, and on all of its sidecars?
-fn acts_on(
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Decision> {
+fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let OpenKruise {
         daemon, request, ..
     } = around.openkruise;

@@ -6,16 +6,11 @@ use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, roles};
 use crate::objects::recreate_request::RecreateRequest;
 use crate::report::decision::{Method, Report};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Circumstances;
-use crate::terminate::memory::Memory;
+use crate::terminate::circumstances::Case;
 
 /// What was chosen, and why.
-pub(super) fn note(
-    pod: &Pod,
-    targets: &[&Container],
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> String {
+pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
+    let (pod, around) = (case.pod, case.around);
     let names = targets
         .iter()
         .map(|target| &*target.name)
@@ -26,7 +21,7 @@ pub(super) fn note(
         RecreateRequest::name_for(&pod.uid)
     );
     for target in targets {
-        let _ = match past_exit(pod, target, memory, around) {
+        let _ = match past_exit(case, target) {
             Some(code) => write!(note, "; {} {}", target.name, ended(code)),
             None => write!(
                 note,
@@ -43,12 +38,7 @@ pub(super) fn note(
 }
 
 /// What keeps a request from ending this container, or makes it do harm.
-pub(super) fn obstacle(
-    pod: &Pod,
-    target: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Report> {
+pub(super) fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
     if !is_running(target) {
         let note = format!(
             "container {}: OpenKruise's daemon stops running containers only, and this one does not run",
@@ -59,7 +49,7 @@ pub(super) fn obstacle(
             note,
         });
     }
-    trap(pod, target, memory, around)
+    trap(case, target)
 }
 
 /// OpenKruise's webhook refuses containers without a containerID.
@@ -71,12 +61,8 @@ fn is_running(target: &Container) -> bool {
 
 /// The exit code that the container ended with before would fail the pod, or bring the container
 /// back.
-fn trap(
-    pod: &Pod,
-    target: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Report> {
+fn trap(case: Case<'_>, target: &Container) -> Option<Report> {
+    let pod = case.pod;
     let told = |code: &str| Report {
         reason: Reason::RecreateExitCode,
         note: format!(
@@ -85,10 +71,7 @@ fn trap(
             consequence(pod, target)
         ),
     };
-    match (
-        target.effective_policy(pod),
-        past_exit(pod, target, memory, around),
-    ) {
+    match (target.effective_policy(pod), past_exit(case, target)) {
         (RestartPolicy::Always, _) => Some(told("its own restartPolicy is Always")),
         (_, None | Some(Some(0))) => None,
         // The pod is Failed anyway.
@@ -118,12 +101,8 @@ fn consequence(pod: &Pod, target: &Container) -> &'static str {
 
 /// How the container ended before: by a swap of this pod, earlier in this pod, or in another pod.
 /// The inner `None` is an end without an exit code.
-pub(super) fn past_exit(
-    pod: &Pod,
-    target: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Option<i64>> {
+pub(super) fn past_exit(case: Case<'_>, target: &Container) -> Option<Option<i64>> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let swapped = memory
         .swap_of(&target.name)
         .and_then(|record| record.real_end.as_ref());

@@ -9,7 +9,7 @@ use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
 use crate::report::decision::{Action, Decision, Method, Report, Swap};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Circumstances;
+use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, preflight};
@@ -34,29 +34,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn make(
-        pod: &Pod,
-        unended: &[Unended<'_>],
-        memory: &Memory,
-        around: &Circumstances<'_>,
-    ) -> Self {
+    pub(crate) fn make(case: Case<'_>, unended: &[Unended<'_>]) -> Self {
         let mut plan = Self::default();
         for &(index, container) in unended {
-            if !is_settled(pod, container, memory, around) {
-                plan.add(pod, index, container, memory, around);
+            if !is_settled(case, container) {
+                plan.add(case, index, container);
             }
         }
         plan
     }
 
-    fn add(
-        &mut self,
-        pod: &Pod,
-        index: usize,
-        container: &Container,
-        memory: &Memory,
-        around: &Circumstances<'_>,
-    ) {
+    fn add(&mut self, case: Case<'_>, index: usize, container: &Container) {
+        let (pod, around) = (case.pod, case.around);
         let name = &container.name;
         match preflight(pod, container, around.exit_images) {
             Preflight::Awaited(_) => self.awaits = true,
@@ -65,7 +54,7 @@ impl Plan {
             Preflight::Image { image, .. }
                 if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
             Preflight::Image { image, refused } => {
-                if let Some((report, again)) = held_back(pod, container, image, memory, around) {
+                if let Some((report, again)) = held_back(case, container, image) {
                     return self.block(index, report, again);
                 }
                 self.refused
@@ -97,18 +86,13 @@ impl Plan {
     }
 
     /// `later` more swaps are to come when these have ended: all together have to fit.
-    pub(crate) fn decide(
-        self,
-        pod: &Pod,
-        later: u32,
-        memory: &Memory,
-        around: &Circumstances<'_>,
-    ) -> Step {
+    pub(crate) fn decide(self, case: Case<'_>, later: u32) -> Step {
+        let (pod, around) = (case.pod, case.around);
         if let Some(until) = around.facts.probed_until {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
         let swaps_wanted = self.size().saturating_add(later);
-        let step = no_room(pod, swaps_wanted, memory, around);
+        let step = no_room(case, swaps_wanted);
         match step {
             None => {
                 let report = Report {
@@ -182,12 +166,11 @@ impl Plan {
 
 /// Why a container does not get this image although it would end it, and until when.
 fn held_back(
-    pod: &Pod,
+    case: Case<'_>,
     container: &Container,
     image: &str,
-    memory: &Memory,
-    around: &Circumstances<'_>,
 ) -> Option<(Report, Option<Duration>)> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let (name, now) = (&container.name, around.now);
     let because = |reason, note, until| Some((Report { reason, note }, until));
     if let Some(owner) = owner::counting(pod) {
@@ -232,12 +215,8 @@ fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
 }
 
 /// Whether the container shows an exit image, and nothing is to be done about it but to wait.
-pub(super) fn is_settled(
-    pod: &Pod,
-    container: &Container,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> bool {
+pub(super) fn is_settled(case: Case<'_>, container: &Container) -> bool {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.shows_exit_image(container, around.exit_images)
         && *container.effective_policy(pod) != RestartPolicy::Always
         && !is_stuck(pod, container, memory)

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::time::{graces, patience};
 use crate::cluster::headroom::{Headroom, Shortage};
-use crate::objects::pod::Pod;
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
-use crate::terminate::circumstances::Circumstances;
+use crate::terminate::circumstances::Case;
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::{AllowedMethods, Step};
 
@@ -25,12 +24,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// What is to be done instead, where so many restarts do not fit into what the Job of the pod
 /// allows. A wait has an end: then the next method is taken, and the pod stays in line.
-pub(crate) fn no_room(
-    pod: &Pod,
-    restarts: u32,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Option<Step> {
+pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
+    let (pod, memory, around) = (case.pod, case.memory, case.around);
     let wait = |until| {
         Step::Here(Decision {
             swaps_wanted: restarts,
