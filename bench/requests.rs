@@ -125,6 +125,7 @@ async fn controller(server: ApiServer) {
         predownload: false,
         protect: false,
         sidecar_policies: false,
+        sidecar_log_bytes: 0,
         time_of_day: TimeOfDay::default(),
         leadership: Leadership::undisputed(),
     };
