@@ -8,7 +8,6 @@ mod restart;
 mod rules;
 mod run;
 mod status;
-mod table;
 mod terminate;
 mod warm;
 

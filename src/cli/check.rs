@@ -22,8 +22,8 @@ use swaplet_core::policies::presets;
 
 use super::client::{ClusterArgs, plain};
 use super::print;
+use super::program::table::printable;
 use super::rules::{FinishArg, NodeTableArgs};
-use super::table::printable;
 use crate::image::pattern::ImagePattern;
 use policies::CheckedPolicies;
 use report::{Report, github, is_ok, table};

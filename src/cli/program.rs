@@ -5,3 +5,4 @@ pub(super) mod anywhere;
 pub(super) mod log;
 pub(super) mod open_files;
 pub(super) mod process;
+pub(super) mod table;

@@ -17,7 +17,7 @@ use swaplet_core::protect::object::{GuardedKind, LABEL, Mode};
 use crate::cli::client::ClusterArgs;
 use crate::cli::exit::{CANNOT, FAILED};
 use crate::cli::program::process::slowly;
-use crate::cli::table::{Output, dash, render};
+use crate::cli::program::table::{Output, dash, render};
 use crate::cli::{in_one_line, print};
 
 /// What the policies of `deploy/protection.yaml` are called, behind what they begin with.

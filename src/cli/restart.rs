@@ -25,7 +25,7 @@ use swaplet_core::restart::rollout::Limit;
 use super::client::ClusterArgs;
 use super::exit::{CANNOT, FAILED, INTERRUPTED};
 use super::program::process::stopped;
-use super::table::Output;
+use super::program::table::Output;
 use super::{in_one_line, print};
 use group::Group;
 use member::{Member, Outcome, State};

@@ -22,8 +22,8 @@ use super::exit::CANNOT;
 use super::image::registry_args::RegistryArgs;
 use super::print;
 use super::program::process::slowly;
+use super::program::table::Output;
 use super::rules::RulesArgs;
-use super::table::Output;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -30,8 +30,8 @@ use super::exit::{FAILED, INTERRUPTED};
 use super::image::registry_args::RegistryArgs;
 use super::print;
 use super::program::process::stopped;
+use super::program::table::Output;
 use super::rules::NodeTableArgs;
-use super::table::Output;
 use crate::image::ImageReference;
 
 /// A pod of a run that was killed ends at last after a day.

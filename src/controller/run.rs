@@ -42,15 +42,10 @@ pub async fn run(
 ) -> Result<(), TaskDied> {
     let discovery = Discovery::new(client.clone());
     let watch_ages = metrics.watch_ages.clone();
-    health.watches(&metrics.watch_ages);
-    let gate = Gate::of(
-        discovery.client(),
-        settings
-            .restart
-            .as_ref()
-            .and_then(|restart| restart.leash.as_deref()),
-        &health,
-    );
+    health.watches(&watch_ages);
+    let restart = settings.restart.as_ref();
+    let leash = restart.and_then(|restart| restart.leash.as_deref());
+    let gate = Gate::of(discovery.client(), leash, &health);
     let mut controller = Controller::new(&discovery, &settings, &gate, metrics, health);
     let (stop, stopping) = channel(false);
     let mut beside = controller.start_beside(&discovery, &settings, &gate, &stopping);
@@ -92,6 +87,5 @@ pub async fn run(
             () = heartbeat.due() => {}
         }
     }
-    drop(heartbeat);
     controller.end(&stop, settings.write_deadline).await
 }

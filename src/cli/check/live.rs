@@ -23,8 +23,8 @@ use super::policies::CheckedPolicies;
 use super::report::CostlyNode;
 use super::settings::Settings;
 use super::{ClusterArgs, plain};
+use crate::cli::program::table::printable;
 use crate::cli::status::installation::{Found as InstallationFound, Purpose};
-use crate::cli::table::printable;
 
 /// What does not end any more needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";

@@ -7,7 +7,7 @@ use clap::{Args, Command, ValueEnum};
 use clap_complete::{Shell, generate};
 use serde_json::{Value, json};
 
-use crate::cli::table::{json as as_json, yaml as as_yaml};
+use crate::cli::program::table::{json as as_json, yaml as as_yaml};
 use swaplet_edge::client::{ClusterArgs, plain};
 use swaplet_edge::print;
 

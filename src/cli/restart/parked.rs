@@ -20,7 +20,7 @@ use crate::cli::exit::{CANNOT, FAILED};
 use crate::cli::in_one_line;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
-use crate::cli::table::{Output, counted, dash, render};
+use crate::cli::program::table::{Output, counted, dash, render};
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);

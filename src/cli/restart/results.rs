@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::member::{Member, Outcome, Seen, State, time};
-use crate::cli::table::{Output, dash, render};
+use crate::cli::program::table::{Output, dash, render};
 
 /// The final table, or the same for programs.
 pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String> {

@@ -18,7 +18,7 @@ use super::member::{Member, Outcome, State};
 use super::results;
 use super::way::Way;
 use super::way::heard::Heard;
-use crate::cli::table::{Output, tell};
+use crate::cli::program::table::{Output, tell};
 
 /// Between two looks.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ pub(super) use self::in_cluster::cluster;
 use super::ask::{Asked, Held, Leash};
 use super::installation::flags::Flags;
 use crate::cli::exit::CANNOT;
-use crate::cli::table::age;
+use crate::cli::program::table::age;
 
 /// A Lease that was not renewed for so long is held by nobody: longer than one lasts, for clocks
 /// differ.

@@ -9,8 +9,8 @@ use super::ask::Asked;
 use super::cluster::{Facts, Stuck, Warning};
 use super::judge::Check;
 use super::policies::Policy;
+use crate::cli::program::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
 use crate::cli::run::config::Setting;
-use crate::cli::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
 
 /// The most stuck pods that are listed.
 const MOST_STUCK: usize = 10;

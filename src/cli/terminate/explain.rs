@@ -16,10 +16,10 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::{Explanation, Finding, describe};
 
 use crate::cli::program::process::slowly;
+use crate::cli::program::table::{json as as_json, yaml as as_yaml};
 use crate::cli::rules::asked::AskedRules;
 use crate::cli::rules::policies::{PoliciesArgs, policy, rule};
 use crate::cli::status::installation::{Found, Purpose};
-use crate::cli::table::{json as as_json, yaml as as_yaml};
 use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::print;
 use target::Target;

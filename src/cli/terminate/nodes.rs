@@ -19,8 +19,8 @@ use swaplet_core::cluster::node_table::{BUILT_IN, NodeTable};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::{Node, NodeWire};
 
+use crate::cli::program::table::{Output, age, dash, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::table::{Output, age, dash, render};
 use swaplet_edge::client::{ClusterArgs, plain};
 use swaplet_edge::exit::CANNOT;
 use swaplet_edge::print;

@@ -11,7 +11,7 @@ use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::{End, Ended, Warming};
 
 use super::bars::Bars;
-use crate::cli::table::{Output, counted, dash, printable, render};
+use crate::cli::program::table::{Output, counted, dash, printable, render};
 
 /// The lines on standard error, and on a terminal the bars below them.
 pub struct Progress {

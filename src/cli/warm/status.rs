@@ -16,8 +16,8 @@ use crate::cli::client::ClusterArgs;
 use crate::cli::exit::CANNOT;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
+use crate::cli::program::table::{Output, age, dash, render};
 use crate::cli::rules::NodeTableArgs;
-use crate::cli::table::{Output, age, dash, render};
 use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\

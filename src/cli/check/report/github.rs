@@ -3,7 +3,7 @@
 use super::{Report, is_ok};
 use crate::cli::check::rows::Row;
 use crate::cli::check::settings::Settings;
-use crate::cli::table::printable;
+use crate::cli::program::table::printable;
 
 /// A line for each sidecar that does not end, and for what is to be known.
 pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> String {

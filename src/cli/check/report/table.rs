@@ -12,8 +12,8 @@ use crate::cli::check::hints::Hint;
 use crate::cli::check::rows::Row;
 use crate::cli::check::settings::Settings;
 use crate::cli::check::words::{indented, preset, said_by};
+use crate::cli::program::table::{self, aligned, dash, printable};
 use crate::cli::rules::policies::{policy as rule_policy, rule};
-use crate::cli::table::{self, aligned, dash, printable};
 
 /// In the place of a command that a container does not have.
 const ENTRYPOINT: &str = "(entrypoint)";

@@ -27,9 +27,9 @@ use self::room::Room;
 use super::heard::Heard;
 use super::requests::body;
 use super::strategy::StrategyArgs;
+use crate::cli::program::table::tell;
 use crate::cli::restart::answer::{answer, plain};
 use crate::cli::restart::member::{Member, Outcome};
-use crate::cli::table::tell;
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);

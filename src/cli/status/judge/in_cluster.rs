@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::super::cluster::{Facts, Pods};
 use super::{Check, Said, State, some};
-use crate::cli::table::age;
+use crate::cli::program::table::age;
 
 /// A pod that waits for less is about to be ended: a grace period and a pull take their time.
 const STUCK_SECONDS: i64 = 120;

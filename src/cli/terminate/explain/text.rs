@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use swaplet_core::objects::pod::roles::{self, Mains};
 
 use super::Answer;
-use crate::cli::table::{age, aligned, dash, printable};
+use crate::cli::program::table::{age, aligned, dash, printable};
 
 impl Answer {
     pub(super) fn text(&self) -> String {

@@ -23,9 +23,9 @@ use crate::cli::client::{ClusterArgs, plain};
 use crate::cli::duration::seconds;
 use crate::cli::exit::{CANNOT, INTERRUPTED};
 use crate::cli::program::process::stopped;
+use crate::cli::program::table::{Output, printable};
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::status::installation::{Found, Purpose, missing};
-use crate::cli::table::{Output, printable};
 use crate::cli::{in_one_line, print};
 use crate::image::reference::ImageReference;
 

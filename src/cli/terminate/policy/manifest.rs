@@ -9,7 +9,7 @@ use swaplet_core::objects::sidecar_policy::{GROUP, PolicyKind, VERSION};
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::policies::suggest::{Stuck, Subject, Suggestion};
 
-use crate::cli::table::{age, counted, printable, yaml};
+use crate::cli::program::table::{age, counted, printable, yaml};
 
 /// How wide a comment may be.
 const WIDTH: usize = 100;

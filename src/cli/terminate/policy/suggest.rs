@@ -20,10 +20,10 @@ use crate::cli::client::ClusterArgs;
 use crate::cli::duration::seconds;
 use crate::cli::print;
 use crate::cli::program::process::slowly;
+use crate::cli::program::table::{Output, age, counted, dash, printable, render};
 use crate::cli::status::ask::leash;
 use crate::cli::status::installation::flags::Flags;
 use crate::cli::status::installation::{Found, Purpose};
-use crate::cli::table::{Output, age, counted, dash, printable, render};
 
 const EXAMPLES: &str = "\
 Examples:

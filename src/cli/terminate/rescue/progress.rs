@@ -10,7 +10,7 @@ use swaplet_core::report::reason::Reason;
 use tokio::sync::mpsc;
 
 use super::rows::{Stuck, header};
-use crate::cli::table::{Output, printable, render};
+use crate::cli::program::table::{Output, printable, render};
 
 /// The pods, and what has become of them so far.
 pub(super) struct Rescue {

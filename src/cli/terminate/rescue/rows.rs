@@ -6,7 +6,7 @@ use swaplet_controller::terminate::snapshot::Snapshot;
 use swaplet_core::objects::pod::{Container, Pod, roles};
 use swaplet_core::terminate::explain::{Explanation, describe};
 
-use crate::cli::table::{Output, age, dash, render};
+use crate::cli::program::table::{Output, age, dash, render};
 
 /// A pod whose main containers are done and that waits for its sidecars.
 pub(super) struct Stuck {

@@ -6,7 +6,7 @@ use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::Node;
 
-use crate::cli::table::{Output, dash, printable, render};
+use crate::cli::program::table::{Output, dash, printable, render};
 use crate::cli::terminate::nodes::Shown;
 
 /// What was found, in the form in which it is printed.

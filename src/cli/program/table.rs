@@ -18,7 +18,7 @@ const LAST_CELL: usize = 1024;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(in crate::cli) enum Output {
     Table,
     Wide,
     Json,
@@ -29,13 +29,13 @@ pub(super) enum Output {
 
 impl Output {
     /// Whether it is for people.
-    pub(super) const fn is_table(self) -> bool {
+    pub(in crate::cli) const fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
 /// The first line is the header; a table of nothing else is empty. For programs the value counts.
-pub(super) fn render(
+pub(in crate::cli) fn render(
     output: Output,
     lines: &[Vec<String>],
     value: &Value,
@@ -86,16 +86,16 @@ fn names(value: &Value) -> String {
         .collect()
 }
 
-pub(super) fn json(value: &Value) -> String {
+pub(in crate::cli) fn json(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-pub(super) fn yaml(value: &Value) -> anyhow::Result<String> {
+pub(in crate::cli) fn yaml(value: &Value) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(value)?)
 }
 
 /// A cell is never empty, so that columns can be counted.
-pub(super) fn dash(text: impl Into<String>) -> String {
+pub(in crate::cli) fn dash(text: impl Into<String>) -> String {
     let text = text.into();
     if text.is_empty() {
         "-".to_owned()
@@ -105,13 +105,13 @@ pub(super) fn dash(text: impl Into<String>) -> String {
 }
 
 /// `1 image`, `2 images`.
-pub(super) fn counted(number: usize, what: &str) -> String {
+pub(in crate::cli) fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
 /// Columns as wide as their longest cell.
-pub(super) fn aligned(lines: &[Vec<String>]) -> String {
+pub(in crate::cli) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let most = |column: usize| {
         if column + 1 == columns {
@@ -163,14 +163,14 @@ fn shortened(cell: &str, most: usize) -> String {
 }
 
 /// What a manifest or an object says must not be able to draw on the terminal.
-pub(super) fn printable(cell: &str) -> String {
+pub(in crate::cli) fn printable(cell: &str) -> String {
     cell.chars()
         .map(|sign| if sign.is_control() { '?' } else { sign })
         .collect()
 }
 
 /// From one time to another, in the largest unit that makes two of it, as kubectl counts ages.
-pub(super) fn age(from: Timestamp, to: Timestamp) -> String {
+pub(in crate::cli) fn age(from: Timestamp, to: Timestamp) -> String {
     let seconds = from.duration_until(to).as_secs().max(0);
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
     let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
@@ -181,7 +181,7 @@ pub(super) fn age(from: Timestamp, to: Timestamp) -> String {
 }
 
 /// Progress goes to standard error: results are for programs, too.
-pub(super) fn tell(line: &str) {
+pub(in crate::cli) fn tell(line: &str) {
     eprintln!("{}", printable(line));
 }
 
