@@ -165,7 +165,9 @@ async fn crr_e1_one_container_with_a_minimum_time_and_a_time_to_live() {
         .unwrap()
         .parse()
         .unwrap();
-    assert!(seconds(started(&after, "app").unwrap(), completed) > 4);
+    // Five seconds, but both are whole ones, and a controller tells the time by the `Date` of the API
+    // server's answers, which may be one behind.
+    assert!(seconds(started(&after, "app").unwrap(), completed) > 3);
     versions.deleted().await;
     case.world.done().await;
 }
