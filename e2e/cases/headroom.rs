@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::{Job, JobStatus};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
@@ -248,34 +248,47 @@ async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
     world.done().await;
 }
 
+/// The Jobs of which one has to fail: how many restarts the Job controller sees at the same moment is
+/// a race with the node.
+const TRIES: usize = 6;
+
 /// The case above can tell: who swaps all twenty at once fails the same Job.
 #[tokio::test]
 async fn a_naive_swap_fails_the_same_job() {
-    let world = World::new("headroom-naive").await;
-    let pods = ending(&world, 20, 6).await;
+    for nth in 0..TRIES {
+        let world = World::new(&format!("headroom-naive-{nth}")).await;
+        swap_all_at_once(&world).await;
+        let conditions = eventually("the Job to end", || async {
+            let conditions = status(&world).await.conditions.unwrap_or_default();
+            let is_over = |condition: &JobCondition| {
+                ["Complete", "Failed"].contains(&&*condition.type_) && condition.status == "True"
+            };
+            conditions.iter().any(is_over).then_some(conditions)
+        })
+        .await;
+        let failed = |condition: &JobCondition| {
+            condition.type_ == "Failed"
+                && condition.reason.as_deref() == Some("BackoffLimitExceeded")
+        };
+        let has_failed = conditions.iter().any(failed);
+        world.done().await;
+        if has_failed {
+            return;
+        }
+    }
+    panic!("{TRIES} Jobs got through");
+}
+
+async fn swap_all_at_once(world: &World) {
+    let pods = ending(world, 20, 6).await;
     let (api, params) = (world.api::<Pod>(), PatchParams::default());
     let patch = Patch::Strategic(
         json!({"spec": {"containers": [{"name": "log", "image": world.images.exit}]}}),
     );
-    join_all(
-        names(&pods)
-            .into_iter()
-            .map(|name| api.patch(name, &params, &patch)),
-    )
-    .await;
-    world.job_ends("job", "Failed").await;
-    let reasons = status(&world)
-        .await
-        .conditions
-        .unwrap_or_default()
+    let patches = names(&pods)
         .into_iter()
-        .filter_map(|condition| condition.reason);
-    assert!(
-        reasons
-            .collect::<Vec<_>>()
-            .contains(&"BackoffLimitExceeded".to_owned())
-    );
-    world.done().await;
+        .map(|name| api.patch(name, &params, &patch));
+    join_all(patches).await;
 }
 
 /// All main containers have ended, and one Event about the Job is all that was written.
