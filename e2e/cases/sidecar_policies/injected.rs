@@ -164,6 +164,14 @@ async fn policies_end_what_is_injected_in_order_and_in_time_whoever_leads() {
     world.job_ends("injected", "Complete").await;
     world.assert_in_order(&world.pod_of_job("injected").await);
     assert_waits_for_exit(&world).await;
+    // A leader that is killed between the end of a pod and its Event does not tell it, and no other
+    // does.
+    for pod in [
+        &world.pod_of_job("injected").await.metadata.name.unwrap(),
+        "hangs",
+    ] {
+        world.note_of(pod, "SidecarEnded").await;
+    }
 
     let _controller = controller.killed(&world, FLAGS).await;
     // Its end is told by whoever has written its phase.
