@@ -163,15 +163,14 @@ fn test_programs(manifest: &str) -> Vec<String> {
 #[test]
 fn the_script_of_the_tests_runs_every_test_program() {
     let script = read("test");
-    let listed = script
-        .lines()
-        .find_map(|line| line.strip_prefix("PROGRAMS=("))
-        .unwrap()
-        .trim_end_matches(')');
-    let mut runs: Vec<_> = listed
-        .split(' ')
+    let listed = |name: &str| {
+        let line = script.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim_end_matches(')').split(' ')
+    };
+    let mut runs: Vec<_> = ["PROGRAMS=(", "WITHOUT_CLOCK=("]
+        .into_iter()
+        .flat_map(listed)
         .map(str::to_owned)
-        .chain(["scenarios".to_owned()])
         .collect();
     let manifests = [
         "",
