@@ -1,5 +1,7 @@
 //! Reading and writing objects.
 
+use std::time::Duration;
+
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Pod};
 use kube::api::{
@@ -8,6 +10,7 @@ use kube::api::{
 use kube::core::PartialObjectMeta;
 use kube::{Api, ResourceExt};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::common::{create, pod, pods, refusal, server, set_status, swap};
 
@@ -150,6 +153,33 @@ async fn status_writes_keep_the_spec_and_obey_transitions() {
         .await
         .unwrap();
     assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
+}
+
+/// By nothing but the period that is asked for, also where the pod is over by now.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_under_way_can_only_be_shortened() {
+    let (_server, client) = server();
+    let api = pods(&client);
+    let mut bound = pod("bound");
+    bound.spec.as_mut().unwrap().node_name = Some("n".to_owned());
+    api.create(&PostParams::default(), &bound).await.unwrap();
+    api.delete("bound", &DeleteParams::default()).await.unwrap();
+    let failed = Patch::Merge(json!({"status": {"phase": "Failed"}}));
+    api.patch_status("bound", &PatchParams::default(), &failed)
+        .await
+        .unwrap();
+    for (asked, period) in [(60, 30), (7, 7), (9, 7)] {
+        let params = DeleteParams::default().grace_period(asked);
+        api.delete("bound", &params).await.unwrap();
+        let going = api.get("bound").await.unwrap().metadata;
+        assert_eq!(going.deletion_grace_period_seconds, Some(period), "{asked}");
+    }
+    // When its time is over it is still for the node to end it.
+    sleep(Duration::from_secs(20)).await;
+    let params = DeleteParams::default().grace_period(5);
+    api.delete("bound", &params).await.unwrap();
+    let going = api.get("bound").await.unwrap().metadata;
+    assert_eq!(going.deletion_grace_period_seconds, Some(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,29 +112,30 @@ impl State {
 
     /// Sets deletion time and grace; false if nothing is to be done.
     fn mark(&self, kind: &Kind, new: &mut Value, old: &Value, options: &Options) -> bool {
-        let pod = kind.is_core("pods");
         let pending = int(old, "/metadata/deletionGracePeriodSeconds")
             .filter(|_| old["metadata"].get("deletionTimestamp").is_some());
-        let grace = if pod {
-            strategy::graceful_period(old, options.grace)
-        } else {
-            0
-        };
-        match pending {
-            // Only a shorter grace period may be given to what is being deleted already.
-            Some(before) if options.grace.is_none() || grace >= before => return new != old,
-            Some(_) => {}
+        let now = self.clock.now();
+        let (end, grace) = match pending {
+            Some(before) => {
+                // Only a shorter grace period may be given to what is being deleted already.
+                let asked = options.grace.map(|asked| if asked < 0 { 1 } else { asked });
+                let Some(asked) = asked.filter(|asked| *asked < before) else {
+                    return new != old;
+                };
+                shortened(old, before, asked, now)
+            }
             None => {
                 if let Some(generation) = int(old, "/metadata/generation") {
                     child(new, "metadata").insert("generation".to_owned(), (generation + 1).into());
                 }
+                let grace = if kind.is_core("pods") {
+                    strategy::graceful_period(old, options.grace)
+                } else {
+                    0
+                };
+                (later(now, grace), grace)
             }
-        }
-        let end = self
-            .clock
-            .now()
-            .checked_add(jiff::SignedDuration::from_secs(grace))
-            .unwrap_or(jiff::Timestamp::MAX);
+        };
         let metadata = child(new, "metadata");
         metadata.insert("deletionTimestamp".to_owned(), seconds(end).into());
         metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
@@ -368,4 +369,23 @@ fn remove_finalizer(object: &mut Value, finalizer: &str) {
             metadata.remove("finalizers");
         }
     }
+}
+
+/// When a deletion that is under way ends with a shorter grace period, and that period: never in
+/// the past, and what was not to be at once is not (`apiserver/pkg/registry/rest/delete.go`).
+fn shortened(old: &Value, before: i64, asked: i64, now: jiff::Timestamp) -> (jiff::Timestamp, i64) {
+    let end = text(old, "/metadata/deletionTimestamp")
+        .parse()
+        .unwrap_or(now);
+    let end = later(end, asked - before);
+    if end < now {
+        (now, asked.min(1))
+    } else {
+        (end, asked)
+    }
+}
+
+fn later(time: jiff::Timestamp, seconds: i64) -> jiff::Timestamp {
+    time.checked_add(jiff::SignedDuration::from_secs(seconds))
+        .unwrap_or(jiff::Timestamp::MAX)
 }
