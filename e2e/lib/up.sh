@@ -41,7 +41,7 @@ OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd)
 # Where another cluster runs already, it knows how the machine was before both.
 remember_machine() {
 	local name other
-	other=$(other_clusters | head -n 1)
+	other=$(other_clusters | sed -n 1p)
 	if [[ -n $other ]]; then
 		cp "$other/sysctls" "$other/absent" "$STATE/"
 		touch "$STATE/absent"
