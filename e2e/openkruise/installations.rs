@@ -3,7 +3,7 @@
 use crate::install::{OpenKruise, SidecarTerminator};
 use crate::virtual_kubelet::VirtualNode;
 use crate::world::World;
-use crate::{both, daemon, outcomes};
+use crate::{both, daemon, outcomes, workloads};
 
 #[tokio::test]
 async fn openkruise_that_ends_sidecars() {
@@ -34,15 +34,19 @@ async fn openkruise_whose_daemon_is_asked() {
         World::new("dead-daemon").await,
         World::new("no-daemon").await,
     );
-    let openkruise =
-        OpenKruise::install(&[&volume, &prefer, &dead, &removed], SidecarTerminator::Off).await;
+    let clones = World::new("clone-set").await;
+    let node = VirtualNode::start(&clones, workloads::TELLS_IMAGES).await;
+    let worlds = [&volume, &prefer, &dead, &removed, &clones];
+    let openkruise = OpenKruise::install(&worlds, SidecarTerminator::Off).await;
     tokio::join!(
         daemon::a_command_on_a_volume_is_ended_by_the_daemon(&volume),
         daemon::the_daemon_is_asked_first_where_that_is_preferred(&prefer),
     );
     daemon::a_daemon_that_is_dead_costs_less_than_a_minute(&dead, &openkruise).await;
     daemon::a_daemon_that_is_removed_costs_less_than_a_minute(&removed, &openkruise).await;
+    workloads::a_clone_set_updates_in_place(&clones, &node).await;
     drop(openkruise);
+    node.done(clones).await;
     for world in [volume, prefer, dead, removed] {
         world.done().await;
     }

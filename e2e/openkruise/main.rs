@@ -37,6 +37,7 @@ mod shared;
 #[path = "../cases/virtual_kubelet.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod virtual_kubelet;
+mod workloads;
 #[path = "../cases/world.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod world;
