@@ -20,7 +20,7 @@ use crate::witness::Witness;
 use crate::world::{eventually, kubectl};
 
 /// Each start leaves a line on the volume: what the environment and the file say.
-const TELLS: &str = "echo \"$COLOR $(cat /etc/files/text)\" >> /shared/starts; trap 'exit 143' TERM; sleep 3600 & wait";
+const TELLS: &str = "echo \"$TIER $COLOR $(cat /etc/files/text)\" >> /shared/starts; trap 'exit 143' TERM; sleep 3600 & wait";
 
 /// Instead of the default of two minutes; more than the 5 seconds after which containers are
 /// restarted that mount nothing of a change.
@@ -61,6 +61,7 @@ impl Configured {
 
     async fn pod(&self) -> Pod {
         let mut app = container(&self.0.world, "app", TELLS);
+        app["env"] = json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['tier']"}}}]);
         app["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
         app["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}, {"name": "files", "mountPath": "/etc/files"}]);
         let mut log = container(&self.0.world, "log", EXITS_143);
@@ -68,7 +69,7 @@ impl Configured {
         let mut spec = spec("Always", vec![app, log]);
         spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}, {"name": "files", "configMap": {"name": "files"}}]);
         let mut pod = pod("p", spec);
-        pod["metadata"]["annotations"] = json!({"swaplet.io/restart-on": "app=configmap/settings,configmap/files,secret-metadata/tls"});
+        pod["metadata"]["annotations"] = json!({"tier": "a", "swaplet.io/restart-on": "app=configmap/settings,configmap/files,secret-metadata/tls,pod-metadata"});
         self.0.world.create_pod(pod).await;
         self.0
             .world
@@ -78,19 +79,21 @@ impl Configured {
             .await
     }
 
+    async fn annotate(&self, key: &str, value: &str) {
+        let annotated = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+        self.0
+            .world
+            .api::<Pod>()
+            .patch("p", &PatchParams::default(), &annotated)
+            .await
+            .unwrap();
+    }
+
     /// A kubelet brings new files when it looks at the pod, which is once a minute, or when the pod
     /// changes.
     async fn file_is(&self, text: &str) {
         eventually("the new file to be there", || async {
-            let annotated = Patch::Merge(
-                json!({"metadata": {"annotations": {"looked-at": time_of_day().to_string()}}}),
-            );
-            self.0
-                .world
-                .api::<Pod>()
-                .patch("p", &PatchParams::default(), &annotated)
-                .await
-                .unwrap();
+            self.annotate("looked-at", &time_of_day().to_string()).await;
             let found = kubectl(&[
                 "exec",
                 "-n",
@@ -216,7 +219,7 @@ fn arguments<'a>(delay: &'a str, namespace: &'a str) -> [&'a str; 6] {
 }
 
 #[tokio::test]
-async fn environment_files_and_secret_of_a_container() {
+async fn environment_files_secret_and_metadata_of_a_container() {
     let mut restart = Restarts::new("restart-config").await;
     restart.world.grant("swaplet-restart-on").await;
     let witness = Witness::of(&mut restart.world).await;
@@ -233,7 +236,7 @@ async fn environment_files_and_secret_of_a_container() {
     case.assert_recorded("configmap/files").await;
     case.set("settings", json!({"COLOR": "blue"})).await;
     case.is_restarted(1).await;
-    assert_eq!(case.starts().await, "red one\nblue one\n");
+    assert_eq!(case.starts().await, "a red one\na blue one\n");
     let first = case.requests().await;
 
     // What is done meanwhile takes longer than a restart would.
@@ -253,11 +256,17 @@ async fn environment_files_and_secret_of_a_container() {
         changed.elapsed()
     );
     case.is_restarted(2).await;
-    assert_eq!(case.starts().await, "red one\nblue one\nblue two\n");
+    assert_eq!(case.starts().await, "a red one\na blue one\na blue two\n");
 
     case.0.world.grant("swaplet-restart-on-secrets").await;
     change_recorded_secret(&case).await;
-    let after = case.is_restarted(3).await;
+    case.is_restarted(3).await;
+    case.annotate("tier", "b").await;
+    let after = case.is_restarted(4).await;
+    assert_eq!(
+        case.starts().await,
+        "a red one\na blue one\na blue two\na blue two\nb blue two\n"
+    );
     assert_eq!(
         (
             restarts(&after, "log"),
@@ -267,18 +276,18 @@ async fn environment_files_and_secret_of_a_container() {
         (0, after.uid(), started(&after, "log"))
     );
     no_values_of_secrets_were_asked_for(&witness);
-    assert_written_three_times(&namespace);
+    assert_written_four_times(&namespace);
     case.0.world.done().await;
 }
 
-fn assert_written_three_times(namespace: &str) {
+fn assert_written_four_times(namespace: &str) {
     let written = written_in(namespace);
     assert_eq!(
         written
             .iter()
             .filter(|write| write.resource == "pods" && write.code == 200)
             .count(),
-        3,
+        4,
         "{written:#?}"
     );
 }

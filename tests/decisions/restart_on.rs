@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::on_config::annotation::{Content, RESTART_ON, Reference};
+use swaplet_core::restart::on_config::annotation::{Content, RESTART_ON, Reference, Source};
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::round::{Action, Member, Round, decide};
 use swaplet_core::restart::on_config::{
@@ -16,8 +16,8 @@ use swaplet_core::restart::rollout::Budget;
 
 const MOUNT_DELAY: Duration = Duration::from_secs(120);
 
-fn object(text: &str) -> Reference {
-    Reference::read(text).unwrap()
+fn source(text: &str) -> Source {
+    Source::read(text).unwrap()
 }
 
 fn is(text: &str) -> Content {
@@ -28,7 +28,7 @@ fn is(text: &str) -> Content {
 fn contents(content: Content) -> Contents {
     BTreeMap::from([(
         "app".into(),
-        BTreeMap::from([(object("configmap/a"), content)]),
+        BTreeMap::from([(source("configmap/a"), content)]),
     )])
 }
 
@@ -84,6 +84,7 @@ fn stand_at(
         &Around {
             look: &|_| sight.clone(),
             mount_delay: MOUNT_DELAY,
+            edited_at: Duration::ZERO,
             now: Duration::from_secs(now),
         },
     )
@@ -167,6 +168,65 @@ fn files_of_a_volume_take_their_time() {
     assert_eq!(at(220).stale, contents(is("2")));
 }
 
+/// The environment of `app` takes the annotation `color`.
+fn colored(color: &str, state: &Value) -> ConfiguredPod {
+    let env = json!([{"name": "COLOR", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['color']"}}}]);
+    let mut pod = json!({
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {RESTART_ON: "app=pod-metadata", "color": color}},
+        "spec": {"containers": [{"name": "app", "env": env}]},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "app"}]},
+    });
+    pod["status"]["containerStatuses"][0]["state"] = state.clone();
+    let pod: ConfiguredPodWire = serde_json::from_value(pod).unwrap();
+    pod.read().unwrap()
+}
+
+#[test]
+fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
+    let running = json!({"running": {}});
+    let at = |pod: &ConfiguredPod, recorded: &Contents, now: u64| {
+        let around = Around {
+            look: &|_| unreachable!("no object is named"),
+            mount_delay: MOUNT_DELAY,
+            edited_at: Duration::from_secs(100),
+            now: Duration::from_secs(now),
+        };
+        stand(pod, recorded, &[], &around)
+    };
+    let (red, blue) = (colored("red", &running), colored("blue", &running));
+    let first = at(&red, &Contents::new(), 1000);
+    assert!(is_silent(&first) && !first.record.is_empty());
+    let same = at(&red, &first.record, 1000);
+    assert!(is_silent(&same) && same.record == first.record);
+    let quiet = QUIET.as_secs();
+    let early = at(&blue, &first.record, 100 + quiet - 1);
+    assert_eq!(
+        (early.stale, early.due),
+        (Contents::new(), Some(Duration::from_secs(100 + quiet)))
+    );
+    let standing = at(&blue, &first.record, 100 + quiet);
+    assert_eq!(
+        (&standing.stale, &standing.record),
+        (&standing.current, &first.record)
+    );
+    let done = Asked {
+        name: "r".into(),
+        uid: "uid-r".into(),
+        target: standing.stale.clone(),
+        progress: Progress::Succeeded,
+        created_at: None,
+    };
+    let around = Around {
+        look: &|_| Sight::Unseen,
+        mount_delay: MOUNT_DELAY,
+        edited_at: Duration::from_secs(100),
+        now: Duration::from_secs(1000),
+    };
+    assert!(is_silent(&stand(&blue, &first.record, &[&done], &around)));
+    let ended = colored("blue", &json!({"terminated": {"exitCode": 0}}));
+    assert!(is_silent(&at(&ended, &first.record, 1000)));
+}
+
 #[test]
 fn one_restart_for_all_objects_of_a_container() {
     let pod = pod_with(
@@ -179,8 +239,8 @@ fn one_restart_for_all_objects_of_a_container() {
         Contents::from([(
             "app".into(),
             BTreeMap::from([
-                (object("configmap/a"), is(a)),
-                (object("configmap/b"), is(b)),
+                (source("configmap/a"), is(a)),
+                (source("configmap/b"), is(b)),
             ]),
         )])
     };
@@ -193,6 +253,7 @@ fn one_restart_for_all_objects_of_a_container() {
             &Around {
                 look: &look,
                 mount_delay: MOUNT_DELAY,
+                edited_at: Duration::ZERO,
                 now: Duration::from_secs(now),
             },
         )
@@ -269,7 +330,7 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
         &json!({"running": {}}),
     );
     let look = |reference: &Reference| {
-        if *reference == object("configmap/a") {
+        if *reference == Reference::read("configmap/a").unwrap() {
             seen(is("2"), 0)
         } else {
             Sight::Forbidden
@@ -278,6 +339,7 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
     let around = Around {
         look: &look,
         mount_delay: MOUNT_DELAY,
+        edited_at: Duration::ZERO,
         now: Duration::from_secs(1000),
     };
     let standing = stand(&pod, &contents(is("1")), &[], &around);
@@ -285,7 +347,7 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
         (&standing.stale, &standing.forbidden),
         (
             &contents(is("2")),
-            &BTreeSet::from([object("secret-metadata/s")])
+            &BTreeSet::from([source("secret-metadata/s")])
         )
     );
     let round = decide(
@@ -355,13 +417,13 @@ fn contents_are_read_as_they_were_stored() {
         (
             "app".into(),
             BTreeMap::from([
-                (object("configmap/a"), is("1")),
-                (object("secret-metadata/s"), Content::Absent),
+                (source("configmap/a"), is("1")),
+                (source("secret-metadata/s"), Content::Absent),
             ]),
         ),
         (
             "log".into(),
-            BTreeMap::from([(object("configmap/a"), Content::Unclear)]),
+            BTreeMap::from([(source("configmap/a"), Content::Unclear)]),
         ),
     ]);
     assert_eq!(from_text(&as_text(&all)), Some(all));

@@ -26,15 +26,15 @@ pub mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::restart::on_config::annotation::{Content, Reference};
+use crate::restart::on_config::annotation::{Content, Reference, Source};
 use crate::restart::on_config::pod::{ConfiguredPod, Life, Use};
 
 /// How long a content has to stay before containers are restarted for it: several edits in a row
 /// cost one restart.
 pub const QUIET: Duration = Duration::from_secs(5);
 
-/// Contents, by container and object.
-pub type Contents = BTreeMap<Box<str>, BTreeMap<Reference, Content>>;
+/// Contents, by container and source.
+pub type Contents = BTreeMap<Box<str>, BTreeMap<Source, Content>>;
 
 /// What is known of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub struct Standing {
     pub stale: Contents,
     /// When there will be more of them, if nothing changes.
     pub due: Option<Duration>,
-    /// Objects that may not be looked at.
-    pub forbidden: BTreeSet<Reference>,
+    /// Those that may not be looked at.
+    pub forbidden: BTreeSet<Source>,
 }
 
 /// What is known besides the pod.
@@ -100,8 +100,25 @@ pub struct Around<'a> {
     pub look: &'a dyn Fn(&Reference) -> Sight,
     /// How long a change of an object takes until it is in the files of a mounted volume.
     pub mount_delay: Duration,
+    /// Since when the metadata of the pod has been what it is.
+    pub edited_at: Duration,
     /// The time.
     pub now: Duration,
+}
+
+impl Around<'_> {
+    fn sight(&self, pod: &ConfiguredPod, container: &str, source: &Source) -> Sight {
+        match source {
+            Source::Object(reference) => (self.look)(reference),
+            Source::PodMetadata => match pod.metadata.get(container) {
+                Some(content) => Sight::Seen {
+                    content: content.clone(),
+                    since: self.edited_at,
+                },
+                None => Sight::Unseen,
+            },
+        }
+    }
 }
 
 /// Compares what was recorded of a pod with what is there; `requests` are those for the pod, the
@@ -115,19 +132,19 @@ pub fn stand(
 ) -> Standing {
     let mut standing = Standing::default();
     let recorded = with_requests(recorded, requests);
-    for (container, references) in pod.wish.iter().flatten() {
+    for (container, sources) in pod.wish.iter().flatten() {
         let mut changes = Changes::default();
-        for reference in references {
+        for source in sources {
             let before = recorded
                 .get(container)
-                .and_then(|contents| contents.get(reference));
-            let before = before.filter(|before| !was_waited_for(pod, container, reference, before));
-            let kept = match (around.look)(reference) {
+                .and_then(|contents| contents.get(source));
+            let before = before.filter(|before| !was_waited_for(pod, container, source, before));
+            let kept = match around.sight(pod, container, source) {
                 Sight::Seen { content, since } => {
-                    insert(&mut standing.current, container, reference, content.clone());
+                    insert(&mut standing.current, container, source, content.clone());
                     changes.compare(
-                        pod.usage(container, reference),
-                        reference,
+                        pod.usage(container, source),
+                        source,
                         (before, &content),
                         since,
                         around,
@@ -139,22 +156,22 @@ pub fn stand(
                     before.cloned()
                 }
                 Sight::Forbidden => {
-                    standing.forbidden.insert(reference.clone());
+                    standing.forbidden.insert(source.clone());
                     before.cloned()
                 }
             };
             kept.into_iter()
-                .for_each(|content| insert(&mut standing.record, container, reference, content));
+                .for_each(|content| insert(&mut standing.record, container, source, content));
         }
         standing.add(pod, container, changes, around.now);
     }
     standing
 }
 
-/// The objects of a container that have changed.
+/// What a container was configured with and has changed.
 #[derive(Default)]
 struct Changes {
-    changed: BTreeMap<Reference, Content>,
+    changed: BTreeMap<Source, Content>,
     /// When all of them may be acted upon.
     due: Duration,
     /// Whether there is an object that is not known yet.
@@ -166,7 +183,7 @@ impl Changes {
     fn compare(
         &mut self,
         usage: Use,
-        reference: &Reference,
+        source: &Source,
         of: (Option<&Content>, &Content),
         since: Duration,
         around: &Around<'_>,
@@ -181,7 +198,7 @@ impl Changes {
             QUIET
         };
         self.due = self.due.max(since.saturating_add(delay));
-        self.changed.insert(reference.clone(), content.clone());
+        self.changed.insert(source.clone(), content.clone());
     }
 }
 
@@ -198,24 +215,19 @@ impl Standing {
     }
 }
 
-fn insert(contents: &mut Contents, container: &str, reference: &Reference, content: Content) {
+fn insert(contents: &mut Contents, container: &str, source: &Source, content: Content) {
     contents
         .entry(container.into())
         .or_default()
-        .insert(reference.clone(), content);
+        .insert(source.clone(), content);
 }
 
 /// A container that cannot be started without an object starts with what the object contains once
 /// it is there.
-fn was_waited_for(
-    pod: &ConfiguredPod,
-    container: &str,
-    reference: &Reference,
-    before: &Content,
-) -> bool {
+fn was_waited_for(pod: &ConfiguredPod, container: &str, source: &Source, before: &Content) -> bool {
     *before == Content::Absent
         && pod.life(container) == Life::Unstarted
-        && pod.usage(container, reference).required
+        && pod.usage(container, source).required
 }
 
 /// The record, with what has come of the requests since.
@@ -223,7 +235,7 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
     let mut contents = recorded.clone();
     for request in requests {
         for (container, objects) in &request.target {
-            for (reference, content) in objects {
+            for (source, content) in objects {
                 let seen = match request.progress {
                     Progress::Open => continue,
                     Progress::Succeeded => content.clone(),
@@ -231,7 +243,7 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
                     // was there before.
                     Progress::Failed(_) => Content::Unclear,
                 };
-                insert(&mut contents, container, reference, seen);
+                insert(&mut contents, container, source, seen);
             }
         }
     }
@@ -265,7 +277,7 @@ pub fn from_text(text: &str) -> Option<Contents> {
         objects
             .into_iter()
             .map(|(object, content)| {
-                Some((Reference::read(&object).ok()?, Content::from_text(&content)))
+                Some((Source::read(&object).ok()?, Content::from_text(&content)))
             })
             .collect::<Option<_>>()
     };
@@ -275,9 +287,9 @@ pub fn from_text(text: &str) -> Option<Contents> {
         .collect()
 }
 
-/// The objects in words: `configmap/a, configmap/b`.
+/// The sources in words: `configmap/a, pod-metadata`.
 #[must_use]
-pub fn objects_of(contents: &Contents) -> String {
+pub fn sources_of(contents: &Contents) -> String {
     let objects: BTreeSet<_> = contents
         .values()
         .flat_map(BTreeMap::keys)

@@ -181,6 +181,96 @@ async fn a_changed_config_map_restarts_one_container_of_each_pod_one_pod_after_a
     world.assert_quiet().await;
 }
 
+/// A pod whose container `app` has the label `tier` in its environment.
+fn tiered(number: usize, annotation: &str) -> Value {
+    let mut pod = web(number, annotation);
+    pod["metadata"]["labels"]["tier"] = json!("a");
+    pod["spec"]["containers"][0]["env"] = json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]);
+    pod
+}
+
+/// `OpenKruise`'s daemon does so for its gate `InPlaceUpdateEnvFromMetadata`.
+#[tokio::test(start_paused = true)]
+async fn changed_labels_that_an_environment_takes_restart_it_one_pod_after_another() {
+    let pods: Vec<_> = (0..3)
+        .map(|number| tiered(number, "app=pod-metadata,configmap/settings"))
+        .collect();
+    let world = Configured::with(&pods).await;
+    let life = world.start().await;
+    let label = async |labels: Value| {
+        for pod in ["web-0", "web-1", "web-2"] {
+            let path = format!("/api/v1/namespaces/default/pods/{pod}");
+            world
+                .request_patch(&path, &json!({"metadata": {"labels": labels.clone()}}))
+                .await;
+        }
+    };
+    label(json!({"other": "x"})).await;
+    world.wait(ONE_POD).await;
+    assert_eq!(world.names_of_requests().len(), 0, "nothing takes this");
+    for tier in ["b", "c", "d"] {
+        label(json!({"tier": tier})).await;
+        world.wait(2).await;
+    }
+    let mut most = 0;
+    for _ in 0..4 * ONE_POD {
+        world.wait(1).await;
+        most = most.max(world.open_requests());
+    }
+    assert_eq!(most, 1, "one at a time");
+    for pod in ["web-0", "web-1", "web-2"] {
+        assert_eq!(
+            (world.restarts_of(pod), world.image_changes(pod)),
+            ((1, 0), 1),
+            "{pod}"
+        );
+        let said = world.said(pod);
+        assert!(
+            matches!(&*said, [(_, words)] if words.contains("pod-metadata has changed: restarting app")),
+            "{said:?}"
+        );
+    }
+    world.assert_quiet().await;
+
+    // A change is found also if no controller ran when it happened, and one of both is one restart.
+    life.kill();
+    label(json!({"tier": "e"})).await;
+    world.set_color("blue").await;
+    let _next = world.start().await;
+    world.wait(4 * ONE_POD).await;
+    for pod in ["web-0", "web-1", "web-2"] {
+        assert_eq!(world.restarts_of(pod), (2, 0), "{pod}");
+    }
+    world.assert_quiet().await;
+}
+
+/// The restart itself writes annotations of swaplet: a container that takes one would never be left
+/// alone.
+#[tokio::test(start_paused = true)]
+async fn metadata_that_is_not_taken_is_told_and_restarts_nothing() {
+    let mut own = web(0, "app=pod-metadata");
+    own["spec"]["containers"][0]["env"] = json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['swaplet.io/parked']"}}}]);
+    let world = Configured::with(&[own]).await;
+    let _life = world.start().await;
+    let path = "/api/v1/namespaces/default/pods/web-0";
+    for edit in ["x", "y"] {
+        world
+            .request_patch(
+                path,
+                &json!({"metadata": {"annotations": {"swaplet.io/other": edit}}}),
+            )
+            .await;
+        world.wait(ONE_POD).await;
+    }
+    assert_eq!(world.restarts_of("web-0"), (0, 0));
+    let said = world.said("web-0");
+    assert!(
+        matches!(&*said, [(reason, words)] if reason == "RestartOnInvalid" && words.contains("takes no label and no annotation")),
+        "{said:?}"
+    );
+    world.assert_quiet().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_edits_in_a_row_cost_one_restart_each_pod() {
     let world = Configured::pods(2, "app=configmap/settings").await;

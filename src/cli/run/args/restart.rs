@@ -24,8 +24,9 @@ pub(super) struct RestartArgs {
     /// Restart containers also when a ConfigMap or Secret changes: one that the annotation
     /// swaplet.io/restart-on of their pod names, as in
     /// `app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings`. Of Secrets
-    /// only the metadata is read. Needs --state-namespace, and the role swaplet-restart-on of
-    /// deploy/restart.yaml
+    /// only the metadata is read. `pod-metadata` stands for the labels and annotations of the pod that
+    /// the environment of the container takes. Needs --state-namespace, and the role
+    /// swaplet-restart-on of deploy/restart.yaml
     #[arg(
         long,
         env = "SWAPLET_RESTART_ON_CONFIG",

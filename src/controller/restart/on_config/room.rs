@@ -37,6 +37,8 @@ pub type Group = (Box<str>, Box<str>);
 #[derive(Default)]
 pub struct Room {
     pods: BTreeMap<Uid, ConfiguredPod>,
+    /// Since when the metadata of a pod has been what it is, where containers are restarted for it.
+    edited_at: BTreeMap<Uid, Duration>,
     /// By the uid of the pod and the name of the request.
     requests: BTreeMap<(Uid, Box<str>), Request>,
     objects: BTreeMap<Object, Known>,
@@ -100,7 +102,7 @@ impl Room {
                 };
                 self.unlisted.remove(&uid);
                 match read("pod", || pod.read()).filter(|pod| !pod.ending) {
-                    Some(pod) => self.apply(pod),
+                    Some(pod) => self.apply(pod, now),
                     None => self.remove(&uid, now),
                 }
             }
@@ -121,14 +123,20 @@ impl Room {
         }
     }
 
-    fn apply(&mut self, pod: ConfiguredPod) {
+    fn apply(&mut self, pod: ConfiguredPod, now: Duration) {
         self.fresh.insert(group(&pod));
         let before = self.pods.get(&pod.uid);
         self.named_have_changed |= before.is_none_or(|before| before.wish != pod.wish);
+        if pod.metadata.is_empty() {
+            self.edited_at.remove(&pod.uid);
+        } else if before.is_none_or(|before| before.metadata != pod.metadata) {
+            self.edited_at.insert(pod.uid.clone(), now);
+        }
         self.pods.insert(pod.uid.clone(), pod);
     }
 
     fn remove(&mut self, uid: &Uid, now: Duration) {
+        self.edited_at.remove(uid);
         if let Some(pod) = self.pods.remove(uid) {
             self.tidy_at.get_or_insert(now + TIDY);
             self.named_have_changed = true;

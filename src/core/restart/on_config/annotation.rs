@@ -1,8 +1,8 @@
-//! The annotation by which a pod asks that a container be restarted when an object changes that it
+//! The annotation by which a pod asks that a container be restarted when something changes that it
 //! was configured with:
 //!
 //! ```text
-//! swaplet.io/restart-on: app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings
+//! swaplet.io/restart-on: app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings,pod-metadata
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ use crate::objects::values::short_digest::short_hex;
 /// The annotation of a pod; and of a request that was made because of it, where it says what the
 /// containers are restarted for.
 pub const RESTART_ON: &str = "swaplet.io/restart-on";
+/// The word for [`Source::PodMetadata`] in the annotation.
+const POD_METADATA: &str = "pod-metadata";
 /// Objects that one pod may name: each is a watch.
 pub const MOST_REFERENCES: usize = 16;
 /// The longest value of the annotation, so that what is remembered of a pod stays small.
@@ -25,8 +27,20 @@ const MOST_NAME: usize = 253;
 /// Bytes of a digest of content that are kept.
 const DIGEST: usize = 16;
 
-/// The objects of each container that is named.
-pub type RestartOn = BTreeMap<Box<str>, BTreeSet<Reference>>;
+/// What each container that is named is restarted for.
+pub type RestartOn = BTreeMap<Box<str>, BTreeSet<Source>>;
+
+/// Where a container has configuration from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// An object.
+    Object(Reference),
+    /// The labels and annotations of its own pod that its environment takes, by
+    /// `valueFrom.fieldRef`: as the kubelet does at each start of a container
+    /// (`pkg/kubelet/kubelet_pods.go`, `podFieldSelectorRuntimeValue`), and `OpenKruise`'s daemon for
+    /// its gate `InPlaceUpdateEnvFromMetadata`.
+    PodMetadata,
+}
 
 /// An object of the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +65,8 @@ pub enum ReferenceKind {
 pub enum Content {
     /// There is no such object.
     Absent,
-    /// A digest of the data of a `ConfigMap`, or the resourceVersion of a `Secret`.
+    /// A digest of the data of a `ConfigMap` or of metadata of the pod, or the resourceVersion of a
+    /// `Secret`.
     Is(Box<str>),
     /// Nobody knows: a restart has failed halfway. Differs from all that is there.
     Unclear,
@@ -70,7 +85,7 @@ pub enum Problem {
     Twice(Box<str>),
     /// An object of another kind, or of none.
     #[error(
-        "\"{0}\" is neither configmap/NAME nor secret-metadata/NAME (of a Secret only the metadata is read, never its values)"
+        "\"{0}\" is neither configmap/NAME nor secret-metadata/NAME (of a Secret only the metadata is read, never its values) nor {POD_METADATA}"
     )]
     Kind(Box<str>),
     /// No object can have this name.
@@ -79,6 +94,13 @@ pub enum Problem {
     /// The pod has no such container that could be restarted.
     #[error("the pod has no container {0} in spec.containers (init containers are not restarted)")]
     NoContainer(Box<str>),
+    /// The container takes nothing that could change.
+    #[error(
+        "{POD_METADATA} for container {0}, whose environment takes no label and no annotation of the pod: give it a variable with \
+         valueFrom.fieldRef.fieldPath metadata.labels['KEY'] or metadata.annotations['KEY'] (keys of swaplet.io do not count), or leave \
+         {POD_METADATA} out"
+    )]
+    NoMetadata(Box<str>),
     /// More than can be watched.
     #[error(
         "at most {MOST_REFERENCES} objects in {MOST_BYTES} characters can be named; leave some out"
@@ -115,6 +137,29 @@ impl fmt::Display for Reference {
     }
 }
 
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(reference) => reference.fmt(out),
+            Self::PodMetadata => out.write_str(POD_METADATA),
+        }
+    }
+}
+
+impl Source {
+    /// As it stands in the annotation.
+    ///
+    /// # Errors
+    /// [`Problem::Kind`] and [`Problem::Name`]
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        if text == POD_METADATA {
+            Ok(Self::PodMetadata)
+        } else {
+            Reference::read(text).map(Self::Object)
+        }
+    }
+}
+
 impl Reference {
     /// As it stands in the annotation.
     ///
@@ -140,20 +185,25 @@ impl Content {
     /// Of a `ConfigMap`: of its data alone, so that an edit of its metadata changes nothing.
     #[must_use]
     pub fn of(map: &ConfigMap) -> Self {
+        let texts = map.data.iter().flatten();
+        let texts = texts.flat_map(|(key, value)| [&b"data"[..], key.as_bytes(), value.as_bytes()]);
+        let binary = map.binary_data.iter().flatten();
+        let binary = binary.flat_map(|(key, value)| [&b"binaryData"[..], key.as_bytes(), &value.0]);
+        Self::digest(texts.chain(binary))
+    }
+
+    /// Of labels and annotations of the pod: by their `fieldPath`, what they are.
+    #[must_use]
+    pub fn of_metadata(fields: &BTreeMap<&str, &str>) -> Self {
+        let fields = fields.iter();
+        Self::digest(fields.flat_map(|(path, value)| [path.as_bytes(), value.as_bytes()]))
+    }
+
+    fn digest<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut digest = Sha256::new();
-        let mut take = |part: &[u8]| {
+        for part in parts {
             digest.update(part.len().to_be_bytes());
             digest.update(part);
-        };
-        for (key, value) in map.data.iter().flatten() {
-            take(b"data");
-            take(key.as_bytes());
-            take(value.as_bytes());
-        }
-        for (key, value) in map.binary_data.iter().flatten() {
-            take(b"binaryData");
-            take(key.as_bytes());
-            take(&value.0);
         }
         Self::Is(short_hex(&digest.finalize(), DIGEST).into())
     }
@@ -203,11 +253,11 @@ pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> 
         if !containers.iter().any(|known| **known == *container) {
             return Err(Problem::NoContainer(container.into()));
         }
-        let references = objects
+        let sources = objects
             .split(',')
-            .map(|object| Reference::read(object.trim()))
+            .map(|source| Source::read(source.trim()))
             .collect::<Result<_, _>>()?;
-        if wish.insert(container.into(), references).is_some() {
+        if wish.insert(container.into(), sources).is_some() {
             return Err(Problem::Twice(container.into()));
         }
     }
@@ -248,7 +298,7 @@ mod tests {
     #[test]
     fn containers_and_their_objects_are_read() {
         let wish =
-            read(" app = configmap/settings, secret-metadata/app.tls ;log=configmap/settings; ")
+            read(" app = configmap/settings, secret-metadata/app.tls ;log=configmap/settings,pod-metadata; ")
                 .unwrap();
         let objects = |container: &str| {
             wish[container]
@@ -263,7 +313,7 @@ mod tests {
                     "configmap/settings".into(),
                     "secret-metadata/app.tls".into()
                 ],
-                vec!["configmap/settings".to_owned()]
+                vec!["configmap/settings".to_owned(), "pod-metadata".to_owned()]
             )
         );
     }
@@ -290,6 +340,7 @@ mod tests {
             ),
             ("app=configmap/a,,", "\"\" is neither"),
             ("app=configmap", "\"configmap\" is neither"),
+            ("app=pod-metadata/a", "nor pod-metadata"),
             ("app=configmap/", "\"\" is not the name"),
             ("app=configmap/A", "\"A\" is not the name"),
             ("app=configmap/a/b", "\"a/b\" is not the name"),

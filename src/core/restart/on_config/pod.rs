@@ -5,7 +5,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use super::annotation::{Problem, Reference, RestartOn};
+use super::annotation::{Content, Problem, Reference, RestartOn, Source};
 pub use wire::ConfiguredPodWire;
 
 /// Such a pod.
@@ -32,6 +32,9 @@ pub struct ConfiguredPod {
     /// How a container uses an object, by its environment and its volumes; one that is not here
     /// uses it in another way.
     pub uses: BTreeMap<(Box<str>, Reference), Use>,
+    /// What the environment of a container takes of the labels and annotations of the pod, for the
+    /// containers that are restarted for it.
+    pub metadata: BTreeMap<Box<str>, Content>,
     /// How far each container is that the node has reported.
     pub lives: BTreeMap<Box<str>, Life>,
 }
@@ -57,13 +60,17 @@ pub enum Life {
 }
 
 impl ConfiguredPod {
-    /// How a container uses an object.
+    /// How a container uses what it is configured with.
     #[must_use]
-    pub fn usage(&self, container: &str, reference: &Reference) -> Use {
-        self.uses
-            .get(&(container.into(), reference.clone()))
-            .copied()
-            .unwrap_or_default()
+    pub fn usage(&self, container: &str, source: &Source) -> Use {
+        match source {
+            Source::Object(reference) => self
+                .uses
+                .get(&(container.into(), reference.clone()))
+                .copied()
+                .unwrap_or_default(),
+            Source::PodMetadata => Use::default(),
+        }
     }
 
     /// How far a container is; unstarted where the node has said nothing of it.
@@ -89,8 +96,8 @@ mod tests {
             .read()
     }
 
-    fn reference(text: &str) -> Reference {
-        Reference::read(text).unwrap()
+    fn source(text: &str) -> Source {
+        Source::read(text).unwrap()
     }
 
     #[test]
@@ -112,7 +119,7 @@ mod tests {
             ]},
         }))
         .unwrap();
-        let usage = |text: &str| pod.usage("app", &reference(text));
+        let usage = |text: &str| pod.usage("app", &source(text));
         assert_eq!(
             usage("configmap/a"),
             Use {
@@ -137,7 +144,7 @@ mod tests {
         assert_eq!(
             (
                 usage("configmap/c"),
-                pod.usage("log", &reference("configmap/a"))
+                pod.usage("log", &source("configmap/a"))
             ),
             (Use::default(), Use::default())
         );
@@ -154,6 +161,63 @@ mod tests {
             (pod.life("app"), pod.life("log"), pod.life("other")),
             (Life::Alive, Life::Unstarted, Life::Unstarted)
         );
+    }
+
+    fn taking(annotation: &str, paths: &[&str], labels: Value, color: &str) -> ConfiguredPod {
+        let env = paths
+            .iter()
+            .map(|path| json!({"name": "A", "valueFrom": {"fieldRef": {"fieldPath": path}}}));
+        read(json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "labels": labels,
+                "annotations": {RESTART_ON: annotation, "example.com/color": color, "swaplet.io/parked": color}},
+            "spec": {"containers": [{"name": "app", "env": env.collect::<Vec<_>>()}, {"name": "log"}]},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_an_environment_takes_of_the_metadata_is_content() {
+        const PATHS: &[&str] = &[
+            "metadata.labels['tier']",
+            "metadata.annotations['example.com/color']",
+            "metadata.name",
+        ];
+        let content = |labels: Value, color: &str| {
+            let pod = taking("app=pod-metadata", PATHS, labels, color);
+            assert!(pod.wish.is_ok() && pod.uses.is_empty(), "{:?}", pod.wish);
+            pod.metadata["app"].clone()
+        };
+        let first = content(json!({"tier": "a"}), "red");
+        assert_eq!(first, content(json!({"tier": "a", "other": "x"}), "red"));
+        assert_ne!(first, content(json!({"tier": "b"}), "red"));
+        assert_ne!(first, content(json!({"tier": "a"}), "blue"));
+        // The kubelet gives an empty text for a label that is not there.
+        assert_eq!(
+            content(json!({}), "red"),
+            content(json!({"tier": ""}), "red")
+        );
+        let unasked = taking("app=configmap/a", PATHS, json!({}), "red");
+        assert!(unasked.wish.is_ok() && unasked.metadata.is_empty());
+    }
+
+    #[test]
+    fn metadata_that_no_environment_takes_is_told() {
+        for paths in [
+            &[][..],
+            &["metadata.name", "metadata.labels"],
+            // What swaplet itself writes would restart the container for ever.
+            &["metadata.annotations['swaplet.io/parked']"],
+            &["metadata.labels['", "metadata.labels['']", "status.hostIP"],
+        ] {
+            let pod = taking("app=pod-metadata", paths, json!({}), "red");
+            assert_eq!(
+                pod.wish,
+                Err(Problem::NoMetadata("app".into())),
+                "{paths:?}"
+            );
+        }
+        let pod = taking("log=pod-metadata", &["metadata.labels['a']"], json!({}), "");
+        assert_eq!(pod.wish, Err(Problem::NoMetadata("log".into())));
     }
 
     #[test]

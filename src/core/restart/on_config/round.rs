@@ -5,11 +5,11 @@
 //! restart has failed stops the round, until its objects change again, its request is deleted, or
 //! it is gone.
 
-use super::{Asked, Contents, Progress, Standing, containers_of, objects_of};
+use super::{Asked, Contents, Progress, Standing, containers_of, sources_of};
 use crate::objects::recreate_request::KIND;
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
-use crate::restart::on_config::annotation::{RESTART_ON, ReferenceKind};
+use crate::restart::on_config::annotation::{RESTART_ON, ReferenceKind, Source};
 use crate::restart::on_config::pod::ConfiguredPod;
 use crate::restart::request::request_name;
 use crate::restart::rollout::{self, Budget, Hold, Situation, Stage, next, place};
@@ -159,17 +159,17 @@ impl Member<'_> {
         let Progress::Failed(why) = &request.progress else {
             return None;
         };
-        let is_there = |container, reference, content| {
+        let is_there = |container, source, content| {
             self.standing
                 .current
                 .get(container)
-                .and_then(|contents: &std::collections::BTreeMap<_, _>| contents.get(reference))
+                .and_then(|contents: &std::collections::BTreeMap<_, _>| contents.get(source))
                 == Some(content)
         };
-        let is_current = request.target.iter().all(|(container, objects)| {
-            objects
+        let is_current = request.target.iter().all(|(container, contents)| {
+            contents
                 .iter()
-                .all(|(object, content)| is_there(container, object, content))
+                .all(|(source, content)| is_there(container, source, content))
         });
         is_current.then(|| Report {
             reason: Reason::RestartOnStopped,
@@ -177,7 +177,7 @@ impl Member<'_> {
                 "restarting {} for {} has failed: {why}. No further pod of the same owner is restarted for it; to try again: \
                  kubectl delete crr -n {} {}, or change the object",
                 containers_of(&request.target),
-                objects_of(&request.target),
+                sources_of(&request.target),
                 self.pod.namespace,
                 request.name,
             ),
@@ -190,15 +190,18 @@ impl Member<'_> {
             reason: Reason::RestartOnInvalid,
             note: format!("annotation {RESTART_ON}: {problem}. Nothing of it is used"),
         });
-        let forbidden = self.standing.forbidden.iter().map(|reference| Report {
+        let role = |source: &Source| match source {
+            Source::Object(reference) if reference.kind == ReferenceKind::SecretMetadata => {
+                "swaplet-restart-on-secrets"
+            }
+            Source::Object(_) | Source::PodMetadata => "swaplet-restart-on",
+        };
+        let forbidden = self.standing.forbidden.iter().map(move |source| Report {
             reason: Reason::RestartOnForbidden,
             note: format!(
-                "annotation {RESTART_ON}: {reference} may not be watched, so nothing is restarted when it changes: bind the ClusterRole {} \
+                "annotation {RESTART_ON}: {source} may not be watched, so nothing is restarted when it changes: bind the ClusterRole {} \
                  (deploy/restart.yaml)",
-                match reference.kind {
-                    ReferenceKind::ConfigMap => "swaplet-restart-on",
-                    ReferenceKind::SecretMetadata => "swaplet-restart-on-secrets",
-                }
+                role(source)
             ),
         });
         invalid.into_iter().chain(forbidden)
@@ -231,7 +234,7 @@ impl Member<'_> {
 fn ask_for(name: String, target: Contents) -> Action {
     let note = format!(
         "{} has changed: restarting {} ({KIND} {name})",
-        objects_of(&target),
+        sources_of(&target),
         containers_of(&target)
     );
     Action::Ask {

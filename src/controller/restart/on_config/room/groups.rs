@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use swaplet_core::restart::on_config::annotation::Reference;
+use swaplet_core::restart::on_config::annotation::{Reference, Source};
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::Member;
 use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, stand};
@@ -28,15 +28,16 @@ impl Room {
                 .map(|known| known.sight.clone())
                 .unwrap_or_default()
         };
-        let around = Around {
-            look: &look,
-            mount_delay,
-            now,
-        };
         let none = Contents::new();
         let pods = self.pods.values().filter(|pod| group(pod) == *of);
         pods.map(|pod| {
             let requests = self.requests_of(&pod.uid);
+            let around = Around {
+                look: &look,
+                mount_delay,
+                edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
+                now,
+            };
             let standing = stand(
                 pod,
                 records.of(&pod.uid).unwrap_or(&none),
@@ -76,8 +77,13 @@ impl Room {
     }
 }
 
+/// The objects that a pod names.
 pub(super) fn names(pod: &ConfiguredPod) -> impl Iterator<Item = &Reference> {
-    pod.wish.iter().flat_map(|wish| wish.values().flatten())
+    let sources = pod.wish.iter().flat_map(|wish| wish.values().flatten());
+    sources.filter_map(|source| match source {
+        Source::Object(reference) => Some(reference),
+        Source::PodMetadata => None,
+    })
 }
 
 pub(super) fn progress(request: &RestartRequest, target: &Contents) -> Progress {

@@ -8,7 +8,9 @@ use serde::{Deserialize, Deserializer};
 use super::{ConfiguredPod, Life, Use};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{self, Lenient, Object, Objects, Present, Text};
-use crate::restart::on_config::annotation::{Reference, ReferenceKind, parse};
+use crate::restart::on_config::annotation::{
+    Content, Problem, RESTART_ON, Reference, ReferenceKind, RestartOn, Source, parse,
+};
 
 type Texts = Lenient<lenient::Texts>;
 type Flag = Lenient<Option<bool>>;
@@ -43,16 +45,8 @@ struct MetaWire {
     resource_version: Text,
     deletion_timestamp: Lenient<Present>,
     labels: Texts,
-    annotations: Lenient<Object<AnnotationsWire>>,
+    annotations: Texts,
     owner_references: Objects<OwnerWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct AnnotationsWire {
-    #[serde(rename = "swaplet.io/restart-on")]
-    /// What is too long is told as too long.
-    restart_on: Text<{ bounds::RECORD }>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -90,6 +84,13 @@ struct EnvWire {
 struct ValueFromWire {
     config_map_key_ref: Member<SourceWire>,
     secret_key_ref: Member<SourceWire>,
+    field_ref: Member<FieldWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct FieldWire {
+    field_path: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -201,19 +202,22 @@ impl ConfiguredPodWire {
             meta, spec, status, ..
         } = self;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
-        let text = meta.annotations.value.0.restart_on.value?;
+        let annotations = meta.annotations.value.0;
+        let text = annotations.get(RESTART_ON)?;
         let containers: Vec<_> = spec
             .containers
             .value
             .iter()
             .filter_map(|container| container.value.0.name.value.clone())
             .collect();
-        let labels = meta
-            .labels
-            .value
-            .0
-            .into_iter()
-            .map(|(key, text)| (key.into(), text.into()));
+        let labels = meta.labels.value.0;
+        let wish = parse(text, &containers);
+        let metadata =
+            wish.and_then(|wish| Ok((spec.metadata(&wish, &labels, &annotations)?, wish)));
+        let (metadata, wish) = match metadata {
+            Ok((metadata, wish)) => (metadata, Ok(wish)),
+            Err(problem) => (BTreeMap::new(), Err(problem)),
+        };
         let owner = meta
             .owner_references
             .value
@@ -225,7 +229,10 @@ impl ConfiguredPodWire {
             namespace: required(meta.namespace)?,
             name: required(meta.name)?,
             uid: required(meta.uid)?,
-            labels: labels.collect(),
+            labels: labels
+                .into_iter()
+                .map(|(key, text)| (key.into(), text.into()))
+                .collect(),
             owner: owner.and_then(|owner| required(owner.uid)),
             node: spec.node_name.value.clone().unwrap_or_default(),
             ending: meta.deletion_timestamp.value.0 || is_over,
@@ -234,8 +241,9 @@ impl ConfiguredPodWire {
                 .value
                 .iter()
                 .any(|condition| condition.value.0.is_ready()),
-            wish: parse(&text, &containers),
+            wish,
             uses: spec.uses(),
+            metadata,
             lives: status
                 .container_statuses
                 .value
@@ -246,7 +254,35 @@ impl ConfiguredPodWire {
     }
 }
 
+/// Labels or annotations.
+type Fields = BTreeMap<Box<str>, Box<str>>;
+
 impl SpecWire {
+    /// What the containers that are restarted for it take of the metadata.
+    fn metadata(
+        &self,
+        wish: &RestartOn,
+        labels: &Fields,
+        annotations: &Fields,
+    ) -> Result<BTreeMap<Box<str>, Content>, Problem> {
+        let asks = |sources: &BTreeSet<Source>| sources.contains(&Source::PodMetadata);
+        let asking = wish.iter().filter(|(_, sources)| asks(sources));
+        asking
+            .map(|(name, _)| {
+                let containers = self.containers.value.iter().map(|item| &item.value.0);
+                let fields: BTreeMap<_, _> = containers
+                    .filter(|container| container.name.value.as_ref() == Some(name))
+                    .flat_map(ContainerWire::field_paths)
+                    .filter_map(|path| Some((path, value_at(path, labels, annotations)?)))
+                    .collect();
+                if fields.is_empty() {
+                    return Err(Problem::NoMetadata(name.clone()));
+                }
+                Ok((name.clone(), Content::of_metadata(&fields)))
+            })
+            .collect()
+    }
+
     fn uses(&self) -> BTreeMap<(Box<str>, Reference), Use> {
         let mut uses = BTreeMap::<_, Use>::new();
         for container in self
@@ -297,7 +333,28 @@ impl SpecWire {
 /// An object that is mentioned, and whether it has to be there.
 type Mention = (Reference, bool);
 
+/// What a variable with this `fieldPath` has (`pkg/fieldpath`, `ExtractFieldPathAsString`): nothing
+/// where the label or annotation is not there. `None` for another field, and for what swaplet
+/// itself writes: a container would be restarted because it was restarted.
+fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Option<&'a str> {
+    let key = |field: &str| {
+        let key = path.strip_prefix(field)?.strip_prefix("['")?;
+        let key = key.strip_suffix("']").filter(|key| !key.is_empty())?;
+        (!key.starts_with("swaplet.io/")).then_some(key)
+    };
+    let (fields, key) = key("metadata.labels")
+        .map(|key| (labels, key))
+        .or_else(|| Some((annotations, key("metadata.annotations")?)))?;
+    Some(fields.get(key).map(|text| &**text).unwrap_or_default())
+}
+
 impl ContainerWire {
+    fn field_paths(&self) -> impl Iterator<Item = &str> {
+        let values = self.env.value.iter();
+        let values = values.filter_map(|env| env.value.0.value_from.value.as_deref());
+        values.filter_map(|from| from.field_ref.value.as_deref()?.field_path.value.as_deref())
+    }
+
     fn mentions(&self) -> impl Iterator<Item = Mention> {
         let values = self
             .env
