@@ -115,6 +115,7 @@ async fn controller(server: ApiServer) {
         restart: Some(RestartSettings {
             time_of_day: Arc::new(move || clock.now()),
             on_config: None,
+            readiness_gates: false,
             park: None,
             leash: None,
         }),

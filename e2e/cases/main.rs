@@ -56,6 +56,7 @@ mod restart_forged;
 mod restart_images;
 mod restart_openkruise;
 mod restart_parking;
+mod restart_readiness;
 mod restart_virtual;
 mod rights;
 mod shared;

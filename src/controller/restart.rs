@@ -5,5 +5,6 @@ pub mod driver;
 mod observe;
 pub mod on_config;
 pub mod parked;
+pub(crate) mod readiness_gate;
 pub mod reconcile;
 pub mod write;

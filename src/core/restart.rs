@@ -4,6 +4,7 @@
 pub mod on_config;
 pub mod parked;
 pub mod pod;
+pub mod readiness_gate;
 pub mod reconcile;
 pub mod request;
 pub mod rollout;

@@ -247,6 +247,7 @@ impl World {
             settings.restart = Some(RestartSettings {
                 time_of_day: Arc::new(move || clock.now() + jiff::SignedDuration::from_secs(ahead)),
                 on_config: None,
+                readiness_gates: false,
                 park: Some(park_image()),
                 leash: None,
             });
@@ -266,6 +267,7 @@ impl World {
             settings.restart = Some(RestartSettings {
                 time_of_day: Arc::new(move || clock.now()),
                 on_config: Some(on_config),
+                readiness_gates: false,
                 park: None,
                 leash: None,
             });

@@ -42,6 +42,7 @@ impl World {
             settings.restart = Some(RestartSettings {
                 time_of_day: time_of_day.clone(),
                 on_config: Some(on_config),
+                readiness_gates: false,
                 park: None,
                 leash: None,
             });

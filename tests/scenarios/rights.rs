@@ -198,6 +198,7 @@ impl Missing {
             settings.restart = Some(RestartSettings {
                 time_of_day: Arc::new(move || clock.now()),
                 on_config: None,
+                readiness_gates: false,
                 park: None,
                 leash: Some("leash".into()),
             });

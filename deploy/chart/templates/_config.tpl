@@ -13,6 +13,7 @@ restart: set restart.enabled
 leash: leave it out, for it is that of the release
 restart-without-leash: set restart.withoutLeash
 restart-on-config: set restart.onConfig.enabled
+restart-readiness-gates: set restart.readinessGates.enabled
 warm: set warm.jobs.enabled
 warm-namespace: set warm.namespace
 warm-exit-images: set warm.jobs.exitImages

@@ -174,6 +174,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .Values.restart.onConfig.enabled }}
 - --restart-on-config
 {{- end }}
+{{- if .Values.restart.readinessGates.enabled }}
+- --restart-readiness-gates
+{{- end }}
 {{- end }}
 {{- if .Values.warm.jobs.enabled }}
 - --warm

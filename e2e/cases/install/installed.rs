@@ -135,6 +135,7 @@ fn values(world: &World, arguments: &[&str]) -> String {
             "--predownload" => "predownload.enabled=true".to_owned(),
             "--prefer" => format!("terminate.prefer={}", value()),
             "--restart" => "restart.enabled=true".to_owned(),
+            "--restart-readiness-gates" => "restart.readinessGates.enabled=true".to_owned(),
             "--restart-without-leash" => "restart.withoutLeash=true".to_owned(),
             "--sidecar-log-bytes" => format!("terminate.sidecarLogBytes={}", value()),
             "--sidecar-policies" => "sidecarPolicies.enabled=true".to_owned(),

@@ -66,6 +66,9 @@ pub struct RestartSettings {
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     /// Whether containers are restarted when objects change that their pods name.
     pub on_config: Option<RestartOnSettings>,
+    /// Whether new pods with the label `swaplet.io/readiness-gate` are given the first `True` of the
+    /// readiness gate `KruisePodReady`.
+    pub readiness_gates: bool,
     /// The image in which containers are parked whose image has no alias.
     pub park: Option<ParkImage>,
     /// The leash without which nothing is restarted; `None` where none is needed.

@@ -129,6 +129,20 @@ impl Writer {
         .await
     }
 
+    /// Gives a pod the first condition of its readiness gate.
+    ///
+    /// # Errors
+    /// What became of the write otherwise.
+    pub async fn set_first_readiness(
+        &self,
+        pod: &Target,
+        readiness: &Readiness,
+        today: jiff::Timestamp,
+    ) -> Result<(), Outcome> {
+        let write = self.set_readiness(Some(pod), readiness, today);
+        self.in_time("pods/status", write).await.map(drop)
+    }
+
     async fn patch_request(
         &self,
         request: &RestartRequest,

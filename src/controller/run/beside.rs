@@ -19,7 +19,9 @@ use crate::frame::metrics::Metrics;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
 use crate::protect;
+use crate::restart::driver::RestartSettings;
 use crate::restart::on_config::{self, RestartOnSettings};
+use crate::restart::readiness_gate;
 use crate::warm::jobs::WarmSettings;
 use crate::warm::jobs::driver::AskedInside;
 use crate::warm::predownload::own::OwnJobs;
@@ -66,7 +68,11 @@ impl Controller {
             .as_ref()
             .and_then(|restart| restart.on_config.clone());
         if let Some(on_config) = on_config {
-            tasks.spawn(beside.restarts(on_config, gate.clone()));
+            tasks.spawn(beside.clone().restarts(on_config, gate.clone()));
+        }
+        let gated = settings.restart.clone();
+        if let Some(restart) = gated.filter(|restart| restart.readiness_gates) {
+            tasks.spawn(beside.opens_gates(restart, gate.clone()));
         }
         tasks
     }
@@ -143,6 +149,14 @@ impl Beside {
         };
         let metrics = self.tools.metrics.clone();
         anew("restarts for changed configuration", metrics, begin).await
+    }
+
+    async fn opens_gates(self, settings: RestartSettings, mut leash: Gate) -> TaskDied {
+        leash.opens().await;
+        let (client, namespaces) = (self.discovery.client(), &self.common.namespaces);
+        let begin = || readiness_gate::run(client, namespaces, &settings, self.tools.clone());
+        let metrics = self.tools.metrics.clone();
+        anew("the first readiness of pods", metrics, begin).await
     }
 }
 

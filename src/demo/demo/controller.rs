@@ -88,6 +88,7 @@ fn restart() -> Option<RestartSettings> {
     Some(RestartSettings {
         time_of_day: Arc::new(time_of_day),
         on_config: None,
+        readiness_gates: false,
         park: Some(ParkImage::new(image, PathSet::new(paths).ok()?)),
         leash: None,
     })

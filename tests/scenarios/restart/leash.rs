@@ -20,6 +20,7 @@ fn start(world: &Restarts) -> Life {
         settings.restart = Some(RestartSettings {
             time_of_day,
             on_config: None,
+            readiness_gates: false,
             park: None,
             leash: Some("mine".to_owned()),
         });

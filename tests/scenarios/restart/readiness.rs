@@ -3,9 +3,11 @@
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use swaplet_testbed::virtual_node::Profile;
 
 use super::world::{Restarts, pod};
+use crate::harness::Life;
 use crate::line::Patches;
 
 /// The writes of such a restart: accept, Recreating, finalizer, entry, since when, write down,
@@ -170,4 +172,107 @@ async fn a_pod_that_is_deleted_meanwhile_holds_no_request_up() {
         (&json!("pod has gone"), &json!(null))
     );
     world.assert_quiet().await;
+}
+
+/// A new pod with the gate, and with the label for which a controller looks.
+fn labelled(name: &str) -> Value {
+    let mut pod = pod("Always");
+    pod["metadata"]["name"] = json!(name);
+    pod["metadata"]["labels"] = json!({"swaplet.io/readiness-gate": "true"});
+    pod["spec"]["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
+    pod
+}
+
+fn opening(world: &Restarts) -> Life {
+    world.start_restarting(0, |settings| {
+        settings.restart.as_mut().unwrap().readiness_gates = true;
+    })
+}
+
+/// The status of the gate; empty where nobody has said anything.
+fn opened(world: &Restarts, pod: &str) -> String {
+    let pod = world.world.get(pod);
+    let conditions = pod["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let gate = conditions.find(|one| one["type"] == "KruisePodReady");
+    gate.map(|gate| gate["status"].as_str().unwrap().to_owned())
+        .unwrap_or_default()
+}
+
+/// How many lists of pods were asked for, and patches of their status.
+fn asked(world: &Restarts) -> (usize, usize) {
+    let requests = world.requests();
+    let count = |verb: Verb, subresource: &str| {
+        let is_it = |request: &&Recorded| {
+            request.verb == verb && request.resource == "pods" && request.subresource == subresource
+        };
+        requests.iter().filter(is_it).count()
+    };
+    (count(Verb::List, ""), count(Verb::Patch, "status"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_pods_with_the_label_are_given_the_first_true() {
+    let world = Restarts::on(Profile::kubelet(), &labelled("p")).await;
+    let mut ungated = labelled("ungated");
+    ungated["spec"]["readinessGates"].take();
+    let mut unlabelled = labelled("unlabelled");
+    unlabelled["metadata"]["labels"].take();
+    for pod in [&ungated, &unlabelled] {
+        world.create(pod).await;
+    }
+    let _life = opening(&world);
+    world.wait(5).await;
+    assert_eq!(opened(&world, "p"), "True");
+    world.create(&labelled("later")).await;
+    world.wait(5).await;
+    assert_eq!(opened(&world, "later"), "True");
+    for pod in ["ungated", "unlabelled"] {
+        assert_eq!(opened(&world, pod), "", "{pod}");
+    }
+    // What somebody says later is theirs.
+    say(&world, &format!("[{OTHER}]")).await;
+    world.wait(30).await;
+    assert_eq!(gate(&world), says("False", &[OTHER]));
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_true_is_written_whatever_becomes_of_the_write_before() {
+    for effect in [
+        Effect::ApplyThenDrop,
+        Effect::Drop,
+        Effect::reply(500).into(),
+        Effect::reply(403).into(),
+    ] {
+        let world = Restarts::on(Profile::kubelet(), &labelled("p")).await;
+        let fault = world.fault(effect.clone(), |rule| {
+            rule.verb(Verb::Patch)
+                .resource("pods")
+                .subresource("status")
+        });
+        let life = opening(&world);
+        world.wait(20).await;
+        world.end_fault(fault);
+        life.kill();
+        let _next = opening(&world);
+        world.wait(30).await;
+        assert_eq!(opened(&world, "p"), "True", "{effect:?}");
+        world.assert_quiet().await;
+    }
+}
+
+/// Who has not asked for it pays nothing: no watch, and no write.
+#[tokio::test(start_paused = true)]
+async fn without_the_flag_no_pods_are_watched_for_it() {
+    let world = Restarts::on(Profile::kubelet(), &labelled("p")).await;
+    let life = world.start_controller();
+    world.wait(60).await;
+    let (lists, patches) = asked(&world);
+    assert_eq!((opened(&world, "p"), patches), (String::new(), 0));
+    life.kill();
+    let _next = opening(&world);
+    world.wait(60).await;
+    assert_eq!(asked(&world), (2 * lists + 1, 1));
+    assert_eq!(opened(&world, "p"), "True");
 }

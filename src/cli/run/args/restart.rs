@@ -39,6 +39,17 @@ pub(super) struct RestartArgs {
     #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS.into())]
     #[arg(value_parser = seconds(5..=3600))]
     restart_on_config_delay: u32,
+    /// Give new pods with the label swaplet.io/readiness-gate the first True of their readiness gate
+    /// KruisePodReady, as OpenKruise's manager does: without it they are never Ready. So
+    /// unreadyGracePeriodSeconds works without OpenKruise. deploy/readiness-gate.yaml gives gate and
+    /// label to new pods of namespaces
+    #[arg(
+        hide_short_help = true,
+        long,
+        env = "SWAPLET_RESTART_READINESS_GATES",
+        requires = "restart"
+    )]
+    restart_readiness_gates: bool,
 }
 
 impl RestartArgs {
@@ -62,6 +73,7 @@ impl RestartArgs {
                 state_namespace: state_namespace.to_owned(),
                 mount_delay,
             }),
+            readiness_gates: self.restart_readiness_gates,
             park,
             leash: self.leash.needed(),
         })

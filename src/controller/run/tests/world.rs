@@ -85,6 +85,7 @@ impl World {
             settings.restart = Some(RestartSettings {
                 time_of_day: Arc::new(move || clock.now()),
                 on_config,
+                readiness_gates: false,
                 park: None,
                 leash: None,
             })
