@@ -167,7 +167,7 @@ fn the_script_of_the_tests_runs_every_test_program() {
         let line = script.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap().trim_end_matches(')').split(' ')
     };
-    let mut runs: Vec<_> = ["PROGRAMS=(", "FOR_SECONDS=(", "WITHOUT_CLOCK=("]
+    let mut runs: Vec<_> = ["PROGRAMS=(", "OTHERS=(", "WITHOUT_CLOCK=("]
         .into_iter()
         .flat_map(listed)
         .map(str::to_owned)
