@@ -10,7 +10,7 @@ use swaplet_core::warm::pull_job::object::JobKind;
 
 use crate::controller::Controller;
 use crate::pull_jobs::Jobs;
-use crate::world::{World, apply, eventually, kubectl};
+use crate::world::{World, apply, established, eventually, kubectl};
 
 /// As documented in "Manage ImageCaches", in the present version of CRDs.
 fn crd() -> Value {
@@ -34,13 +34,7 @@ pub async fn crd_is_there() {
     let file = folder.path().join("crd.json");
     std::fs::write(&file, crd().to_string()).unwrap();
     apply(&file).await;
-    kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        "crd/imagecaches.eci.alibabacloud.com",
-        "--timeout=30s",
-    ])
-    .await;
+    established(&["crd", "imagecaches.eci.alibabacloud.com"]).await;
 }
 
 /// A node of ECI by its taint, without anybody who runs it.

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::world::{World, eventually, kubectl};
+use crate::world::{World, established, eventually, kubectl};
 
 pub const LABEL: &str = "policy.kruise.io/delete-protection";
 /// Has the policies of one case leave everything else on the cluster alone.
@@ -255,7 +255,6 @@ pub async fn crd(
         output.status.success() || words.contains("AlreadyExists"),
         "{words}"
     );
-    let crd = format!("crd/{name}");
-    kubectl(&["wait", "--for=condition=Established", &crd, "--timeout=60s"]).await;
+    established(&["crd", &name]).await;
     output.status.success()
 }

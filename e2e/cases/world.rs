@@ -492,13 +492,20 @@ pub async fn create_crd(plural: &str) {
         output.status.success() || words.contains("AlreadyExists"),
         "{words}"
     );
-    kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        "-f",
-        &file,
-        "--timeout=30s",
-    ])
+    established(&["-f", &file]).await;
+}
+
+/// Waits until the CRD that kubectl finds by these arguments is served. `kubectl wait` fails where the
+/// CRD is so new that its status says nothing at all.
+pub async fn established(crd: &[&str]) {
+    let get = [&["get", "-o", "json"], crd].concat();
+    eventually(&format!("{crd:?} to be served"), || async {
+        let found: serde_json::Value = serde_json::from_str(&kubectl(&get).await).unwrap();
+        let is_it =
+            |one: &serde_json::Value| one["type"] == "Established" && one["status"] == "True";
+        let conditions = found["status"]["conditions"].as_array()?;
+        conditions.iter().any(is_it).then_some(())
+    })
     .await;
 }
 
