@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::restart::on_config::annotation::{Content, RESTART_ON, Reference, Source};
+use swaplet_core::restart::on_config::annotation::{RESTART_ON, Reference, Source};
+use swaplet_core::restart::on_config::content::Content;
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::round::{Action, Member, Round, decide};
 use swaplet_core::restart::on_config::{

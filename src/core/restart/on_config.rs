@@ -19,6 +19,7 @@
 //! label is a change.
 
 pub mod annotation;
+pub mod content;
 pub mod pod;
 pub mod record;
 pub mod round;
@@ -26,7 +27,8 @@ pub mod round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::restart::on_config::annotation::{Content, Reference, Source};
+use crate::restart::on_config::annotation::{Reference, Source};
+use crate::restart::on_config::content::Content;
 use crate::restart::on_config::pod::{ConfiguredPod, Life, Use};
 
 /// How long a content has to stay before containers are restarted for it: several edits in a row

@@ -7,7 +7,8 @@ mod groups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use swaplet_core::restart::on_config::annotation::{Content, Reference};
+use swaplet_core::restart::on_config::annotation::Reference;
+use swaplet_core::restart::on_config::content::Content;
 use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::{Asked, Contents, Progress, Sight, from_text};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};

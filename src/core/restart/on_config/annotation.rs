@@ -8,11 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use sha2::{Digest, Sha256};
-
-use crate::objects::values::short_digest::short_hex;
-
 /// The annotation of a pod; and of a request that was made because of it, where it says what the
 /// containers are restarted for.
 pub const RESTART_ON: &str = "swaplet.io/restart-on";
@@ -24,8 +19,6 @@ pub const MOST_REFERENCES: usize = 16;
 const MOST_BYTES: usize = 1024;
 /// The longest name of an object.
 const MOST_NAME: usize = 253;
-/// Bytes of a digest of content that are kept.
-const DIGEST: usize = 16;
 
 /// What each container that is named is restarted for.
 pub type RestartOn = BTreeMap<Box<str>, BTreeSet<Source>>;
@@ -58,18 +51,6 @@ pub enum ReferenceKind {
     ConfigMap,
     /// The metadata of a `Secret`, of which the resourceVersion counts: its values are never read.
     SecretMetadata,
-}
-
-/// What an object contains, as far as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Content {
-    /// There is no such object.
-    Absent,
-    /// A digest of the data of a `ConfigMap` or of metadata of the pod, or the resourceVersion of a
-    /// `Secret`.
-    Is(Box<str>),
-    /// Nobody knows: a restart has failed halfway. Differs from all that is there.
-    Unclear,
 }
 
 /// Why a value of the annotation cannot be used, with the fix.
@@ -181,54 +162,6 @@ impl Reference {
     }
 }
 
-impl Content {
-    /// Of a `ConfigMap`: of its data alone, so that an edit of its metadata changes nothing.
-    #[must_use]
-    pub fn of(map: &ConfigMap) -> Self {
-        let texts = map.data.iter().flatten();
-        let texts = texts.flat_map(|(key, value)| [&b"data"[..], key.as_bytes(), value.as_bytes()]);
-        let binary = map.binary_data.iter().flatten();
-        let binary = binary.flat_map(|(key, value)| [&b"binaryData"[..], key.as_bytes(), &value.0]);
-        Self::digest(texts.chain(binary))
-    }
-
-    /// Of labels and annotations of the pod: by their `fieldPath`, what they are.
-    #[must_use]
-    pub fn of_metadata(fields: &BTreeMap<&str, &str>) -> Self {
-        let fields = fields.iter();
-        Self::digest(fields.flat_map(|(path, value)| [path.as_bytes(), value.as_bytes()]))
-    }
-
-    fn digest<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut digest = Sha256::new();
-        for part in parts {
-            digest.update(part.len().to_be_bytes());
-            digest.update(part);
-        }
-        Self::Is(short_hex(&digest.finalize(), DIGEST).into())
-    }
-
-    /// As it is stored.
-    #[must_use]
-    pub fn as_text(&self) -> &str {
-        match self {
-            Self::Absent => "",
-            Self::Is(text) => text,
-            Self::Unclear => "?",
-        }
-    }
-
-    /// As it was stored.
-    #[must_use]
-    pub fn from_text(text: &str) -> Self {
-        match text {
-            "" => Self::Absent,
-            "?" => Self::Unclear,
-            text => Self::Is(text.into()),
-        }
-    }
-}
-
 /// Reads the annotation of a pod that has these containers.
 ///
 /// # Errors
@@ -285,10 +218,6 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use k8s_openapi::ByteString;
-
     use super::*;
 
     fn read(text: &str) -> Result<RestartOn, Problem> {
@@ -360,52 +289,5 @@ mod tests {
             read(&format!("app=configmap/{}", "a".repeat(MOST_BYTES))),
             Err(Problem::TooMany)
         );
-    }
-
-    #[test]
-    fn the_content_of_a_config_map_is_its_data() {
-        let map = |data: &[(&str, &str)], binary: &[(&str, &str)]| ConfigMap {
-            data: Some(
-                data.iter()
-                    .map(|(key, value)| (key.to_string(), value.to_string()))
-                    .collect(),
-            ),
-            binary_data: Some(
-                binary
-                    .iter()
-                    .map(|(key, value)| (key.to_string(), ByteString(value.as_bytes().to_vec())))
-                    .collect(),
-            ),
-            ..ConfigMap::default()
-        };
-        let first = map(&[("a", "bc")], &[]);
-        let mut edited = first.clone();
-        edited.metadata.annotations = Some(BTreeMap::from([("x".to_owned(), "y".to_owned())]));
-        edited.metadata.resource_version = Some("7".to_owned());
-        assert_eq!(
-            Content::of(&first),
-            Content::of(&edited),
-            "an edit of the metadata changes nothing"
-        );
-        let none = ConfigMap::default();
-        assert_eq!(Content::of(&none), Content::of(&map(&[], &[])));
-        let others = [
-            map(&[("ab", "c")], &[]),
-            map(&[], &[("a", "bc")]),
-            map(&[("a", "bd")], &[]),
-            none,
-        ];
-        assert!(
-            others
-                .iter()
-                .all(|other| Content::of(other) != Content::of(&first))
-        );
-    }
-
-    #[test]
-    fn contents_are_read_as_they_were_stored() {
-        for content in [Content::Absent, Content::Unclear, Content::Is("42".into())] {
-            assert_eq!(Content::from_text(content.as_text()), content);
-        }
     }
 }

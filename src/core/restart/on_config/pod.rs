@@ -5,7 +5,8 @@ mod wire;
 
 use std::collections::BTreeMap;
 
-use super::annotation::{Content, Problem, Reference, RestartOn, Source};
+use super::annotation::{Problem, Reference, RestartOn, Source};
+use super::content::Content;
 pub use wire::ConfiguredPodWire;
 
 /// Such a pod.

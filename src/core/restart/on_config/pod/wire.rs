@@ -1,5 +1,7 @@
 //! The pod as it comes over the wire.
 
+mod metadata;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -8,9 +10,7 @@ use serde::{Deserialize, Deserializer};
 use super::{ConfiguredPod, Life, Use};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{self, Lenient, Object, Objects, Present, Text};
-use crate::restart::on_config::annotation::{
-    Content, Problem, RESTART_ON, Reference, ReferenceKind, RestartOn, Source, parse,
-};
+use crate::restart::on_config::annotation::{RESTART_ON, Reference, ReferenceKind, parse};
 
 type Texts = Lenient<lenient::Texts>;
 type Flag = Lenient<Option<bool>>;
@@ -254,35 +254,7 @@ impl ConfiguredPodWire {
     }
 }
 
-/// Labels or annotations.
-type Fields = BTreeMap<Box<str>, Box<str>>;
-
 impl SpecWire {
-    /// What the containers that are restarted for it take of the metadata.
-    fn metadata(
-        &self,
-        wish: &RestartOn,
-        labels: &Fields,
-        annotations: &Fields,
-    ) -> Result<BTreeMap<Box<str>, Content>, Problem> {
-        let asks = |sources: &BTreeSet<Source>| sources.contains(&Source::PodMetadata);
-        let asking = wish.iter().filter(|(_, sources)| asks(sources));
-        asking
-            .map(|(name, _)| {
-                let containers = self.containers.value.iter().map(|item| &item.value.0);
-                let fields: BTreeMap<_, _> = containers
-                    .filter(|container| container.name.value.as_ref() == Some(name))
-                    .flat_map(ContainerWire::field_paths)
-                    .filter_map(|path| Some((path, value_at(path, labels, annotations)?)))
-                    .collect();
-                if fields.is_empty() {
-                    return Err(Problem::NoMetadata(name.clone()));
-                }
-                Ok((name.clone(), Content::of_metadata(&fields)))
-            })
-            .collect()
-    }
-
     fn uses(&self) -> BTreeMap<(Box<str>, Reference), Use> {
         let mut uses = BTreeMap::<_, Use>::new();
         for container in self
@@ -333,28 +305,7 @@ impl SpecWire {
 /// An object that is mentioned, and whether it has to be there.
 type Mention = (Reference, bool);
 
-/// What a variable with this `fieldPath` has (`pkg/fieldpath`, `ExtractFieldPathAsString`): nothing
-/// where the label or annotation is not there. `None` for another field, and for what swaplet
-/// itself writes: a container would be restarted because it was restarted.
-fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Option<&'a str> {
-    let key = |field: &str| {
-        let key = path.strip_prefix(field)?.strip_prefix("['")?;
-        let key = key.strip_suffix("']").filter(|key| !key.is_empty())?;
-        (!key.starts_with("swaplet.io/")).then_some(key)
-    };
-    let (fields, key) = key("metadata.labels")
-        .map(|key| (labels, key))
-        .or_else(|| Some((annotations, key("metadata.annotations")?)))?;
-    Some(fields.get(key).map(|text| &**text).unwrap_or_default())
-}
-
 impl ContainerWire {
-    fn field_paths(&self) -> impl Iterator<Item = &str> {
-        let values = self.env.value.iter();
-        let values = values.filter_map(|env| env.value.0.value_from.value.as_deref());
-        values.filter_map(|from| from.field_ref.value.as_deref()?.field_path.value.as_deref())
-    }
-
     fn mentions(&self) -> impl Iterator<Item = Mention> {
         let values = self
             .env

@@ -1,0 +1,60 @@
+//! The labels and annotations that environments take by `valueFrom.fieldRef`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ContainerWire, SpecWire};
+use crate::restart::on_config::annotation::{Problem, RestartOn, Source};
+use crate::restart::on_config::content::Content;
+
+/// Labels or annotations.
+type Fields = BTreeMap<Box<str>, Box<str>>;
+
+impl SpecWire {
+    /// What the containers that are restarted for it take of the metadata.
+    pub(super) fn metadata(
+        &self,
+        wish: &RestartOn,
+        labels: &Fields,
+        annotations: &Fields,
+    ) -> Result<BTreeMap<Box<str>, Content>, Problem> {
+        let asks = |sources: &BTreeSet<Source>| sources.contains(&Source::PodMetadata);
+        let asking = wish.iter().filter(|(_, sources)| asks(sources));
+        asking
+            .map(|(name, _)| {
+                let containers = self.containers.value.iter().map(|item| &item.value.0);
+                let fields: BTreeMap<_, _> = containers
+                    .filter(|container| container.name.value.as_ref() == Some(name))
+                    .flat_map(ContainerWire::field_paths)
+                    .filter_map(|path| Some((path, value_at(path, labels, annotations)?)))
+                    .collect();
+                if fields.is_empty() {
+                    return Err(Problem::NoMetadata(name.clone()));
+                }
+                Ok((name.clone(), Content::of_metadata(&fields)))
+            })
+            .collect()
+    }
+}
+
+/// What a variable with this `fieldPath` has (`pkg/fieldpath`, `ExtractFieldPathAsString`): nothing
+/// where the label or annotation is not there. `None` for another field, and for what swaplet
+/// itself writes: a container would be restarted because it was restarted.
+fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Option<&'a str> {
+    let key = |field: &str| {
+        let key = path.strip_prefix(field)?.strip_prefix("['")?;
+        let key = key.strip_suffix("']").filter(|key| !key.is_empty())?;
+        (!key.starts_with("swaplet.io/")).then_some(key)
+    };
+    let (fields, key) = key("metadata.labels")
+        .map(|key| (labels, key))
+        .or_else(|| Some((annotations, key("metadata.annotations")?)))?;
+    Some(fields.get(key).map(|text| &**text).unwrap_or_default())
+}
+
+impl ContainerWire {
+    fn field_paths(&self) -> impl Iterator<Item = &str> {
+        let values = self.env.value.iter();
+        let values = values.filter_map(|env| env.value.0.value_from.value.as_deref());
+        values.filter_map(|from| from.field_ref.value.as_deref()?.field_path.value.as_deref())
+    }
+}
