@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::Selector;
-use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::{
@@ -14,6 +12,7 @@ use super::{
 use crate::objects::pod::rule::RuleMethod;
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
+use crate::objects::values::label_selector;
 
 /// The longest pattern of names, and that of images.
 const LONGEST_NAME: usize = 63;
@@ -109,23 +108,7 @@ fn status(written: &Value) -> PolicyStatus {
 }
 
 fn selector(written: &Value) -> Result<Selector, Problem> {
-    if written.is_null() {
-        return Ok(Selector::default());
-    }
-    let labels = LabelSelector::deserialize(written)
-        .map_err(|error| format!("it is no label selector: {error}"))?;
-    let values = labels
-        .match_expressions
-        .iter()
-        .flatten()
-        .map(|requirement| 1 + requirement.values.as_ref().map_or(0, Vec::len));
-    let size = values.sum::<usize>() + labels.match_labels.as_ref().map_or(0, |map| map.len());
-    if size > MOST_REQUIREMENTS {
-        return Err(format!(
-            "it has {size} labels and values: write at most {MOST_REQUIREMENTS}"
-        ));
-    }
-    Selector::try_from(labels).map_err(|error| format!("it is no label selector: {error}"))
+    label_selector::read(written, MOST_REQUIREMENTS)
 }
 
 fn owner_kinds(written: &Value) -> Result<Vec<Box<str>>, Problem> {

@@ -1,8 +1,12 @@
-//! A label selector as text, as `kubectl -l` takes it and the API server reads it.
+//! A label selector as text, as `kubectl -l` takes it and the API server reads it, or as a field of
+//! an object.
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{Expression, Selector};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 /// Reads a selector such as `app=web,tier in (a, b),!old`; the empty one selects everything.
 ///
@@ -10,6 +14,31 @@ use kube_core::{Expression, Selector};
 /// What is wrong with it, in the words of the API server.
 pub fn parse(text: &str) -> Result<Selector, String> {
     split_terms(text).into_iter().map(expression).collect()
+}
+
+/// Reads a selector that is a field of an object, with at most so many labels and values; an absent
+/// one selects everything.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn read(written: &Value, most: usize) -> Result<Selector, String> {
+    if written.is_null() {
+        return Ok(Selector::default());
+    }
+    let labels = LabelSelector::deserialize(written)
+        .map_err(|error| format!("it is no label selector: {error}"))?;
+    let values = labels
+        .match_expressions
+        .iter()
+        .flatten()
+        .map(|requirement| 1 + requirement.values.as_ref().map_or(0, Vec::len));
+    let size = values.sum::<usize>() + labels.match_labels.as_ref().map_or(0, |map| map.len());
+    if size > most {
+        return Err(format!(
+            "it has {size} labels and values: write at most {most}"
+        ));
+    }
+    Selector::try_from(labels).map_err(|error| format!("it is no label selector: {error}"))
 }
 
 /// Splits at the commas that are not inside parentheses.
