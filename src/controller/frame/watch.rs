@@ -11,6 +11,7 @@ mod answers;
 mod event;
 pub mod many;
 pub(crate) mod named;
+pub(crate) mod served;
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -27,10 +27,11 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// The longest answer that is read: a group has some dozens of resources.
 const LONGEST_ANSWER: usize = 1 << 20;
 /// What the group has where only swaplet's CRDs (`deploy/crds`) are applied.
-const OUR_RESOURCES: [&str; 3] = [
+const OUR_RESOURCES: [&str; 4] = [
     "containerrecreaterequests",
     "imagepulljobs",
     "imagelistpulljobs",
+    "sidecarsets",
 ];
 
 /// The resources of the group, subresources among them (`name/status`).

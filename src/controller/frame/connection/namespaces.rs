@@ -54,6 +54,15 @@ impl Namespaces {
         self.0.is_empty() || self.0.contains(namespace)
     }
 
+    /// Their names; the empty one alone stands for all.
+    #[must_use]
+    pub fn places(&self) -> Vec<Box<str>> {
+        if self.0.is_empty() {
+            return vec![Box::default()];
+        }
+        self.0.iter().map(|name| name.as_str().into()).collect()
+    }
+
     /// These, and another one.
     #[must_use]
     pub fn and(&self, namespace: &str) -> Self {
