@@ -76,10 +76,10 @@ pub(super) struct MockNodeArgs {
     no_taint: bool,
     /// Images that are exit images, besides those of a repository named `exit` (repeatable); *
     /// stands for any characters except /
-    #[arg(long = "exit-image", value_name = "PATTERN", value_parser = pattern)]
+    #[arg(long = "exit-image", value_name = "PATTERN", value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
     /// Images that no registry gives (repeatable)
-    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    #[arg(long, value_name = "PATTERN", value_parser = ImagePattern::parse)]
     missing: Vec<ImagePattern>,
     /// How long a pull takes
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = time)]
@@ -338,21 +338,12 @@ fn taint(text: &str) -> Result<Taint, String> {
     })
 }
 
-fn pattern(text: &str) -> Result<ImagePattern, String> {
-    // The message names the flag that patterns were made for.
-    ImagePattern::parse(text).map_err(|error| {
-        error
-            .to_string()
-            .trim_start_matches("--exit-images: ")
-            .to_owned()
-    })
-}
-
 fn slow(text: &str) -> Result<(ImagePattern, Duration), String> {
     let (images, long) = text
         .rsplit_once('=')
         .ok_or("a slow image is written PATTERN=TIME")?;
-    Ok((pattern(images)?, time(long)?))
+    let images = ImagePattern::parse(images).map_err(|error| error.to_string())?;
+    Ok((images, time(long)?))
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -27,7 +27,7 @@ pub struct ImagePattern {
 /// An entry of the list that cannot be used, and how to write it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "--exit-images: {written:?}: {problem}; write an image such as registry.example/swaplet/exit:v1, where * stands for any characters except / and @, and separate several with commas"
+    "{written:?}: {problem}; write an image such as registry.example/swaplet/exit:v1, where * stands for any characters except / and @, and separate several with commas"
 )]
 pub struct PatternError {
     written: String,
@@ -38,7 +38,7 @@ impl ImagePattern {
     /// Reads one entry of the list.
     ///
     /// # Errors
-    /// [`PatternError`], which names the entry, what is wrong and how the flag is written.
+    /// [`PatternError`], which names the entry, what is wrong and how it is written.
     pub fn parse(written: &str) -> Result<Self, PatternError> {
         let fail = |problem: &str| PatternError {
             written: written.chars().take(80).collect(),
