@@ -124,6 +124,7 @@ async fn controller(server: ApiServer) {
         selection: None,
         push: None,
         predownload: false,
+        hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
         sidecar_log_bytes: 0,

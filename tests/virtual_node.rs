@@ -639,6 +639,7 @@ impl Cluster {
             warm: None,
             state_namespace: None,
             predownload: false,
+            hot_upgrade: None,
             protect: false,
             sidecar_policies: false,
             sidecar_log_bytes: 0,

@@ -3,6 +3,7 @@
 
 mod asked;
 mod forbidden;
+mod hot_upgrade;
 mod image_caches;
 mod legal;
 mod lives;
@@ -154,6 +155,7 @@ fn manifest(world: &World) -> Value {
         .replace("swaplet-leash-", &format!("{}-leash-", world.namespace))
         .replace("registry.example/swaplet/exit:v1", &world.images.exit)
         .replace("registry.example/swaplet/park:v1", &world.images.park)
+        .replace("registry.example/none:none", hot_upgrade::LISTED)
         .replace(
             "system:serviceaccount:swaplet-warm:swaplet-warm",
             &format!("system:serviceaccount:{}:swaplet-warm", world.namespace),

@@ -47,7 +47,11 @@ fn text() -> String {
             r#"["registry.example/swaplet/exit:v1"]"#,
             &json!(["*/swaplet/exit:e2e*", format!("{registry}/e2e/derived-*@*")]).to_string(),
         )
-        .replace(r#"["registry.example/swaplet/park:v1"]"#, &json!([format!("{registry}/swaplet/park:e2e")]).to_string())
+        .replace(
+            r#"["registry.example/swaplet/park:v1"]"#,
+            &json!([format!("{registry}/swaplet/park:e2e"), format!("{registry}/e2e/hot-empty-*")]).to_string(),
+        )
+        .replace(r#"["registry.example/none:none"]"#, &json!([format!("{registry}/e2e/hot-mesh-*")]).to_string())
         .replace(
             r#"request.userInfo.username in ["system:serviceaccount:swaplet:swaplet", "system:serviceaccount:swaplet-warm:swaplet-warm"]"#,
             r#"(request.userInfo.username.matches("^system:serviceaccount:e2e-[^:]*:swaplet$") && request.userInfo.username.startsWith("system:serviceaccount:e2e-leash-") == false)"#,

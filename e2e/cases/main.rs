@@ -32,6 +32,7 @@ mod crash;
 mod derived;
 mod finish;
 mod headroom;
+mod hot_upgrade;
 mod image_caches;
 mod images;
 mod imported;

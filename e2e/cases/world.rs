@@ -303,6 +303,7 @@ impl World {
             self.namespace.clone(),
             looks_for_leash(&self.namespace),
             sees_policies(&self.namespace),
+            sees_sets(&self.namespace),
         ] {
             let _ = Api::<ClusterRoleBinding>::all(self.client.clone())
                 .delete(&name, &DeleteParams::default())
@@ -341,7 +342,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
 }
 
 /// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml`,
-/// `deploy/pull-jobs.yaml` and `deploy/sidecar-policies.yaml`, in this namespace only as far as they
+/// `deploy/hot-upgrade.yaml`, `deploy/pull-jobs.yaml` and `deploy/sidecar-policies.yaml`, in this namespace only as far as they
 /// are of namespaces, and a kubeconfig for it.
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     let roles = ROLES.get_or_init(install_roles).await;
@@ -366,6 +367,7 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
         (namespace.to_owned(), "swaplet-nodes"),
         (looks_for_leash(namespace), "swaplet-restart-leash"),
         (sees_policies(namespace), "swaplet-sidecar-policies"),
+        (sees_sets(namespace), "swaplet-hot-upgrade"),
     ] {
         let binding = binding(
             "ClusterRoleBinding",
@@ -399,6 +401,11 @@ fn looks_for_leash(namespace: &str) -> String {
 /// The name of the binding by which it may see SidecarPolicies.
 fn sees_policies(namespace: &str) -> String {
     format!("{namespace}-policies")
+}
+
+/// The name of the binding by which it may see SidecarSets.
+fn sees_sets(namespace: &str) -> String {
+    format!("{namespace}-sets")
 }
 
 async fn grant(client: &Client, namespace: &str, roles: &str, role: &str) {
@@ -443,7 +450,9 @@ async fn install_roles() -> String {
         "\n---\n",
         include_str!("../../deploy/sidecar-policies.yaml"),
         "\n---\n",
-        include_str!("../../deploy/sidecar-logs.yaml")
+        include_str!("../../deploy/sidecar-logs.yaml"),
+        "\n---\n",
+        include_str!("../../deploy/hot-upgrade.yaml")
     );
     let manifest = manifest.replace("swaplet-leash-", &format!("{}-", leashes::name()));
     let mut hasher = DefaultHasher::new();

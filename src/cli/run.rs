@@ -91,7 +91,7 @@ a configuration.";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm"]).multiple(true)))]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm", "hot_upgrade"]).multiple(true)))]
 pub struct RunArgs {
     /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags,
     /// without the dashes in front; it is read at the start

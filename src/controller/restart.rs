@@ -1,7 +1,8 @@
 //! Restarts of single containers: requests are carried out, or made because a configuration has
-//! changed.
+//! changed; and hot upgrades of sidecars.
 
 pub mod driver;
+pub mod hot_upgrade;
 mod observe;
 pub mod on_config;
 pub mod parked;

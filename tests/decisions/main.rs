@@ -20,6 +20,7 @@ mod evidence;
 mod expect;
 mod finish;
 mod headroom;
+mod hot_upgrade;
 mod headroom_model;
 mod headroom_words;
 mod hostile;

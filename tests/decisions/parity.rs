@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What OpenKruise tests of its SidecarTerminator, its requests, its jobs and its deletion protection.
-const IDS: [&str; 82] = [
+/// What OpenKruise tests of its SidecarTerminator, its requests, its jobs, its deletion protection and its hot
+/// upgrades.
+const IDS: [&str; 85] = [
     "ST-u1",
     "ST-u2",
     "ST-u3",
@@ -87,6 +88,9 @@ const IDS: [&str; 82] = [
     "DP-e4",
     "DP-e5",
     "DP-e6",
+    "HU-e1",
+    "HU-e2",
+    "HU-e3",
 ];
 
 fn repository() -> &'static Path {

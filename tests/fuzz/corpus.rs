@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use swaplet_core::cluster::node_table;
 
+use crate::hot_upgrade;
+
 /// Which decoders read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -14,6 +16,7 @@ pub enum Kind {
     Request,
     PullJob,
     Policy,
+    SidecarSet,
     Manifest,
     Config,
     Image,
@@ -69,6 +72,8 @@ fn objects() -> Vec<Sample> {
         sample(Kind::Request, request()),
         sample(Kind::PullJob, pull_job()),
         sample(Kind::Policy, policy()),
+        sample(Kind::SidecarSet, hot_upgrade::sidecar_set()),
+        sample(Kind::Pod, hot_upgrade::upgraded_pod()),
         sample(Kind::Pod, annotated()),
         sample(
             Kind::Manifest,

@@ -13,6 +13,7 @@
 
 mod corpus;
 mod cost;
+mod hot_upgrade;
 mod mutate;
 #[path = "../../bench/one_pod.rs"]
 mod one_pod;

@@ -61,7 +61,7 @@ use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_edge::manifests::Manifests;
 
 use crate::corpus::{self, Kind};
-use crate::registry;
+use crate::{hot_upgrade, registry};
 
 /// A decoder.
 pub struct Target {
@@ -105,6 +105,7 @@ pub fn of(kind: Kind) -> Vec<Target> {
         ],
         Kind::PullJob => vec![target("PullJob", pull_jobs)],
         Kind::Policy => vec![target("SidecarPolicy", policies)],
+        Kind::SidecarSet => vec![target("SidecarSet", |text| hot_upgrade::of_set(decode(text)))],
         Kind::Manifest => vec![Target {
             name: "check",
             run: check,
@@ -160,6 +161,7 @@ fn of_pods() -> Vec<Target> {
             drop(decode::<RestartPodWire>(text).and_then(RestartPodWire::read))
         }),
         target("restarts", |text| restarts(None, Some(text))),
+        target("UpgradePodWire", |text| hot_upgrade::of_pod(decode(text))),
         target("ConfiguredPodWire", |text| {
             drop(decode::<ConfiguredPodWire>(text).and_then(ConfiguredPodWire::read))
         }),

@@ -720,6 +720,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         selection: None,
         push: None,
         predownload: false,
+        hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
         sidecar_log_bytes: 0,

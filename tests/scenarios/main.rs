@@ -23,6 +23,7 @@ mod fairness;
 mod finish;
 mod harness;
 mod headroom;
+mod hot_upgrade;
 mod hostile;
 mod idle;
 mod leader;

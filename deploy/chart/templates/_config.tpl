@@ -14,6 +14,9 @@ leash: leave it out, for it is that of the release
 restart-without-leash: set restart.withoutLeash
 restart-on-config: set restart.onConfig.enabled
 restart-readiness-gates: set restart.readinessGates.enabled
+hot-upgrade: set hotUpgrade.enabled
+hot-upgrade-images: set hotUpgrade.images
+hot-upgrade-empty-images: set hotUpgrade.emptyImages
 warm: set warm.jobs.enabled
 warm-namespace: set warm.namespace
 warm-exit-images: set warm.jobs.exitImages
@@ -62,8 +65,12 @@ as-group: leave it out, for the controller acts as the account of the release
 {{- with .Values.terminate }}
 {{- if and .enabled .exitImages }}{{ $_ := set $config "exit-images" .exitImages }}{{ end }}
 {{- end }}
-{{- if and .Values.parkImage .Values.parkImagePaths (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
+{{- if and .Values.parkImage .Values.parkImagePaths (or .Values.restart.enabled .Values.hotUpgrade.enabled .Values.warm.jobs.enabled) }}
 {{- $_ := set $config "park-image-paths" .Values.parkImagePaths }}
+{{- end }}
+{{- with .Values.hotUpgrade }}
+{{- if .enabled }}{{ $_ := set $config "hot-upgrade-images" .images }}{{ end }}
+{{- if and .enabled .emptyImages }}{{ $_ := set $config "hot-upgrade-empty-images" .emptyImages }}{{ end }}
 {{- end }}
 {{- with .Values.warm.jobs }}
 {{- if and .enabled .startupTaint .startupTaintNamespaces }}{{ $_ := set $config "warm-startup-taint-namespace" .startupTaintNamespaces }}{{ end }}

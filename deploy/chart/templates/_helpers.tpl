@@ -78,7 +78,7 @@ or has repository, tag and digest. */}}
 {{- if not (and (eq $.role "swaplet") (has "pods/status" .resources) (or (not $.root.Values.terminate.enabled) (eq $.root.Values.terminate.finish "never"))) }}
 {{- $rule := deepCopy . }}
 {{- /* Nor is that to change pods, where none is changed. */}}
-{{- if and (eq $.role "swaplet") (has "pods" .resources) (not (or $.root.Values.terminate.enabled $.root.Values.restart.enabled)) }}
+{{- if and (eq $.role "swaplet") (has "pods" .resources) (not (or $.root.Values.terminate.enabled $.root.Values.restart.enabled $.root.Values.hotUpgrade.enabled)) }}
 {{- $_ := set $rule "verbs" (without .verbs "patch") }}
 {{- end }}
 {{- if and (eq $.role "swaplet-state") (has "configmaps" .resources) .resourceNames (not $.root.Values.restart.onConfig.enabled) }}
@@ -178,6 +178,12 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --restart-readiness-gates
 {{- end }}
 {{- end }}
+{{- if .Values.hotUpgrade.enabled }}
+{{- if not (and .Values.hotUpgrade.images (or .Values.parkImage .Values.hotUpgrade.emptyImages)) }}
+{{- fail "hotUpgrade.enabled needs hotUpgrade.images, and parkImage or hotUpgrade.emptyImages" }}
+{{- end }}
+- --hot-upgrade
+{{- end }}
 {{- if .Values.warm.jobs.enabled }}
 - --warm
 - --warm-namespace={{ include "swaplet.warmNamespace" . }}
@@ -211,7 +217,7 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .Values.protection.count }}
 - --protect
 {{- end }}
-{{- if and .Values.parkImage (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
+{{- if and .Values.parkImage (or .Values.restart.enabled .Values.hotUpgrade.enabled .Values.warm.jobs.enabled) }}
 - --park-image={{ include "swaplet.parkImage" . }}
 {{- end }}
 {{- if .Values.nodes.classes }}

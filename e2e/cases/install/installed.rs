@@ -131,6 +131,9 @@ fn values(world: &World, arguments: &[&str]) -> String {
         values.push(match flag {
             "--coexist" => format!("openkruise.coexist={}", value()),
             "--finish" => format!("terminate.finish={}", value()),
+            "--hot-upgrade" => "hotUpgrade.enabled=true".to_owned(),
+            "--hot-upgrade-empty-images" => format!("hotUpgrade.emptyImages={{{}}}", value()),
+            "--hot-upgrade-images" => format!("hotUpgrade.images={{{}}}", value()),
             "--park-image" => format!("parkImage={}", value()),
             "--predownload" => "predownload.enabled=true".to_owned(),
             "--prefer" => format!("terminate.prefer={}", value()),

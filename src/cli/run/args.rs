@@ -1,6 +1,7 @@
 //! The flags that say what the controller is to do, and what it runs with for them.
 
 mod bounds;
+mod hot_upgrade;
 mod image_caches;
 mod leash;
 mod restart;
@@ -18,6 +19,7 @@ use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::report::log_tail::MOST_BYTES;
 use swaplet_core::restart::reconcile::ParkImage;
 
+use self::hot_upgrade::HotUpgradeArgs;
 use self::restart::RestartArgs;
 use self::warm::{Beside, WarmArgs};
 use crate::cli::duration::seconds;
@@ -49,8 +51,8 @@ pub(super) struct ControllerArgs {
     registry: RegistryArgs,
     #[command(flatten)]
     pub(super) rules: RulesArgs,
-    /// Whether to end sidecars; false: only what --restart, --warm, --predownload and
-    /// --protect ask for
+    /// Whether to end sidecars; false: only what --restart, --hot-upgrade, --warm, --predownload
+    /// and --protect ask for
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
     terminate: bool,
     /// End also what SidecarPolicies and NamespacedSidecarPolicies name; needs
@@ -73,10 +75,13 @@ pub(super) struct ControllerArgs {
     #[command(flatten)]
     restart: RestartArgs,
     #[command(flatten)]
+    hot_upgrade: HotUpgradeArgs,
+    #[command(flatten)]
     warm: WarmArgs,
     /// The park image; a static program that stays until SIGTERM (`swaplet park-image push`). With
     /// --restart a container waits in it whose image has no other spelling; without it such
-    /// containers are not restarted. The pods of --warm run its program
+    /// containers are not restarted. The pods of --warm run its program, and the empty containers
+    /// of --hot-upgrade have it
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
     park_image: Option<ImageReference>,
     /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push
@@ -113,10 +118,11 @@ impl ControllerArgs {
         ensure!(
             self.terminate
                 || self.restart.is_on()
+                || self.hot_upgrade.is_on()
                 || self.warm.is_on()
                 || self.predownload
                 || self.protect,
-            "nothing to do: --terminate=false needs --restart, --warm, --predownload or --protect"
+            "nothing to do: --terminate=false needs --restart, --hot-upgrade, --warm, --predownload or --protect"
         );
         if !self.terminate && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
@@ -135,7 +141,9 @@ impl ControllerArgs {
             .park_image
             .map(|image| park(image, self.park_image_paths, &rules))
             .transpose()?;
+        let hot_upgrade = self.hot_upgrade.settings(park.as_ref(), &rules)?;
         Ok(Settings {
+            hot_upgrade,
             restart: self.restart.settings(state_namespace.as_deref(), park),
             push: self.registry.push(&rules),
             namespaces: self.namespace.into_iter().collect(),

@@ -208,6 +208,7 @@ async fn crds(client: &Client, flags: &Flags) -> Result<Vec<(&'static str, bool)
             flags.is_on("warm") || flags.is_on("predownload"),
         ),
         ("imagelistpulljobs", flags.is_on("warm")),
+        ("sidecarsets", flags.is_on("hot-upgrade")),
     ];
     let needed: Vec<_> = needed
         .into_iter()

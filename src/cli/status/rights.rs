@@ -13,6 +13,7 @@ const RESTART: &str = include_str!("../../../deploy/restart.yaml");
 const WARM: &str = include_str!("../../../deploy/warm.yaml");
 const PULL_JOBS: &str = include_str!("../../../deploy/pull-jobs.yaml");
 const PROTECT: &str = include_str!("../../../deploy/protect.yaml");
+const HOT_UPGRADE: &str = include_str!("../../../deploy/hot-upgrade.yaml");
 const PREDOWNLOAD: &str = include_str!("../../../deploy/predownload.yaml");
 
 /// The most namespaces whose rights are asked one by one.
@@ -122,6 +123,9 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     }
     if on("predownload") {
         role(PREDOWNLOAD, "swaplet-predownload", Where::Pods);
+    }
+    if on("hot-upgrade") {
+        role(HOT_UPGRADE, "swaplet-hot-upgrade", Where::Cluster);
     }
     if on("protect") {
         role(PROTECT, "swaplet-protect", Where::Cluster);

@@ -261,6 +261,7 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
         warm: None,
         state_namespace: None,
         predownload: false,
+        hot_upgrade: None,
         protect: false,
         sidecar_policies: false,
         sidecar_log_bytes: 0,

@@ -20,6 +20,7 @@ use crate::frame::writer::leash::Gate;
 use crate::frame::writer::tools::Tools;
 use crate::protect;
 use crate::restart::driver::RestartSettings;
+use crate::restart::hot_upgrade::{self, HotUpgradeSettings};
 use crate::restart::on_config::{self, RestartOnSettings};
 use crate::restart::readiness_gate;
 use crate::warm::jobs::WarmSettings;
@@ -62,6 +63,9 @@ impl Controller {
         }
         if settings.protect {
             tasks.spawn(beside.clone().protects(stopping.clone()));
+        }
+        if let Some(hot_upgrade) = settings.hot_upgrade.clone() {
+            tasks.spawn(beside.clone().upgrades(hot_upgrade));
         }
         let on_config = settings
             .restart
@@ -135,6 +139,19 @@ impl Beside {
         };
         let metrics = self.tools.metrics.clone();
         anew("the counting of protected objects", metrics, begin).await
+    }
+
+    async fn upgrades(self, settings: HotUpgradeSettings) -> TaskDied {
+        let begin = || {
+            let Self {
+                discovery,
+                common,
+                tools,
+            } = self.clone();
+            hot_upgrade::run(discovery, common, settings.clone(), tools)
+        };
+        let metrics = self.tools.metrics.clone();
+        anew("hot upgrades", metrics, begin).await
     }
 
     async fn restarts(self, on_config: RestartOnSettings, mut gate: Gate) -> TaskDied {

@@ -11,6 +11,7 @@ use crate::frame::clock::time_of_day;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::lease::Leadership;
 use crate::restart::driver::RestartSettings;
+use crate::restart::hot_upgrade::HotUpgradeSettings;
 use crate::terminate::derive::Push;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::WarmSettings;
@@ -54,6 +55,8 @@ pub struct Settings {
     pub warm: Option<WarmSettings>,
     /// Whether images of workloads that ask for it are pre-downloaded.
     pub predownload: bool,
+    /// Whether sidecars are hot-upgraded as SidecarSets say, and with which images.
+    pub hot_upgrade: Option<HotUpgradeSettings>,
     /// Whether what is in protected Namespaces and CRDs is counted.
     pub protect: bool,
     /// Whether SidecarPolicies say which containers are sidecars.

@@ -226,6 +226,12 @@ reasons! {
     RestartOnInvalid: Warning, Itself, Restart;
     /// Nothing is restarted for changed configuration: it may not be looked at.
     RestartOnForbidden: Warning, Itself, Restart;
+    /// A sidecar was hot-upgraded: its new image works, and the container before is empty.
+    HotUpgraded: Normal, Itself, Restart;
+    /// The new image of a sidecar was taken back; the one before has worked all the time.
+    HotUpgradeFailed: Warning, Itself, Restart;
+    /// A sidecar is not hot-upgraded: nobody can know which of its two containers works.
+    HotUpgradeRefused: Warning, Itself, Restart;
     /// An image is pulled to the nodes of a workload's old pods.
     CreatedImagePullJob: Normal, Itself, Pull;
     /// No image is pulled to the nodes of a workload's old pods.

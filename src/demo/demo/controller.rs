@@ -73,6 +73,7 @@ fn settings(instance: &str) -> Option<Settings> {
         warm: Some(warm()),
         state_namespace: None,
         predownload: false,
+        hot_upgrade: None,
         protect: false,
         sidecar_policies: true,
         sidecar_log_bytes: 0,

@@ -201,6 +201,8 @@ const fn rank(reason: Reason) -> &'static str {
         Reason::PhaseWritten => "f1",
         Reason::ContainerRestarted
         | Reason::RestartFailed
+        | Reason::HotUpgraded
+        | Reason::HotUpgradeFailed
         | Reason::SidecarEnded
         | Reason::PodFailedAfterSwap
         | Reason::PodFailedAfterFinish

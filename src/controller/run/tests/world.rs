@@ -59,6 +59,7 @@ impl World {
             restart: None,
             warm: None,
             predownload: false,
+            hot_upgrade: None,
             protect: false,
             sidecar_policies: false,
             sidecar_log_bytes: 0,

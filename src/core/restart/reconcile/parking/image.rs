@@ -25,6 +25,12 @@ impl ParkImage {
         Self { image, paths }
     }
 
+    /// The image.
+    #[must_use]
+    pub const fn image(&self) -> &ImageReference {
+        &self.image
+    }
+
     /// Whether this is it, also where an admission webhook has put a digest to it.
     #[must_use]
     pub fn is(&self, image: &str) -> bool {

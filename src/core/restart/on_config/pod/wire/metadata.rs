@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ContainerWire, SpecWire};
+use crate::restart::hot_upgrade::pod::{VERSION, VERSION_ALT, WORKING};
 use crate::restart::on_config::annotation::{Problem, RestartOn, Source};
 use crate::restart::on_config::content::Content;
 
@@ -38,12 +39,14 @@ impl SpecWire {
 
 /// What a variable with this `fieldPath` has (`pkg/fieldpath`, `ExtractFieldPathAsString`): nothing
 /// where the label or annotation is not there. `None` for another field, and for what swaplet
-/// itself writes: a container would be restarted because it was restarted.
+/// itself writes: a container would be restarted because it was restarted, or hot-upgraded.
 fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Option<&'a str> {
     let key = |field: &str| {
         let key = path.strip_prefix(field)?.strip_prefix("['")?;
         let key = key.strip_suffix("']").filter(|key| !key.is_empty())?;
-        (!key.starts_with("swaplet.io/")).then_some(key)
+        let ours = ["swaplet.io/", VERSION, VERSION_ALT, WORKING];
+        let is_ours = ours.iter().any(|start| key.starts_with(start));
+        (!is_ours).then_some(key)
     };
     let (fields, key) = key("metadata.labels")
         .map(|key| (labels, key))

@@ -1,0 +1,284 @@
+//! Hot upgrades of sidecars, as `SidecarSet`s say: the sets are watched, and of each the pods that
+//! it selects. What is written is decided in [`rollout`](swaplet_core::restart::hot_upgrade::rollout).
+//!
+//! Without a set there is one silent watch; where OpenKruise is installed, whose manager does this,
+//! there is none, unless swaplet is to do its work.
+
+mod kept;
+mod write;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
+use swaplet_core::restart::hot_upgrade::sidecar_set::{
+    PLURAL, SidecarSet, UpgradeImages, resource,
+};
+use swaplet_core::terminate::openkruise::Coexist;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use self::kept::{Kept, Selected};
+use self::write::{HotWrite, Written};
+use crate::cluster::rules::Common;
+use crate::frame::clock::Clock;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::defects::{Defects, log, read};
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::named::NamedWatches;
+use crate::frame::watch::served::{Served, watch_served};
+use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::tools::Tools;
+
+/// So many sets count; others are named in the log.
+const MOST_SETS: usize = 64;
+/// Writes under way at once.
+const AT_ONCE: usize = 8;
+/// How long changes of the pods of a set are gathered before it is decided about them.
+const GATHER: Duration = Duration::from_millis(200);
+/// A loop without anything to wait for looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// To watch SidecarSets.
+const SEE_SETS: &str = "no sidecar is hot-upgraded, because SidecarSets cannot be watched";
+/// To watch pods.
+const SEE_PODS: &str = "no sidecar is hot-upgraded, because pods cannot be watched";
+/// To patch pods.
+const UPGRADE: &str = "no sidecar is hot-upgraded, because pods cannot be changed";
+/// To patch the status of SidecarSets.
+const SAY: &str = "the statuses of SidecarSets are old, because they cannot be written";
+
+/// What hot upgrades need of the installation.
+#[derive(Clone, Debug)]
+pub struct HotUpgradeSettings {
+    /// The images that may be written.
+    pub images: UpgradeImages,
+}
+
+/// Upgrades; ends only with the reason why it cannot go on.
+pub(crate) async fn run(
+    discovery: Discovery,
+    common: Common,
+    settings: HotUpgradeSettings,
+    tools: Tools,
+) -> TaskDied {
+    let client = discovery.client().clone();
+    let ages = tools.metrics.watch_ages.clone();
+    let served = Served {
+        plural: PLURAL,
+        is_ours_alone: common.rules.coexist != Coexist::Own,
+    };
+    let mut sets = watch_served(discovery, served, watch_sets(ages.clone()));
+    let mut upgrades = HotUpgrades {
+        clock: Clock::start(),
+        images: settings.images,
+        places: common.namespaces.places(),
+        watches: watch_pods(client, ages),
+        writes: JoinSet::new(),
+        tools,
+        sets: BTreeMap::new(),
+        list: 0,
+        is_changed: false,
+        defects: Defects::default(),
+    };
+    loop {
+        upgrades.follow();
+        let due = upgrades.clock.instant(upgrades.next_due());
+        tokio::select! {
+            event = sets.recv() => match event {
+                Some(event) => upgrades.observe_set(event),
+                None => return TaskDied::of("the watch of SidecarSets"),
+            },
+            Some((selected, event)) = upgrades.watches.next() => upgrades.observe_pod(&selected, event),
+            Some(done) = upgrades.writes.join_next() => match done {
+                Ok(written) => upgrades.written(written),
+                Err(error) => return TaskDied(format!("a write of a hot upgrade: {error}")),
+            },
+            () = sleep_until(due) => upgrades.reconcile(),
+        }
+    }
+}
+
+fn watch_sets(ages: WatchAges) -> impl Fn(&Discovery) -> mpsc::Receiver<Event<BoundedObject>> {
+    move |discovery| {
+        let sets = Api::all_with(discovery.client().clone(), &resource());
+        watch_noted(sets, ListParams::default(), &ages)
+    }
+}
+
+fn watch_pods(client: Client, ages: WatchAges) -> NamedWatches<Selected, Option<UpgradePod>> {
+    NamedWatches::new(ages, move |selected: &Selected, listener| {
+        let pods: Api<UpgradePodWire> = match &*selected.namespace {
+            "" => Api::all(client.clone()),
+            namespace => Api::namespaced(client.clone(), namespace),
+        };
+        let params = ListParams::default().labels(&selected.pods);
+        let updated = selected.updated();
+        listener.watch_selected(pods, params, move |pod| read("pod", || pod.read(&updated)))
+    })
+}
+
+struct HotUpgrades {
+    clock: Clock,
+    tools: Tools,
+    images: UpgradeImages,
+    /// The namespaces that are worked in; the empty one stands for all.
+    places: Vec<Box<str>>,
+    sets: BTreeMap<Box<str>, Kept>,
+    /// Counts the lists of sets.
+    list: u64,
+    /// Whether something else is to be watched than is.
+    is_changed: bool,
+    watches: NamedWatches<Selected, Option<UpgradePod>>,
+    writes: JoinSet<Written>,
+    defects: Defects<Box<str>>,
+}
+
+impl HotUpgrades {
+    fn follow(&mut self) {
+        if std::mem::take(&mut self.is_changed) {
+            self.watches
+                .follow(self.sets.values().flat_map(Kept::selected));
+        }
+    }
+
+    fn next_due(&self) -> Duration {
+        let due = self.sets.values().filter_map(|kept| kept.due).min();
+        due.unwrap_or(self.clock.now() + IDLE)
+    }
+
+    fn observe_set(&mut self, event: Event<BoundedObject>) {
+        self.tools.health.note_watch(SEE_SETS, "", &event);
+        let images = &self.images;
+        let read = |object| read("SidecarSet", || SidecarSet::read(object, images));
+        match event {
+            Event::ListStart => self.list += 1,
+            Event::Listed(object) | Event::Applied(object) => {
+                if let Some(set) = read(object) {
+                    self.apply(set);
+                }
+            }
+            Event::ListEnd => {
+                let list = self.list;
+                self.sets.retain(|_, kept| kept.list == list);
+                self.wake_all();
+            }
+            Event::Deleted(object) => {
+                if let Some(set) = read(object) {
+                    self.sets.remove(&set.name);
+                    self.wake_all();
+                }
+            }
+            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {
+                self.tools.metrics.watch_trouble(PLURAL);
+            }
+            Event::Current(_) => {}
+        }
+    }
+
+    fn apply(&mut self, set: SidecarSet) {
+        let (now, list) = (self.clock.now(), self.list);
+        if let Some(kept) = self.sets.get_mut(&set.name) {
+            kept.list = list;
+            kept.apply(set, &self.places, now);
+        } else if self.sets.len() < MOST_SETS {
+            let kept = Kept::new(set, &self.places, list, now);
+            self.sets.insert(kept.set.name.clone(), kept);
+        } else {
+            let name = &*set.name;
+            tracing::warn!(
+                name,
+                "there are more than {MOST_SETS} SidecarSets: this one counts for nothing"
+            );
+        }
+        self.wake_all();
+    }
+
+    /// Which pods are watched, and which set is about a pair, may have changed.
+    fn wake_all(&mut self) {
+        self.is_changed = true;
+        let now = self.clock.now();
+        self.sets
+            .values_mut()
+            .for_each(|kept| kept.wake(now + GATHER));
+    }
+
+    fn observe_pod(&mut self, selected: &Selected, event: Event<Option<UpgradePod>>) {
+        let health = &self.tools.health;
+        health.note_watch(SEE_PODS, &selected.namespace, &event);
+        if matches!(
+            event,
+            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
+        ) {
+            self.tools.metrics.watch_trouble("pods");
+        }
+        let Some(kept) = self.sets.get_mut(&selected.set) else {
+            return;
+        };
+        if kept.observe(selected, event) {
+            kept.wake(self.clock.now() + GATHER);
+        }
+    }
+
+    /// Decides about the sets whose time has come.
+    fn reconcile(&mut self) {
+        let now = self.clock.now();
+        let is_due = |kept: &Kept| kept.due.is_some_and(|due| due <= now);
+        let due = self.sets.iter().filter(|(_, kept)| is_due(kept));
+        let due: Vec<_> = due.map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.reconcile_set(&name, now);
+        }
+    }
+
+    fn reconcile_set(&mut self, name: &str, now: Duration) {
+        // Those that come first, by their names, are about a pair that two are about.
+        let before = self.sets.iter().take_while(|(other, _)| &***other < name);
+        let taken = kept::taken(before.map(|(_, kept)| kept));
+        let Some(kept) = self.sets.get_mut(name) else {
+            return;
+        };
+        kept.due = self.defects.left_alone_until(&name.into(), now);
+        if kept.due.is_some() {
+            return;
+        }
+        let room = AT_ONCE.saturating_sub(self.writes.len());
+        let step = match kept.reconcile(&self.images, &taken, room, now) {
+            Ok(step) => step,
+            Err(defect) => {
+                kept.due = Some(self.defects.meet(name.into(), now));
+                self.tools.metrics.decisions_failed(1);
+                return log("SidecarSet", "", name, &defect);
+            }
+        };
+        for notice in step.notices {
+            self.tools.reporter.tell(notice);
+        }
+        for write in step.writes {
+            let writer = self.tools.writer.clone();
+            self.writes.spawn(async move { writer.hot(write).await });
+        }
+    }
+
+    fn written(&mut self, written: Written) {
+        let Written { write, outcome } = written;
+        let (what, namespace) = match &write {
+            HotWrite::Pod { target, .. } => (UPGRADE, &*target.namespace),
+            HotWrite::Status { .. } => (SAY, ""),
+        };
+        self.tools.health.note_write(what, namespace, &outcome);
+        let now = self.clock.now();
+        if let Some(kept) = self.sets.get_mut(write.set()) {
+            let notice = kept.written(&write, &outcome, now);
+            kept.wake(now);
+            if let Some(notice) = notice {
+                self.tools.reporter.tell(notice);
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! A set with the pods that it selects, as they are kept.
+
+mod pod;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use swaplet_core::objects::values::label_selector;
+use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
+use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, plan};
+use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
+
+use self::pod::KeptPod;
+use super::write::HotWrite;
+use crate::frame::isolated::isolated;
+use crate::frame::watch::Event;
+use crate::frame::writer::Outcome;
+use crate::frame::writer::report::Notice;
+
+/// So many pods of a set are kept.
+const MOST_PODS: usize = 20_000;
+/// How often a status is written at most.
+const STATUS_EVERY: Duration = Duration::from_secs(2);
+/// The wait after one that was not written.
+const STATUS_AGAIN: Duration = Duration::from_secs(10);
+/// So long the watch may take to show what was written.
+const SHOWN_WITHIN: Duration = Duration::from_secs(60);
+
+/// The pods that a set selects in one namespace (the empty one stands for all), and which of them
+/// are upgraded: selectors as the API server takes them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Selected {
+    pub(super) set: Box<str>,
+    pub(super) namespace: Box<str>,
+    pub(super) pods: String,
+    updated: String,
+}
+
+impl Selected {
+    fn has(&self, pod: &UpgradePod) -> bool {
+        self.namespace.is_empty() || self.namespace == pod.namespace
+    }
+
+    /// `updateStrategy.selector`.
+    pub(super) fn updated(&self) -> kube::core::Selector {
+        label_selector::parse(&self.updated).unwrap_or_default()
+    }
+}
+
+type Uid = Box<str>;
+
+/// A set, and what is known of it.
+pub(super) struct Kept {
+    pub(super) set: SidecarSet,
+    /// The list of sets that has named it last.
+    pub(super) list: u64,
+    /// When it is decided about.
+    pub(super) due: Option<Duration>,
+    selected: Vec<Selected>,
+    /// Those of which the pods have been listed.
+    listed: BTreeSet<Selected>,
+    pods: BTreeMap<Uid, KeptPod>,
+    /// Those that were known when a list began and were not in it so far.
+    unlisted: BTreeSet<Uid>,
+    is_full: bool,
+    /// `status` as the API server has it, or as it was written last.
+    status: Value,
+    status_due: Duration,
+    is_status_under_way: bool,
+}
+
+/// What is to be done for a set.
+pub(super) struct Step {
+    pub(super) writes: Vec<HotWrite>,
+    pub(super) notices: Vec<Notice>,
+}
+
+/// By pod, the sidecars that these sets are about.
+pub(super) type Taken = BTreeMap<Uid, Vec<Box<str>>>;
+
+/// Lists the pairs that these sets are about.
+pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
+    let mut taken = Taken::new();
+    for kept in sets {
+        let names = || kept.set.containers.iter().map(|one| one.name.clone());
+        for uid in kept.pods.keys() {
+            taken.entry(uid.clone()).or_default().extend(names());
+        }
+    }
+    taken
+}
+
+impl Kept {
+    pub(super) fn new(set: SidecarSet, places: &[Box<str>], list: u64, now: Duration) -> Self {
+        let status = set.status.clone();
+        let selected = select(&set, places);
+        Self {
+            set,
+            list,
+            due: Some(now),
+            selected,
+            listed: BTreeSet::new(),
+            pods: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
+            is_full: false,
+            status,
+            status_due: now,
+            is_status_under_way: false,
+        }
+    }
+
+    /// The set has changed.
+    pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Duration) {
+        let selected = select(&set, places);
+        if self.set.uid != set.uid || self.selected != selected {
+            // Its watches begin anew, and so does all that is known of pods.
+            *self = Self::new(set, places, self.list, now);
+            return;
+        }
+        if !self.is_status_under_way {
+            self.status = set.status.clone();
+        }
+        self.set = set;
+    }
+
+    /// It is to be decided about at this time, if not earlier.
+    pub(super) fn wake(&mut self, at: Duration) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// What is to be watched for it.
+    pub(super) fn selected(&self) -> &[Selected] {
+        &self.selected
+    }
+
+    /// What the watch of its pods tells. Returns whether it may change anything.
+    pub(super) fn observe(
+        &mut self,
+        selected: &Selected,
+        event: Event<Option<UpgradePod>>,
+    ) -> bool {
+        if !self.selected.contains(selected) {
+            return false;
+        }
+        match event {
+            Event::ListStart => {
+                let known = self.pods.iter().filter(|(_, kept)| selected.has(&kept.pod));
+                self.unlisted.extend(known.map(|(uid, _)| uid.clone()));
+                false
+            }
+            Event::Listed(pod) | Event::Applied(pod) => pod.is_some_and(|pod| self.keep(pod)),
+            Event::Deleted(pod) => pod.is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
+            Event::ListEnd => {
+                self.listed.insert(selected.clone());
+                let unlisted = &mut self.unlisted;
+                self.pods
+                    .retain(|uid, kept| !(selected.has(&kept.pod) && unlisted.remove(uid)));
+                true
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) => false,
+            // It counts as empty.
+            Event::Hidden(_) => self.listed.insert(selected.clone()),
+        }
+    }
+
+    fn keep(&mut self, pod: UpgradePod) -> bool {
+        self.unlisted.remove(&pod.uid);
+        if !self.set.has_namespace(&pod.namespace) {
+            return false;
+        }
+        if let Some(kept) = self.pods.get_mut(&pod.uid) {
+            kept.pod = pod;
+            return true;
+        }
+        self.is_full = self.pods.len() >= MOST_PODS;
+        if !self.is_full {
+            self.pods.insert(pod.uid.clone(), KeptPod::new(pod));
+        }
+        true
+    }
+
+    /// Decides what is to be done, with at most so many writes to pods.
+    ///
+    /// # Errors
+    /// The words of a defect.
+    pub(super) fn reconcile(
+        &mut self,
+        images: &UpgradeImages,
+        taken: &Taken,
+        room: usize,
+        now: Duration,
+    ) -> Result<Step, String> {
+        let mut step = Step {
+            writes: Vec::new(),
+            notices: Vec::new(),
+        };
+        // How many may be upgraded at once is a share of all of them.
+        if self.listed.len() < self.selected.len() {
+            return Ok(step);
+        }
+        let plan = self.plan(images, taken, now)?;
+        let pods: Vec<Uid> = self.pods.keys().cloned().collect();
+        self.due = plan.due;
+        for (nth, report) in plan.reports {
+            let kept = self.pods.get_mut(&pods[nth]);
+            step.notices.extend(kept.and_then(|kept| kept.news(report)));
+        }
+        for (written, (nth, change)) in plan.writes.into_iter().enumerate() {
+            if written >= room {
+                // The next one that comes back makes room.
+                self.wake(now + STATUS_EVERY);
+                break;
+            }
+            let Some(kept) = self.pods.get_mut(&pods[nth]) else {
+                continue;
+            };
+            kept.hold(now + SHOWN_WITHIN);
+            step.writes.push(HotWrite::Pod {
+                set: self.set.name.clone(),
+                target: kept.target(),
+                change,
+            });
+        }
+        self.wake_for_holds(now);
+        step.writes.extend(self.next_status(&plan.counts, now));
+        Ok(step)
+    }
+
+    fn plan(
+        &mut self,
+        images: &UpgradeImages,
+        taken: &Taken,
+        now: Duration,
+    ) -> Result<Plan, String> {
+        let set = &self.set;
+        let pods = &mut self.pods;
+        isolated(&set.name, || {
+            let mut members: Vec<_> = pods
+                .iter_mut()
+                .map(|(uid, kept)| Member {
+                    is_busy: kept.is_held(now),
+                    pod: &kept.pod,
+                    memory: &mut kept.memory,
+                    taken: taken.get(uid).cloned().unwrap_or_default(),
+                })
+                .collect();
+            plan(set, images, &mut members, now)
+        })
+    }
+
+    /// What is held is decided about when it is held no more.
+    fn wake_for_holds(&mut self, now: Duration) {
+        let holds = self.pods.values().filter_map(|kept| kept.hold.as_ref());
+        let next = holds.map(|hold| hold.until).filter(|at| *at > now).min();
+        if let Some(at) = next {
+            self.wake(at);
+        }
+    }
+
+    fn next_status(&mut self, counts: &Counts, now: Duration) -> Option<HotWrite> {
+        let status = self.status_of(counts);
+        if status == self.status || self.is_status_under_way {
+            return None;
+        }
+        if self.status_due > now {
+            self.wake(self.status_due);
+            return None;
+        }
+        self.status_due = now + STATUS_EVERY;
+        self.is_status_under_way = true;
+        self.status = status.clone();
+        Some(HotWrite::Status {
+            set: self.set.name.clone(),
+            uid: self.set.uid.clone(),
+            status,
+        })
+    }
+
+    fn status_of(&self, counts: &Counts) -> Value {
+        let mut message = self.set.problems.clone();
+        if counts.failed > 0 {
+            message.push(format!(
+                "a new image was taken back in {} pods (`kubectl describe pod` says why), and is tried in no other: change the set to try again",
+                counts.failed
+            ));
+        }
+        if counts.unknown > 0 {
+            message.push(format!("{} pods have no empty container", counts.unknown));
+        }
+        if self.is_full {
+            message.push(format!(
+                "it selects more than {MOST_PODS} pods; no others are upgraded"
+            ));
+        }
+        json!({
+            "observedGeneration": self.set.generation,
+            "matchedPods": counts.matched,
+            "updatedPods": counts.updated,
+            "readyPods": counts.ready,
+            "updatedReadyPods": counts.updated_ready,
+            "message": message.join("; "),
+        })
+    }
+
+    /// A write has come back. Returns what is to be reported.
+    pub(super) fn written(
+        &mut self,
+        write: &HotWrite,
+        outcome: &Outcome,
+        now: Duration,
+    ) -> Option<Notice> {
+        let HotWrite::Pod { target, change, .. } = write else {
+            self.is_status_under_way = false;
+            if !matches!(outcome, Outcome::Applied(_)) {
+                self.status = Value::Null;
+                self.status_due = now + STATUS_AGAIN;
+            }
+            return None;
+        };
+        let kept = self.pods.get_mut(&target.uid)?;
+        let notice = kept.written(outcome, target, change, now);
+        if let Some(hold) = &kept.hold {
+            let until = hold.until;
+            self.wake(until);
+        }
+        notice
+    }
+}
+
+fn select(set: &SidecarSet, places: &[Box<str>]) -> Vec<Selected> {
+    let Some(pods) = set.pods.as_ref().filter(|_| !set.containers.is_empty()) else {
+        return Vec::new();
+    };
+    let selected = |namespace: &str| Selected {
+        set: set.name.clone(),
+        namespace: namespace.into(),
+        pods: pods.to_string(),
+        updated: set.update.selector.to_string(),
+    };
+    places.iter().map(|place| selected(place)).collect()
+}

@@ -1,0 +1,130 @@
+//! A pod of a set, as it is kept, and what became of the writes to it.
+
+use std::time::Duration;
+
+use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::hot_upgrade::pair::Change;
+use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
+use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
+
+use crate::frame::writer::report::Notice;
+use crate::frame::writer::{Outcome, Target, TargetKind};
+
+/// The wait after a write that was not applied; the longest after a denial.
+const RETRY: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(60),
+};
+/// So many reports about a pod are remembered.
+const MOST_TOLD: usize = 8;
+
+/// The pod, and what is known of it.
+pub(super) struct KeptPod {
+    pub(super) pod: UpgradePod,
+    pub(super) memory: PodMemory,
+    pub(super) hold: Option<Hold>,
+    failures: u32,
+    /// What was told of it, lately.
+    told: Vec<Report>,
+}
+
+/// Nothing is written to a pod until this time, or until it has another version.
+pub(super) struct Hold {
+    version: Box<str>,
+    pub(super) until: Duration,
+}
+
+impl KeptPod {
+    pub(super) const fn new(pod: UpgradePod) -> Self {
+        Self {
+            pod,
+            memory: PodMemory::new(),
+            hold: None,
+            failures: 0,
+            told: Vec::new(),
+        }
+    }
+
+    pub(super) fn target(&self) -> Target {
+        Target {
+            kind: TargetKind::Pod,
+            namespace: self.pod.namespace.clone(),
+            name: self.pod.name.clone(),
+            uid: self.pod.uid.clone(),
+        }
+    }
+
+    /// Whether nothing is to be written to it now.
+    pub(super) fn is_held(&self, now: Duration) -> bool {
+        let hold = self.hold.as_ref();
+        hold.is_some_and(|hold| hold.holds(&self.pod, now))
+    }
+
+    /// Nothing is written to this version of it until then.
+    pub(super) fn hold(&mut self, until: Duration) {
+        let version = self.pod.version.clone();
+        self.hold = Some(Hold { version, until });
+    }
+
+    /// A write has come back. Returns what is to be reported.
+    pub(super) fn written(
+        &mut self,
+        outcome: &Outcome,
+        target: &Target,
+        change: &Change,
+        now: Duration,
+    ) -> Option<Notice> {
+        match outcome {
+            // The watch shows it.
+            Outcome::Applied(_) => {
+                self.failures = 0;
+                return change.report.clone().map(|report| Notice {
+                    target: target.clone(),
+                    report,
+                });
+            }
+            Outcome::Conflict | Outcome::Gone => self.hold(now + RETRY.after(2)),
+            Outcome::Failed { retry_after, .. } => {
+                let wait = RETRY
+                    .after(self.failures)
+                    .max(retry_after.unwrap_or_default());
+                self.failures += 1;
+                self.hold(now + wait);
+            }
+            Outcome::Denied(words) => {
+                self.hold = Some(Hold {
+                    // Whatever is changed about the pod.
+                    version: Box::default(),
+                    until: now + RETRY.longest,
+                });
+                let note = format!("the API server forbids a hot upgrade: {words}");
+                let reason = Reason::WriteDenied;
+                return self.news(Report { reason, note });
+            }
+        }
+        None
+    }
+
+    /// What was not told of it lately.
+    pub(super) fn news(&mut self, report: Report) -> Option<Notice> {
+        if self.told.contains(&report) {
+            return None;
+        }
+        if self.told.len() >= MOST_TOLD {
+            self.told.clear();
+        }
+        self.told.push(report.clone());
+        Some(Notice {
+            target: self.target(),
+            report,
+        })
+    }
+}
+
+impl Hold {
+    fn holds(&self, pod: &UpgradePod, now: Duration) -> bool {
+        now < self.until && (self.version.is_empty() || self.version == pod.version)
+    }
+}

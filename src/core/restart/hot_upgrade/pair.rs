@@ -1,0 +1,309 @@
+//! One pair of containers: where its upgrade is, and what comes next.
+
+use std::time::Duration;
+
+use super::pod::{UpgradeContainer, UpgradePod, VERSION, VERSION_ALT, WORKING};
+use super::record::{Entry, RECORD};
+use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
+use crate::report::decision::Report;
+use crate::report::reason::Reason;
+
+/// So long the new container has to be ready before the old one stops: a container without a
+/// readiness probe is ready as soon as it runs.
+const SETTLES: Duration = Duration::from_secs(3);
+/// A new image that cannot be pulled or started is taken back after this.
+const TROUBLE: Duration = Duration::from_secs(60);
+/// One that does not become ready is taken back after this.
+const READY_WITHIN: Duration = Duration::from_secs(600);
+
+/// Where the upgrade of a pair is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage<'a> {
+    /// One of the two works, and the other is empty.
+    Rests {
+        /// The one that works.
+        working: &'a UpgradeContainer,
+        /// The empty one.
+        empty: &'a UpgradeContainer,
+    },
+    /// The new image is in one of them, and the other works still.
+    Upgrades {
+        /// The container with the new image.
+        new: &'a UpgradeContainer,
+        /// The one that works.
+        old: &'a UpgradeContainer,
+        /// What was written down when the new image was written.
+        entry: &'a Entry,
+    },
+    /// Nobody can know which of the two works; holds why, with the fix.
+    Unknown(String),
+}
+
+/// What this life of the controller has seen of an upgrade. Without it times begin anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PairMemory {
+    /// Of which upgrade it is.
+    entry: Entry,
+    began: Option<Duration>,
+    ready: Option<Duration>,
+    trouble: Option<Duration>,
+}
+
+/// What is to be done about a pair that is being upgraded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing before this time.
+    Wait(Duration),
+    /// A write.
+    Write(Change),
+}
+
+/// One write to a pod, in one patch of one version of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// `metadata.resourceVersion` of the pod for which it was decided.
+    pub version: Box<str>,
+    /// The container, and the image that it gets.
+    pub container: Box<str>,
+    /// The image.
+    pub image: Box<str>,
+    /// Annotations of the pod; `None`: it goes.
+    pub annotations: Vec<(String, Option<String>)>,
+    /// What is reported of the pod when it is applied.
+    pub report: Option<Report>,
+}
+
+/// A pair of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// The set that is about it.
+    pub set: &'a SidecarSet,
+    /// The sidecar.
+    pub sidecar: &'a HotContainer,
+    /// The pod.
+    pub pod: &'a UpgradePod,
+    first: &'a UpgradeContainer,
+    second: &'a UpgradeContainer,
+}
+
+impl<'a> Pair<'a> {
+    /// Finds the pair of this sidecar; `None` where the pod does not have it.
+    #[must_use]
+    pub fn find(
+        set: &'a SidecarSet,
+        sidecar: &'a HotContainer,
+        pod: &'a UpgradePod,
+    ) -> Option<Self> {
+        let named = |end: &str| pod.find(&format!("{}-{end}", sidecar.name));
+        Some(Self {
+            set,
+            sidecar,
+            pod,
+            first: named("1")?,
+            second: named("2")?,
+        })
+    }
+
+    /// Says where its upgrade is, from the pod alone.
+    #[must_use]
+    pub fn stage(&self, images: &UpgradeImages) -> Stage<'a> {
+        let (first, second) = (self.first, self.second);
+        let working = self.pod.working.get(&self.sidecar.name);
+        let is_second = working.is_some_and(|name| *name == second.name);
+        match (
+            images.is_empty(&first.image),
+            images.is_empty(&second.image),
+        ) {
+            (false, true) => Stage::Rests {
+                working: first,
+                empty: second,
+            },
+            (true, false) => Stage::Rests {
+                working: second,
+                empty: first,
+            },
+            (true, true) => Stage::Unknown(format!(
+                "both {} and {} have the empty image: give one of them the image of the sidecar",
+                first.name, second.name
+            )),
+            (false, false) => {
+                let (new, old) = if is_second {
+                    (second, first)
+                } else {
+                    (first, second)
+                };
+                let entry = self.pod.record.0.get(&self.sidecar.name);
+                let is_ours = |entry: &&Entry| entry.failed.is_none() && entry.image == new.image;
+                match entry.filter(is_ours).filter(|_| working.is_some()) {
+                    Some(entry) => Stage::Upgrades { new, old, entry },
+                    None => Stage::Unknown(format!(
+                        "neither {} nor {} has the empty image, and no upgrade has begun: give the one that is not to work the image {}",
+                        first.name, second.name, self.sidecar.empty
+                    )),
+                }
+            }
+        }
+    }
+
+    /// Whether the image of the set was taken back here, for this generation of the set.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        let entry = self.pod.record.0.get(&self.sidecar.name);
+        entry.is_some_and(|entry| {
+            entry.failed == Some(self.set.generation) && entry.image == self.sidecar.image
+        })
+    }
+
+    /// Begins an upgrade: the empty container gets the new image.
+    #[must_use]
+    pub fn begin(&self, empty: &UpgradeContainer, working: &UpgradeContainer) -> Change {
+        let entry = Entry {
+            image: self.sidecar.image.clone(),
+            run: empty.run.clone(),
+            failed: None,
+        };
+        let before = self.pod.versions.get(&working.name);
+        let before = before.map_or("0", |version| version);
+        let version = &*self.set.version;
+        let mut change = self.change(empty, &self.sidecar.image, Some(entry));
+        change.annotations.extend([
+            self.names_working(empty),
+            says(VERSION, empty, version),
+            says(VERSION_ALT, empty, before),
+            says(VERSION_ALT, working, version),
+        ]);
+        change
+    }
+
+    /// Says what comes next in an upgrade that has begun.
+    pub fn go_on(
+        &self,
+        (new, old, entry): (&UpgradeContainer, &UpgradeContainer, &Entry),
+        images: &UpgradeImages,
+        memory: &mut PairMemory,
+        now: Duration,
+    ) -> Step {
+        if memory.entry != *entry {
+            *memory = PairMemory {
+                entry: entry.clone(),
+                ..PairMemory::default()
+            };
+        }
+        let began = *memory.began.get_or_insert(now);
+        if runs(new, entry, images) {
+            memory.trouble = None;
+            let settled = *memory.ready.get_or_insert(now) + SETTLES;
+            if settled > now {
+                return Step::Wait(settled);
+            }
+            return Step::Write(self.finish(new, old));
+        }
+        memory.ready = None;
+        if entry.image != self.sidecar.image {
+            return Step::Write(self.take_back(new, old, None));
+        }
+        let mut until = began + READY_WITHIN;
+        if let Some((reason, words)) = new.trouble.as_ref().filter(|_| !backs_off(new, entry)) {
+            let since = *memory.trouble.get_or_insert(now);
+            // No registry is asked for a name that is none.
+            if &**reason == "InvalidImageName" || since + TROUBLE <= now {
+                let why = format!("{reason}: {words}");
+                return Step::Write(self.take_back(new, old, Some(&why)));
+            }
+            until = until.min(since + TROUBLE);
+        }
+        if until <= now {
+            let why = format!("it has not become ready in {} s", READY_WITHIN.as_secs());
+            return Step::Write(self.take_back(new, old, Some(&why)));
+        }
+        Step::Wait(until)
+    }
+
+    /// The new container works: the old one gets the empty image.
+    fn finish(&self, new: &UpgradeContainer, old: &UpgradeContainer) -> Change {
+        let mut change = self.change(old, &self.sidecar.empty, None);
+        change
+            .annotations
+            .extend([says(VERSION, old, "0"), says(VERSION_ALT, new, "0")]);
+        let note = format!(
+            "{}: {} works with the image {}, and {} has the empty image ({} before), by the SidecarSet {}",
+            self.sidecar.name, new.name, new.image, old.name, old.image, self.set.name
+        );
+        change.report = Some(Report {
+            reason: Reason::HotUpgraded,
+            note,
+        });
+        change
+    }
+
+    /// The new container gets the empty image again; the old one has worked all the time.
+    fn take_back(
+        &self,
+        new: &UpgradeContainer,
+        old: &UpgradeContainer,
+        why: Option<&str>,
+    ) -> Change {
+        let failed = why.map(|_| Entry {
+            image: new.image.clone(),
+            run: Box::default(),
+            failed: Some(self.set.generation),
+        });
+        let mut change = self.change(new, &self.sidecar.empty, failed);
+        change.annotations.extend([
+            self.names_working(old),
+            says(VERSION, new, "0"),
+            says(VERSION_ALT, old, "0"),
+        ]);
+        change.report = why.map(|why| Report {
+            reason: Reason::HotUpgradeFailed,
+            note: format!(
+                "{}: the image {} is taken back, {} works on with {}: {why}; no other pod gets it, change the SidecarSet {} to try again",
+                self.sidecar.name, new.image, old.name, old.image, self.set.name
+            ),
+        });
+        change
+    }
+
+    fn change(&self, container: &UpgradeContainer, image: &str, entry: Option<Entry>) -> Change {
+        let record = self.pod.record.with(&self.sidecar.name, entry);
+        Change {
+            version: self.pod.version.clone(),
+            container: container.name.clone(),
+            image: image.into(),
+            annotations: vec![(RECORD.to_owned(), record.as_text())],
+            report: None,
+        }
+    }
+
+    fn names_working(&self, container: &UpgradeContainer) -> (String, Option<String>) {
+        let mut working = self.pod.working.clone();
+        working.insert(self.sidecar.name.clone(), container.name.clone());
+        let text = serde_json::to_string(&working).unwrap_or_default();
+        (WORKING.to_owned(), Some(text))
+    }
+}
+
+/// Whether the status is that of a container with the new image, which is ready. A kubelet shows it
+/// running when its postStart hook has ended (`docs/measured.md`). The image in the status may be
+/// spelled otherwise, so it only must not be the one before.
+fn runs(new: &UpgradeContainer, entry: &Entry, images: &UpgradeImages) -> bool {
+    new.is_ready && new.run != entry.run && !images.is_empty(&new.shown)
+}
+
+/// Whether the node waits before it starts the new image for the first time: a kubelet does so where
+/// the container had this image not long ago, and ended, as it does with each upgrade.
+fn backs_off(new: &UpgradeContainer, entry: &Entry) -> bool {
+    let of_container = |run: &'_ str| {
+        run.rsplit_once(' ')
+            .map(|(container, _)| container.to_owned())
+    };
+    let is_back_off = new
+        .trouble
+        .as_ref()
+        .is_some_and(|(reason, _)| &**reason == "CrashLoopBackOff");
+    is_back_off && of_container(&new.run) == of_container(&entry.run)
+}
+
+fn says(key: &str, container: &UpgradeContainer, version: &str) -> (String, Option<String>) {
+    (format!("{key}{}", container.name), Some(version.to_owned()))
+}

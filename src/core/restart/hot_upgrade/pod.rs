@@ -1,0 +1,269 @@
+//! A pod that may have a sidecar twice, as a hot upgrade reads it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::{Resource as _, Selector, SelectorExt as _};
+use serde::{Deserialize, Deserializer};
+
+use super::record::{RECORD, Record};
+use crate::objects::pod::evidence::is_pull_error;
+use crate::objects::pod::wire::PodWire;
+use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
+use crate::objects::values::bounded_value::BoundedValue;
+use crate::objects::values::lenient::{Lenient, Object, Objects, Text, Texts};
+use crate::restart::parked::PARKED;
+
+/// The annotation that says which container of each pair works: `{"mesh":"mesh-2"}`. OpenKruise's
+/// name for it, and its form (`pkg/control/sidecarcontrol/util_hotupgrade.go`).
+pub const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+/// The beginning of the annotations that say which version a container of a pair has, by the
+/// `resourceVersion` of the `SidecarSet`; `0` for the empty one.
+pub const VERSION: &str = "version.sidecarset.kruise.io/";
+/// The beginning of those that say which version the other container of the pair has.
+pub const VERSION_ALT: &str = "versionalt.sidecarset.kruise.io/";
+
+/// How the containers of a pair are called.
+const SUFFIXES: [&str; 2] = ["-1", "-2"];
+
+/// A pod, reduced to what a hot upgrade reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpgradePod {
+    /// `metadata.namespace`
+    pub namespace: Box<str>,
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`
+    pub version: Box<str>,
+    /// Whether it is there for good: neither over nor being deleted, and under `Always`. Those of
+    /// other policies are ended by their images too.
+    pub is_active: bool,
+    /// Whether its condition `Ready` is `True`.
+    pub is_ready: bool,
+    /// Whether a restart has parked one of its containers, or may have: nothing is changed
+    /// meanwhile.
+    pub is_parked: bool,
+    /// Whether `updateStrategy.selector` selects it.
+    pub is_selected: bool,
+    /// Those of `spec.containers` whose names end as those of pairs do.
+    pub containers: Vec<UpgradeContainer>,
+    /// By the name of the sidecar the container that works, as [`WORKING`] says.
+    pub working: BTreeMap<Box<str>, Box<str>>,
+    /// By container its version, as [`VERSION`] says, where that is a number.
+    pub versions: BTreeMap<Box<str>, Box<str>>,
+    /// What was written down of upgrades.
+    pub record: Record,
+}
+
+/// One container of a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpgradeContainer {
+    /// `name`
+    pub name: Box<str>,
+    /// `image`, of the spec.
+    pub image: Box<str>,
+    /// `image`, as the status reports it.
+    pub shown: Box<str>,
+    /// `containerID`, `restartCount` and `startedAt` of the status: another container has other
+    /// ones.
+    pub run: Box<str>,
+    /// Whether it runs and is `ready`.
+    pub is_ready: bool,
+    /// Why it does not run: the node's reason and words, where it waits for a start that has failed.
+    pub trouble: Option<(Box<str>, Box<str>)>,
+}
+
+/// Such a pod of a list or watch.
+#[derive(Clone, Debug)]
+pub struct UpgradePodWire {
+    metadata: ObjectMeta,
+    pod: PodWire,
+    more: TopWire,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetaWire {
+    labels: Lenient<Texts>,
+    annotations: Lenient<Texts>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    conditions: Objects<ConditionWire>,
+    container_statuses: Objects<ContainerStatusWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionWire {
+    r#type: Text,
+    status: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatusWire {
+    name: Text,
+    ready: Lenient<Option<bool>>,
+}
+
+impl<'de> Deserialize<'de> for UpgradePodWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = BoundedValue::deserialize(deserializer)?.0;
+        let more = TopWire::deserialize(&object).map_err(serde::de::Error::custom)?;
+        let pod = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
+        Ok(Self {
+            metadata: pod.meta().clone(),
+            pod,
+            more,
+        })
+    }
+}
+
+of_kind!(UpgradePodWire, k8s_openapi::api::core::v1::Pod);
+
+impl UpgradePodWire {
+    /// Reads the pod; `selected` is `updateStrategy.selector`. `None` as for [`PodWire::read`], and
+    /// where it has no container whose name ends as those of pairs do.
+    #[must_use]
+    pub fn read(self, selected: &Selector) -> Option<UpgradePod> {
+        let pod = self.pod.read()?;
+        let (metadata, status) = (self.more.metadata.value.0, self.more.status.value.0);
+        let ready = |name: &str| {
+            let statuses = status.container_statuses.value.iter();
+            let mut statuses = statuses.map(|status| &status.value.0);
+            let status = statuses.find(|status| status.name.value.as_deref() == Some(name));
+            status.is_some_and(|status| status.ready.value == Some(true))
+        };
+        let of_pairs = pod.containers.iter().filter(|one| is_of_pair(&one.name));
+        let containers: Vec<_> = of_pairs
+            .map(|one| UpgradeContainer::of(one, ready(&one.name)))
+            .collect();
+        if containers.is_empty() {
+            return None;
+        }
+        let annotations = metadata.annotations.value.0;
+        let labels = metadata.labels.value.0;
+        let said = |key: &str| annotations.get(key).map(|text| &**text);
+        let mut conditions = status.conditions.value.iter().map(|one| &one.value.0);
+        let is_ready = |one: &ConditionWire| {
+            one.r#type.value.as_deref() == Some("Ready")
+                && one.status.value.as_deref() == Some("True")
+        };
+        Some(UpgradePod {
+            is_active: is_active(&pod),
+            is_ready: conditions.any(is_ready),
+            is_parked: annotations.contains_key(PARKED) || labels.contains_key(PARKED),
+            is_selected: is_selected(labels, selected),
+            working: said(WORKING).map(working).unwrap_or_default(),
+            versions: versions(&containers, said),
+            record: said(RECORD).map(Record::read).unwrap_or_default(),
+            containers,
+            namespace: pod.namespace,
+            name: pod.name,
+            uid: pod.uid,
+            version: pod.version,
+        })
+    }
+}
+
+impl UpgradePod {
+    /// Finds a container of a pair.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&UpgradeContainer> {
+        self.containers.iter().find(|one| &*one.name == name)
+    }
+}
+
+impl UpgradeContainer {
+    fn of(container: &Container, ready: bool) -> Self {
+        let status = container.status.as_ref();
+        let state = status.map(|status| &status.state);
+        let started = match state {
+            Some(ContainerState::Running { started_at }) => *started_at,
+            _ => None,
+        };
+        let started = started.map(|time| time.to_string()).unwrap_or_default();
+        let run = status.map(|status| {
+            let (id, count) = (&status.container_id, status.restart_count);
+            format!("{id} {count} {started}").into()
+        });
+        let trouble = match state {
+            Some(ContainerState::Waiting { reason, message }) if is_trouble(reason) => {
+                Some((reason.clone(), message.clone()))
+            }
+            _ => None,
+        };
+        Self {
+            name: container.name.clone(),
+            image: container.image.clone(),
+            shown: status
+                .map(|status| status.image.clone())
+                .unwrap_or_default(),
+            run: run.unwrap_or_default(),
+            is_ready: ready && matches!(state, Some(ContainerState::Running { .. })),
+            trouble,
+        }
+    }
+}
+
+/// The words of kubelets for a start that has failed (`pkg/kubelet/container/sync_result.go`,
+/// `pkg/kubelet/images/types.go`).
+fn is_trouble(reason: &str) -> bool {
+    is_pull_error(reason)
+        || matches!(
+            reason,
+            "CrashLoopBackOff"
+                | "RunContainerError"
+                | "CreateContainerError"
+                | "CreateContainerConfigError"
+                | "PostStartHookError"
+        )
+}
+
+fn is_of_pair(name: &str) -> bool {
+    let mut names = SUFFIXES.iter().filter_map(|end| name.strip_suffix(end));
+    names.any(|name| !name.is_empty())
+}
+
+fn is_active(pod: &Pod) -> bool {
+    !pod.deleting && !pod.phase.is_terminal() && pod.restart_policy == RestartPolicy::Always
+}
+
+fn is_selected(labels: BTreeMap<Box<str>, Box<str>>, selected: &Selector) -> bool {
+    let labels = labels.into_iter();
+    let labels: BTreeMap<String, String> = labels
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect();
+    selected.matches(&labels)
+}
+
+fn working(text: &str) -> BTreeMap<Box<str>, Box<str>> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn versions<'a>(
+    containers: &[UpgradeContainer],
+    said: impl Fn(&str) -> Option<&'a str>,
+) -> BTreeMap<Box<str>, Box<str>> {
+    // It is written once more, for the other container.
+    let is_version = |text: &&str| {
+        (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let version = |one: &UpgradeContainer| {
+        let version = said(&format!("{VERSION}{}", one.name)).filter(is_version)?;
+        Some((one.name.clone(), version.into()))
+    };
+    containers.iter().filter_map(version).collect()
+}

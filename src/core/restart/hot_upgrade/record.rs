@@ -1,0 +1,92 @@
+//! What is written to a pod together with an image, so that another life of the controller goes on
+//! where this one ended.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The annotation of a pod that holds the [`Record`].
+pub const RECORD: &str = "swaplet.io/hot-upgrade";
+
+/// By the name of the sidecar in the `SidecarSet`, its upgrade. Who may change the pod may write
+/// what they like: it says when an upgrade of this pod goes on, and never to which image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record(pub BTreeMap<Box<str>, Entry>);
+
+/// An upgrade that has begun, or the one that was taken back last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Entry {
+    /// The new image.
+    pub image: Box<str>,
+    /// What the status of the container showed before it got the new image
+    /// ([`UpgradeContainer::run`](super::pod::UpgradeContainer::run)).
+    pub run: Box<str>,
+    /// The generation of the `SidecarSet` for which it was taken back; absent while it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<i64>,
+}
+
+impl Record {
+    /// Reads the value of the annotation; what cannot be read is empty.
+    #[must_use]
+    pub fn read(value: &str) -> Self {
+        serde_json::from_str(value).unwrap_or_default()
+    }
+
+    /// Returns the value of the annotation; `None` where there is nothing to say, so that it goes.
+    #[must_use]
+    pub fn as_text(&self) -> Option<String> {
+        let is_there = !self.0.is_empty();
+        is_there.then(|| serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// Returns it with this entry in the place of what it says of the sidecar.
+    #[must_use]
+    pub fn with(&self, sidecar: &str, entry: Option<Entry>) -> Self {
+        let mut record = self.clone();
+        match entry {
+            Some(entry) => record.0.insert(sidecar.into(), entry),
+            None => record.0.remove(sidecar),
+        };
+        record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_anything_else_is_empty() {
+        let entry = Entry {
+            image: "mesh:2".into(),
+            run: "containerd://1 0".into(),
+            failed: None,
+        };
+        let record = Record::default().with("mesh", Some(entry.clone()));
+        let text = record.as_text().unwrap();
+        assert_eq!(
+            text,
+            r#"{"mesh":{"image":"mesh:2","run":"containerd://1 0"}}"#
+        );
+        assert_eq!(Record::read(&text), record);
+        assert_eq!(record.with("mesh", None).as_text(), None);
+        let failed = Entry {
+            failed: Some(3),
+            ..entry
+        };
+        let failed = record.with("mesh", Some(failed));
+        assert_eq!(Record::read(&failed.as_text().unwrap()), failed);
+        for strange in [
+            "",
+            "{",
+            "[]",
+            "1",
+            r#"{"mesh":1}"#,
+            r#"{"mesh":{"image":2}}"#,
+        ] {
+            assert_eq!(Record::read(strange), Record::default(), "{strange}");
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! A `SidecarSet` of OpenKruise's API, as far as it says how sidecars are hot-upgraded
+//! (`apis/apps/v1beta1/sidecarset_types.go`). What it says of injection is not read: the pair of
+//! containers is in the template of the pods.
+//!
+//! Reading never fails as a whole: what cannot be used is a problem, which the status tells.
+//! Selectors are not guessed: where one cannot be read, the set is about no pod.
+
+use kube_core::{ApiResource, Selector, SelectorExt as _};
+use serde_json::Value;
+
+use crate::image::pattern::ImagePattern;
+use crate::image::reference::ImageReference;
+use crate::objects::recreate_request::{GROUP, VERSION};
+use crate::objects::values::bounded_object::BoundedObject;
+use crate::objects::values::bounds::cut;
+use crate::objects::values::label_selector;
+
+/// The name of the resource.
+pub const PLURAL: &str = "sidecarsets";
+
+/// The most containers of a set that are read.
+const MOST_CONTAINERS: usize = 32;
+/// The most requirements and values of a selector.
+const MOST_REQUIREMENTS: usize = 64;
+/// The most problems that are told.
+const MOST_PROBLEMS: usize = 8;
+/// The longest problem.
+const LONGEST_PROBLEM: usize = 300;
+/// The longest name of a container, without the suffix of a pair.
+const LONGEST_NAME: usize = 61;
+/// The label by which a selector names namespaces.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// What the administrator of swaplet says of images.
+#[derive(Clone, Debug)]
+pub struct UpgradeImages {
+    /// The images that may be written as new ones.
+    pub listed: Vec<ImagePattern>,
+    /// The park image, which is the empty image.
+    pub park: Option<ImageReference>,
+    /// Other empty images, of containers with hooks or probes that the park image does not answer.
+    pub empty: Vec<ImagePattern>,
+}
+
+impl UpgradeImages {
+    /// Whether a container with this image is the empty one of its pair: it has the park image, or
+    /// one of its repository, which was the park image before, or one of the others.
+    #[must_use]
+    pub fn is_empty(&self, image: &str) -> bool {
+        let is_park = |image: &ImageReference| {
+            let park = self.park.as_ref();
+            park.is_some_and(|park| image.same_repository(park))
+        };
+        let is_other = |image: &ImageReference| self.empty.iter().any(|other| other.matches(image));
+        ImageReference::parse(image).is_ok_and(|image| is_park(&image) || is_other(&image))
+    }
+}
+
+/// A set as it is kept.
+#[derive(Clone, Debug)]
+pub struct SidecarSet {
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`
+    pub version: Box<str>,
+    /// `metadata.generation`
+    pub generation: i64,
+    /// `spec.selector`; `None`: the set is about no pod.
+    pub pods: Option<Selector>,
+    /// `spec.namespace` and `spec.namespaceSelector`, by the names of namespaces.
+    pub namespaces: Selector,
+    /// The containers of `spec.containers` whose `upgradeType` is `HotUpgrade`.
+    pub containers: Vec<HotContainer>,
+    /// `spec.updateStrategy`
+    pub update: UpdateStrategy,
+    /// What cannot be used of it, and the fix.
+    pub problems: Vec<String>,
+    /// `status`, as it stands there.
+    pub status: Value,
+}
+
+/// A sidecar that pods have twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotContainer {
+    /// `name`, without the suffix.
+    pub name: Box<str>,
+    /// `image`: the new one.
+    pub image: Box<str>,
+    /// `upgradeStrategy.hotUpgradeEmptyImage`
+    pub empty: Box<str>,
+}
+
+/// `spec.updateStrategy`: which pods get the new images, and when.
+#[derive(Clone, Debug)]
+pub struct UpdateStrategy {
+    /// Whether upgrades begin: it is neither paused, nor is its type `NotUpdate`.
+    pub is_on: bool,
+    /// `selector`
+    pub selector: Selector,
+    /// `partition`: so many pods keep their images.
+    pub partition: Amount,
+    /// `maxUnavailable`: so many pods are upgraded at once.
+    pub max_unavailable: Amount,
+}
+
+/// A number of pods, or a share of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So many.
+    Count(usize),
+    /// So many of a hundred, at most 100.
+    Percent(usize),
+}
+
+impl Amount {
+    /// Of so many pods; rounded up.
+    #[must_use]
+    pub const fn of(self, pods: usize) -> usize {
+        match self {
+            Self::Count(count) => count,
+            Self::Percent(percent) => percent.saturating_mul(pods).div_ceil(100),
+        }
+    }
+
+    /// As a `partition` of so many pods: with less than 100 % at least one pod is upgraded
+    /// (OpenKruise: `pkg/util`, `CalculatePartitionReplicas`).
+    #[must_use]
+    pub const fn partition_of(self, pods: usize) -> usize {
+        let count = self.of(pods);
+        match self {
+            Self::Percent(percent) if percent < 100 && count >= pods => pods.saturating_sub(1),
+            _ => count,
+        }
+    }
+}
+
+/// The resource as a client needs it.
+#[must_use]
+pub fn resource() -> ApiResource {
+    ApiResource {
+        group: GROUP.to_owned(),
+        version: VERSION.to_owned(),
+        api_version: format!("{GROUP}/{VERSION}"),
+        kind: "SidecarSet".to_owned(),
+        plural: PLURAL.to_owned(),
+    }
+}
+
+/// What is wrong with a field, and the fix.
+type Problem = String;
+
+impl SidecarSet {
+    /// Reads a set; `None` where it has no name or uid.
+    #[must_use]
+    pub fn read(object: BoundedObject, images: &UpgradeImages) -> Option<Self> {
+        let metadata = object.metadata;
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Box::from);
+        let spec = &object.data["spec"];
+        let mut problems = Problems::default();
+        let pods = problems.note("selector", pods(&spec["selector"]));
+        let namespaces = problems.note("namespaceSelector", namespaces(spec));
+        let update = problems.note("updateStrategy", update(&spec["updateStrategy"]));
+        let containers = problems.note("containers", list(&spec["containers"]));
+        let containers = containers.unwrap_or_default().iter().enumerate();
+        let containers = containers.filter_map(|(nth, written)| {
+            problems.note(&format!("containers[{nth}]"), container(written, images))
+        });
+        let containers = containers.collect();
+        // A set of which one of these is not known is about no pod.
+        let (pods, namespaces, update) = match (pods, namespaces, update) {
+            (Some(pods), Some(namespaces), Some(update)) => (Some(pods), namespaces, update),
+            _ => (None, Selector::default(), UpdateStrategy::default()),
+        };
+        Some(Self {
+            name: text(metadata.name)?,
+            uid: text(metadata.uid)?,
+            version: text(metadata.resource_version).unwrap_or_default(),
+            generation: metadata.generation.unwrap_or_default(),
+            pods,
+            namespaces,
+            containers,
+            update,
+            problems: problems.0,
+            status: object.data["status"].clone(),
+        })
+    }
+
+    /// Whether pods of this namespace are meant.
+    #[must_use]
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        let labels = [(NAMESPACE_NAME.to_owned(), namespace.to_owned())];
+        self.namespaces.matches(&labels.into())
+    }
+}
+
+impl Default for UpdateStrategy {
+    fn default() -> Self {
+        Self {
+            is_on: true,
+            selector: Selector::default(),
+            partition: Amount::Count(0),
+            max_unavailable: Amount::Count(1),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    fn note<T>(&mut self, field: &str, read: Result<T, Problem>) -> Option<T> {
+        read.map_err(|problem| {
+            if self.0.len() < MOST_PROBLEMS {
+                let problem = format!("spec.{field}: {problem}");
+                self.0.push(cut(&problem, LONGEST_PROBLEM));
+            }
+        })
+        .ok()
+    }
+}
+
+/// OpenKruise's webhook refuses a set without one: it would be about all pods.
+fn pods(written: &Value) -> Result<Selector, Problem> {
+    let selector = selector(written)?;
+    if selector.selects_all() {
+        return Err("it selects every pod: write labels of the pods that have the pair".to_owned());
+    }
+    Ok(selector)
+}
+
+fn selector(written: &Value) -> Result<Selector, Problem> {
+    label_selector::read(written, MOST_REQUIREMENTS)
+}
+
+/// Of namespaces nothing but their names is known here.
+fn namespaces(spec: &Value) -> Result<Selector, Problem> {
+    let mut selector = selector(&spec["namespaceSelector"])?;
+    let keys = spec["namespaceSelector"]["matchLabels"].as_object();
+    let expressions = spec["namespaceSelector"]["matchExpressions"].as_array();
+    let mut keys = keys.into_iter().flatten().map(|(key, _)| key.as_str());
+    let mut others = expressions.into_iter().flatten();
+    if keys.any(|key| key != NAMESPACE_NAME) || others.any(|one| one["key"] != NAMESPACE_NAME) {
+        return Err(format!(
+            "swaplet knows namespaces by their names only: select them by the label {NAMESPACE_NAME}"
+        ));
+    }
+    match &spec["namespace"] {
+        Value::Null => {}
+        Value::String(name) if name.is_empty() => {}
+        Value::String(name) => {
+            let named = kube_core::Expression::Equal(NAMESPACE_NAME.to_owned(), name.clone());
+            selector.extend(named);
+        }
+        _ => return Err("spec.namespace is no text".to_owned()),
+    }
+    Ok(selector)
+}
+
+fn update(written: &Value) -> Result<UpdateStrategy, Problem> {
+    let is_updated = match &written["type"] {
+        Value::Null => true,
+        Value::String(word) if word.is_empty() || word == "RollingUpdate" => true,
+        Value::String(word) if word == "NotUpdate" => false,
+        _ => return Err("type is not known: write RollingUpdate or NotUpdate".to_owned()),
+    };
+    let is_paused = match &written["paused"] {
+        Value::Null => false,
+        Value::Bool(paused) => *paused,
+        _ => return Err("paused is neither true nor false".to_owned()),
+    };
+    let default = UpdateStrategy::default();
+    let max_unavailable = amount(written, "maxUnavailable")?.unwrap_or(default.max_unavailable);
+    if matches!(max_unavailable, Amount::Count(0) | Amount::Percent(0)) {
+        return Err("with this maxUnavailable nothing is ever upgraded: 1 is the least".to_owned());
+    }
+    Ok(UpdateStrategy {
+        is_on: is_updated && !is_paused,
+        selector: selector(&written["selector"])?,
+        partition: amount(written, "partition")?.unwrap_or(default.partition),
+        max_unavailable,
+    })
+}
+
+fn amount(written: &Value, field: &str) -> Result<Option<Amount>, Problem> {
+    let wrong = || format!("{field} is neither a number of pods nor a percentage, such as 25%");
+    let count = |number: u64| usize::try_from(number).map_err(|_| wrong());
+    let percent = |text: &String| {
+        let number = text.strip_suffix('%')?.parse().ok()?;
+        (number <= 100).then_some(Amount::Percent(number))
+    };
+    match &written[field] {
+        Value::Null => Ok(None),
+        Value::Number(number) => {
+            let number = number.as_u64().ok_or_else(wrong)?;
+            Ok(Some(Amount::Count(count(number)?)))
+        }
+        Value::String(text) => percent(text).map(Some).ok_or_else(wrong),
+        _ => Err(wrong()),
+    }
+}
+
+fn list(written: &Value) -> Result<&[Value], Problem> {
+    let list = written
+        .as_array()
+        .filter(|list| list.len() <= MOST_CONTAINERS);
+    let list = list.map(Vec::as_slice);
+    list.ok_or_else(|| format!("write a list of at most {MOST_CONTAINERS} containers"))
+}
+
+fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Problem> {
+    let strategy = &written["upgradeStrategy"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let name = text(&written["name"]);
+    if strategy["upgradeType"] != "HotUpgrade" {
+        return Err(format!(
+            "{name} is not upgraded: swaplet upgrades containers whose upgradeStrategy.upgradeType is HotUpgrade"
+        ));
+    }
+    let byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(byte) {
+        return Err(format!(
+            "name is no name of a container of 1 to {LONGEST_NAME} bytes"
+        ));
+    }
+    let (image, empty) = (
+        text(&written["image"]),
+        text(&strategy["hotUpgradeEmptyImage"]),
+    );
+    let read = ImageReference::parse(&image).map_err(|error| format!("image: {error}"))?;
+    if !images.listed.iter().any(|listed| listed.matches(&read)) {
+        return Err(format!(
+            "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet keeps"
+        ));
+    }
+    if !images.is_empty(&empty) || images.is_empty(&image) {
+        let park = images.park.as_ref().map_or("", ImageReference::as_str);
+        return Err(format!(
+            "upgradeStrategy.hotUpgradeEmptyImage has to be the park image {park}, or one of --hot-upgrade-empty-images, and image none of them"
+        ));
+    }
+    Ok(HotContainer {
+        name: name.into(),
+        image: image.into(),
+        empty: empty.into(),
+    })
+}

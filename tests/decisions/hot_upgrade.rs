@@ -1,0 +1,314 @@
+//! Hot upgrades: which container of a pair gets which image, and when; and that nothing else
+//! happens.
+
+mod node;
+mod rollout;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::json;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::hot_upgrade::rollout::{Counts, Plan, PodMemory};
+
+use self::node::{NEW, Node, OLD, PARK, RECORD, WORKING, alone, planned, set, set_of, spec, write};
+
+#[test]
+fn the_new_image_starts_in_the_empty_container_and_the_old_one_becomes_empty_when_it_is_ready() {
+    let (set, mut node, mut memory) = (set(), Node::new("a"), PodMemory::new());
+    let begun = alone(&set, &node, &mut memory, 0);
+    node.takes(write(&begun));
+    assert_eq!((node.image(1), node.image(2)), (OLD, NEW));
+    assert_eq!(node.annotation(WORKING), r#"{"mesh":"mesh-2"}"#);
+    assert_eq!(node.annotation("version.sidecarset.kruise.io/mesh-2"), "77");
+    assert_eq!(
+        node.annotation("versionalt.sidecarset.kruise.io/mesh-2"),
+        "0"
+    );
+    assert_eq!(
+        node.annotation("versionalt.sidecarset.kruise.io/mesh-1"),
+        "77"
+    );
+    assert_eq!(
+        begun.counts,
+        Counts {
+            matched: 1,
+            ready: 1,
+            ..Counts::default()
+        }
+    );
+
+    // The node still shows the park program.
+    let waits = alone(&set, &node, &mut memory, 1);
+    assert_eq!(
+        (waits.writes.len(), waits.due),
+        (0, Some(Duration::from_secs(601)))
+    );
+    // It shows the new one, which has to stay ready.
+    node.starts(2);
+    let waits = alone(&set, &node, &mut memory, 10);
+    assert_eq!(
+        (waits.writes.len(), waits.due),
+        (0, Some(Duration::from_secs(13)))
+    );
+    let ends = alone(&set, &node, &mut memory, 13);
+    let change = write(&ends);
+    assert_eq!(
+        change.report.as_ref().map(|report| report.reason),
+        Some(Reason::HotUpgraded)
+    );
+    node.takes(change);
+    assert_eq!((node.image(1), node.image(2)), (PARK, NEW));
+    assert_eq!(
+        (node.annotation(RECORD), node.annotation(WORKING)),
+        ("", r#"{"mesh":"mesh-2"}"#)
+    );
+    assert_eq!(node.annotation("version.sidecarset.kruise.io/mesh-1"), "0");
+    assert_eq!(node.annotation("mine"), "1");
+
+    let over = alone(&set, &node, &mut memory, 14);
+    let all = Counts {
+        matched: 1,
+        updated: 1,
+        ready: 1,
+        updated_ready: 1,
+        ..Counts::default()
+    };
+    assert_eq!(
+        over,
+        Plan {
+            counts: all,
+            ..Plan::default()
+        }
+    );
+    // The next one goes the other way.
+    let back = set_of(&spec(OLD));
+    assert_eq!(
+        &*write(&alone(&back, &node, &mut memory, 20)).container,
+        "mesh-1"
+    );
+}
+
+#[test]
+fn another_life_goes_on_from_what_the_pod_says() {
+    let (set, mut node) = (set(), Node::new("a"));
+    node.takes(write(&alone(&set, &node, &mut PodMemory::new(), 0)));
+    node.starts(2);
+    let mut memory = PodMemory::new();
+    assert!(
+        alone(&set, &node, &mut memory, 100).writes.is_empty(),
+        "it has not seen it ready for long"
+    );
+    node.takes(write(&alone(&set, &node, &mut memory, 103)));
+    assert_eq!((node.image(1), node.image(2)), (PARK, NEW));
+    assert!(
+        alone(&set, &node, &mut PodMemory::new(), 200)
+            .writes
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_container_that_is_not_the_new_one_proves_nothing() {
+    let (set, mut node, mut memory) = (set(), Node::new("a"), PodMemory::new());
+    node.takes(write(&alone(&set, &node, &mut memory, 0)));
+    // The park program was started once more.
+    node.starts(2);
+    node.object["status"]["containerStatuses"][2]["image"] = json!(PARK);
+    for now in [1, 10, 100, 500] {
+        assert!(alone(&set, &node, &mut memory, now).writes.is_empty());
+    }
+    // Ready for a moment, and not ready again.
+    node.starts(2);
+    assert!(alone(&set, &node, &mut memory, 501).writes.is_empty());
+    node.object["status"]["containerStatuses"][2]["ready"] = json!(false);
+    node.changed();
+    assert!(alone(&set, &node, &mut memory, 510).writes.is_empty());
+    node.starts(2);
+    assert!(alone(&set, &node, &mut memory, 511).writes.is_empty());
+    assert_eq!((node.image(1), node.image(2)), (OLD, NEW));
+}
+
+#[test]
+fn an_image_that_does_not_work_is_taken_back_and_tried_on_no_other_pod() {
+    for (reason, after) in [
+        ("ImagePullBackOff", 60),
+        ("CrashLoopBackOff", 60),
+        ("InvalidImageName", 0),
+        ("", 600),
+    ] {
+        let set = set();
+        let mut nodes = [Node::new("a"), Node::new("b")];
+        let mut memories = [PodMemory::new(), PodMemory::new()];
+        let begun = planned(&set, &nodes, &mut memories, 0);
+        assert_eq!(begun.writes[0].0, 0);
+        nodes[0].takes(write(&begun));
+        if !reason.is_empty() {
+            nodes[0].fails(2, reason);
+        }
+        let begins = planned(&set, &nodes, &mut memories, 0);
+        if after > 0 {
+            assert!(
+                begins.writes.is_empty() && begins.due == Some(Duration::from_secs(after)),
+                "{reason}"
+            );
+        }
+        let back = planned(&set, &nodes, &mut memories, after);
+        let change = write(&back).clone();
+        let report = change.report.clone().unwrap();
+        assert_eq!(report.reason, Reason::HotUpgradeFailed);
+        assert!(
+            report.note.contains(NEW) && report.note.contains(reason),
+            "{}",
+            report.note
+        );
+        nodes[0].takes(&change);
+        assert_eq!((nodes[0].image(1), nodes[0].image(2)), (OLD, PARK));
+        assert_eq!(nodes[0].annotation(WORKING), r#"{"mesh":"mesh-1"}"#);
+        nodes[0].starts(2);
+        // Also by another life.
+        let mut others = [PodMemory::new(), PodMemory::new()];
+        let stopped = planned(&set, &nodes, &mut others, 1000);
+        assert!(stopped.writes.is_empty());
+        assert_eq!(
+            (
+                stopped.counts.failed,
+                stopped.counts.updated,
+                stopped.counts.ready
+            ),
+            (1, 0, 2)
+        );
+        // Another image is tried, and so is this one where somebody has edited the set.
+        assert_eq!(
+            planned(
+                &set_of(&spec("r.example/mesh:3")),
+                &nodes,
+                &mut others,
+                1000
+            )
+            .writes
+            .len(),
+            1
+        );
+        let mut edited = set.clone();
+        edited.generation += 1;
+        assert_eq!(planned(&edited, &nodes, &mut others, 1000).writes.len(), 1);
+    }
+}
+
+/// It had this image not long ago, and the kubelet waits before it starts it again.
+#[test]
+fn an_image_that_has_not_been_started_yet_is_not_taken_back_for_a_back_off() {
+    let (set, mut node, mut memory) = (set(), Node::new("a"), PodMemory::new());
+    node.takes(write(&alone(&set, &node, &mut memory, 0)));
+    let status = &mut node.object["status"]["containerStatuses"][2];
+    status["ready"] = json!(false);
+    status["state"] =
+        json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 1m20s"}});
+    node.changed();
+    for now in [1, 70, 300] {
+        assert!(alone(&set, &node, &mut memory, now).writes.is_empty());
+    }
+    node.starts(2);
+    assert!(alone(&set, &node, &mut memory, 301).writes.is_empty());
+    assert_eq!(&*write(&alone(&set, &node, &mut memory, 304)).image, PARK);
+}
+
+#[test]
+fn what_the_set_names_no_more_is_taken_back_without_a_word() {
+    let (mut node, mut memory) = (Node::new("a"), PodMemory::new());
+    node.takes(write(&alone(&set(), &node, &mut memory, 0)));
+    let other = set_of(&spec("r.example/mesh:3"));
+    let back = alone(&other, &node, &mut memory, 1);
+    assert_eq!(write(&back).report, None);
+    node.takes(write(&back));
+    assert_eq!(
+        (node.image(1), node.image(2), node.annotation(RECORD)),
+        (OLD, PARK, "")
+    );
+    node.starts(2);
+    let again = alone(&other, &node, &mut memory, 2);
+    assert_eq!(&*write(&again).image, "r.example/mesh:3");
+}
+
+#[test]
+fn where_nobody_can_know_which_one_works_nothing_is_written() {
+    let both = |first: &str, second: &str| {
+        let mut node = Node::new("a");
+        node.object["spec"]["containers"][1]["image"] = json!(first);
+        node.object["spec"]["containers"][2]["image"] = json!(second);
+        node
+    };
+    for node in [
+        both(OLD, OLD),
+        both(PARK, PARK),
+        both("r.example/exit:1", "r.example/exit:1"),
+    ] {
+        for working in ["", r#"{"mesh":"mesh-2"}"#, "[", r#"{"mesh":"app"}"#] {
+            let mut node = node.clone();
+            node.object["metadata"]["annotations"][WORKING] = json!(working);
+            let refused = alone(&set(), &node, &mut PodMemory::new(), 0);
+            assert!(refused.writes.is_empty(), "{refused:?}");
+            assert_eq!(refused.reports[0].1.reason, Reason::HotUpgradeRefused);
+            assert_eq!(refused.counts.unknown, 1);
+        }
+    }
+    // Somebody has changed what was being upgraded.
+    let (set, mut node, mut memory) = (set(), Node::new("a"), PodMemory::new());
+    node.takes(write(&alone(&set, &node, &mut memory, 0)));
+    node.object["spec"]["containers"][2]["image"] = json!("r.example/exit:1");
+    node.starts(2);
+    for now in [1, 1000] {
+        assert!(alone(&set, &node, &mut memory, now).writes.is_empty());
+    }
+}
+
+proptest! {
+    /// Whatever happens to a pod and in whatever order: the images are those of the set, the one
+    /// before or an empty one, and one container with an image that has been shown ready is never
+    /// emptied before the other one was.
+    #[test]
+    fn never_is_the_last_working_container_emptied(steps in prop::collection::vec((0..6u8, 0..40u64), 1..60)) {
+        let mut node = Node::new("a");
+        let mut memory = PodMemory::new();
+        let mut ready: BTreeMap<usize, bool> = [(1, true), (2, false)].into();
+        let mut now = 0;
+        let mut image = 1;
+        for (step, wait) in steps {
+            now += wait;
+            match step {
+                0 => image += 1,
+                1 => memory.clear(),
+                2 | 3 => for nth in [1, 2] {
+                    let shown = node.object["status"]["containerStatuses"][nth]["image"].clone();
+                    if shown != node.image(nth) {
+                        node.starts(nth);
+                        ready.insert(nth, node.image(nth) != PARK);
+                    }
+                },
+                4 => for nth in [1, 2] {
+                    if node.object["status"]["containerStatuses"][nth]["image"] != node.image(nth) {
+                        node.fails(nth, "ImagePullBackOff");
+                    }
+                },
+                _ => {}
+            }
+            let set = set_of(&spec(&format!("r.example/mesh:{image}")));
+            let plan = alone(&set, &node, &mut memory, now);
+            prop_assert!(plan.writes.len() <= 1 && plan.reports.is_empty());
+            if let Some((_, change)) = plan.writes.first() {
+                let nth = if &*change.container == "mesh-1" { 1 } else { 2 };
+                let other = 3 - nth;
+                if *change.image == *PARK {
+                    prop_assert!(ready[&other] && node.image(other) != PARK, "{change:?}");
+                } else {
+                    prop_assert_eq!(node.image(nth), PARK);
+                    prop_assert_eq!(&*change.image, &*format!("r.example/mesh:{image}"));
+                }
+                ready.insert(nth, false);
+                node.takes(change);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! In which pods sidecars are upgraded, and what a `SidecarSet` says.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
+use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
+use swaplet_core::restart::hot_upgrade::sidecar_set::Amount;
+
+use super::node::{NEW, Node, alone, images, planned, set, set_of, spec, write};
+
+#[test]
+fn as_many_pods_as_the_set_allows_and_a_partition_stays() {
+    let count = |update: Value, pods: usize, unready: usize| {
+        let mut spec = spec(NEW);
+        spec["updateStrategy"] = update;
+        let mut nodes: Vec<_> = (0..pods)
+            .map(|nth| Node::new(&format!("p{nth:02}")))
+            .collect();
+        for node in nodes.iter_mut().take(unready) {
+            node.object["status"]["conditions"] = json!([]);
+        }
+        let mut memories = vec![PodMemory::new(); pods];
+        planned(&set_of(&spec), &nodes, &mut memories, 0)
+            .writes
+            .len()
+    };
+    assert_eq!(count(json!({}), 10, 0), 1);
+    assert_eq!(count(json!({"maxUnavailable": 3}), 10, 0), 3);
+    assert_eq!(count(json!({"maxUnavailable": "25%"}), 10, 0), 3);
+    assert_eq!(
+        count(json!({"maxUnavailable": "100%", "partition": 4}), 10, 0),
+        6
+    );
+    assert_eq!(
+        count(json!({"maxUnavailable": "100%", "partition": "95%"}), 10, 0),
+        1
+    );
+    assert_eq!(
+        count(
+            json!({"maxUnavailable": "100%", "partition": "100%"}),
+            10,
+            0
+        ),
+        0
+    );
+    assert_eq!(count(json!({"paused": true}), 10, 0), 0);
+    assert_eq!(count(json!({"type": "NotUpdate"}), 10, 0), 0);
+    // Those that are not ready have nothing to lose.
+    assert_eq!(count(json!({}), 10, 4), 5);
+    assert_eq!(
+        count(
+            json!({"selector": {"matchLabels": {"canary": "true"}}}),
+            10,
+            0
+        ),
+        1,
+        "of the default selector of these tests"
+    );
+}
+
+#[test]
+fn one_upgrade_at_a_time_until_all_pods_have_the_new_image() {
+    let set = set();
+    let mut nodes: Vec<_> = (0..4).map(|nth| Node::new(&format!("p{nth}"))).collect();
+    let mut memories = vec![PodMemory::new(); 4];
+    for round in 0..4 {
+        let now = round * 10;
+        let begun = planned(&set, &nodes, &mut memories, now);
+        let (nth, change) = (begun.writes[0].0, write(&begun).clone());
+        nodes[nth].takes(&change);
+        assert!(
+            planned(&set, &nodes, &mut memories, now).writes.is_empty(),
+            "the budget is used"
+        );
+        nodes[nth].starts(2);
+        assert!(
+            planned(&set, &nodes, &mut memories, now + 1)
+                .writes
+                .is_empty()
+        );
+        let ended = planned(&set, &nodes, &mut memories, now + 5);
+        nodes[nth].takes(&write(&ended).clone());
+        nodes[nth].starts(1);
+    }
+    let over = planned(&set, &nodes, &mut memories, 100);
+    assert_eq!((over.writes.len(), over.counts.updated_ready), (0, 4));
+}
+
+#[test]
+fn pods_that_are_no_matter() {
+    let silent = |change: &dyn Fn(&mut Value)| {
+        let mut node = Node::new("a");
+        change(&mut node.object);
+        let plan = alone(&set(), &node, &mut PodMemory::new(), 0);
+        assert!(
+            plan.writes.is_empty() && plan.reports.is_empty(),
+            "{plan:?}"
+        );
+    };
+    silent(&|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    silent(&|pod| pod["status"]["phase"] = json!("Succeeded"));
+    silent(&|pod| pod["spec"]["restartPolicy"] = json!("OnFailure"));
+    silent(&|pod| pod["metadata"]["annotations"]["swaplet.io/parked"] = json!("{}"));
+    silent(&|pod| pod["metadata"]["labels"]["swaplet.io/parked"] = json!("true"));
+    silent(&|pod| pod["spec"]["containers"][2]["name"] = json!("mesh-3"));
+    let lone = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"containers": [{"name": "app", "image": "a"}]}});
+    let lone: UpgradePodWire = serde_json::from_value(lone).unwrap();
+    assert_eq!(lone.read(&set().update.selector), None);
+
+    let (set, node) = (set(), Node::new("a"));
+    let pod = node.pod();
+    for (is_busy, taken) in [(true, vec![]), (false, vec!["mesh".into()])] {
+        let mut memory = PodMemory::new();
+        let member = Member {
+            pod: &pod,
+            memory: &mut memory,
+            is_busy,
+            taken,
+        };
+        assert!(
+            plan(&set, &images(), &mut [member], Duration::ZERO)
+                .writes
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn what_a_set_says_is_read_or_told() {
+    let said = |spec: Value| set_of(&spec).problems.join("; ");
+    assert_eq!(said(spec(NEW)), "");
+    let with = |field: &str, value: Value| {
+        let mut spec = spec(NEW);
+        spec[field] = value;
+        spec
+    };
+    let container = |change: Value| {
+        let mut spec = spec(NEW);
+        for (key, value) in change.as_object().unwrap() {
+            spec["containers"][0][key] = value.clone();
+        }
+        set_of(&spec)
+    };
+    for (problem, spec) in [
+        (
+            "spec.selector: it selects every pod",
+            with("selector", json!({})),
+        ),
+        (
+            "spec.selector: it is no label selector",
+            with("selector", json!({"matchLabels": 3})),
+        ),
+        (
+            "select them by the label kubernetes.io/metadata.name",
+            with("namespaceSelector", json!({"matchLabels": {"team": "a"}})),
+        ),
+        ("spec.namespace is no text", with("namespace", json!(3))),
+        (
+            "write a list of at most 32 containers",
+            with("containers", json!({})),
+        ),
+        (
+            "partition is neither a number of pods nor a percentage",
+            with("updateStrategy", json!({"partition": -1})),
+        ),
+        (
+            "partition is neither a number of pods nor a percentage",
+            with("updateStrategy", json!({"partition": "101%"})),
+        ),
+        (
+            "with this maxUnavailable nothing is ever upgraded",
+            with("updateStrategy", json!({"maxUnavailable": 0})),
+        ),
+        (
+            "type is not known",
+            with("updateStrategy", json!({"type": "Recreate"})),
+        ),
+    ] {
+        let set = set_of(&spec);
+        assert!(
+            set.problems.join("; ").contains(problem),
+            "{:?}",
+            set.problems
+        );
+        let silent = alone(&set, &Node::new("a"), &mut PodMemory::new(), 0);
+        assert!(set.pods.is_none() || silent.writes.is_empty(), "{problem}");
+    }
+    for (problem, change) in [
+        (
+            "is not on the list of --hot-upgrade-images",
+            json!({"image": "evil.example/a:1"}),
+        ),
+        ("image: ", json!({"image": "A B"})),
+        (
+            "upgradeType is HotUpgrade",
+            json!({"upgradeStrategy": {"upgradeType": "ColdUpgrade"}}),
+        ),
+        (
+            "has to be the park image",
+            json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "busybox"}}),
+        ),
+        ("name is no name of a container", json!({"name": "Mesh"})),
+    ] {
+        let set = container(change);
+        assert!(
+            set.problems.join("; ").contains(problem),
+            "{problem}: {:?}",
+            set.problems
+        );
+        assert!(set.containers.is_empty());
+    }
+    let other = container(
+        json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "r.example/pause:9"}}),
+    );
+    assert_eq!(
+        (other.problems.len(), &*other.containers[0].empty),
+        (0, "r.example/pause:9")
+    );
+    let placed = set_of(&with(
+        "namespaceSelector",
+        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}]}),
+    ));
+    assert_eq!(
+        ["a", "b", "c"].map(|name| placed.has_namespace(name)),
+        [true, true, false]
+    );
+    let named = set_of(&with("namespace", json!("a")));
+    assert_eq!(
+        ["a", "b"].map(|name| named.has_namespace(name)),
+        [true, false]
+    );
+    assert_eq!(
+        (
+            Amount::Percent(50).of(3),
+            Amount::Percent(99).partition_of(3)
+        ),
+        (2, 2)
+    );
+}

@@ -1,0 +1,438 @@
+//! Hot upgrades on a kubelet: the sidecar works all the time, whatever becomes of the controller,
+//! of its writes and of the new image.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::{Value, json};
+use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
+use swaplet_core::image::ImagePattern;
+use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
+use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile, VirtualNode};
+
+use super::harness::{CONCURRENCY, Life, SWAPLET, World, path};
+use super::line::Patches;
+use super::objects::PARK;
+
+const SETS: &str = "/apis/apps.kruise.io/v1alpha1/sidecarsets";
+const MERGE: &str = "application/merge-patch+json";
+const RECORD: &str = "swaplet.io/hot-upgrade";
+const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+
+/// A kubelet on which images of this pattern cannot be had, and a `SidecarSet`.
+struct Upgrades {
+    world: World,
+    node: VirtualNode,
+}
+
+impl std::ops::Deref for Upgrades {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+fn image(version: u32) -> String {
+    format!("registry.example/mesh:{version}")
+}
+
+fn pod(name: &str) -> Value {
+    let container =
+        |name: &str, image: &str| json!({"name": name, "image": image, "args": ["run=forever"]});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name, "labels": {"app": "web"}},
+        "spec": {"nodeName": "virtual", "restartPolicy": "Always", "terminationGracePeriodSeconds": 3,
+            "containers": [container("app", "registry.example/app:1"), container("mesh-1", &image(1)), container("mesh-2", PARK)]}})
+}
+
+fn set(version: u32, update: Value) -> Value {
+    let container = json!({"name": "mesh", "image": image(version),
+        "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": PARK}});
+    json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": "mesh"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [container], "updateStrategy": update}})
+}
+
+impl Upgrades {
+    async fn with_pods(pods: usize) -> Self {
+        let world = World::new();
+        let images = ImageOptions {
+            missing: vec![ImagePattern::parse("registry.example/mesh:404").unwrap()],
+            ..ImageOptions::default()
+        };
+        let options = NodeOptions {
+            images,
+            ..NodeOptions::new("virtual", Profile::kubelet())
+        };
+        let clock = world.server.clock();
+        let node = VirtualNode::new(world.server.client_as("node"), clock, options);
+        tokio::spawn(node.clone().run());
+        world.wait(1).await;
+        for nth in 0..pods {
+            world.create(&pod(&format!("p{nth}"))).await;
+        }
+        world.wait(5).await;
+        let upgrades = Self { world, node };
+        let set = set(1, json!({}));
+        upgrades
+            .request(Method::POST, SETS, "application/json", &set)
+            .await;
+        upgrades
+    }
+
+    fn start(&self) -> Life {
+        self.world.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.hot_upgrade = Some(HotUpgradeSettings {
+                images: UpgradeImages {
+                    listed: vec![ImagePattern::parse("registry.example/mesh:*").unwrap()],
+                    park: Some(PARK.parse().unwrap()),
+                    empty: Vec::new(),
+                },
+            });
+        })
+    }
+
+    async fn edit_set(&self, patch: Value) {
+        self.request(Method::PATCH, &format!("{SETS}/mesh"), MERGE, &patch)
+            .await;
+    }
+
+    async fn upgrade_to(&self, version: u32) {
+        let Value::Object(mut spec) = set(version, Value::Null)["spec"].take() else {
+            unreachable!()
+        };
+        spec.retain(|field, _| field == "containers");
+        self.edit_set(json!({"spec": spec})).await;
+    }
+
+    fn status(&self) -> Value {
+        self.server
+            .peek("sidecarsets.apps.kruise.io", "", "mesh")
+            .unwrap()["status"]
+            .clone()
+    }
+
+    /// `matched updated ready updatedReady`.
+    fn counts(&self) -> [i64; 4] {
+        let status = self.status();
+        [
+            "matchedPods",
+            "updatedPods",
+            "readyPods",
+            "updatedReadyPods",
+        ]
+        .map(|count| status[count].as_i64().unwrap_or(-1))
+    }
+
+    fn images(&self, pod: &str) -> [String; 2] {
+        ["mesh-1", "mesh-2"].map(|container| self.image_of(pod, container))
+    }
+
+    /// The version that works and the one beside it; fails where that is not an empty container.
+    fn works(&self, pod: &str) -> String {
+        let images = self.images(pod);
+        let works: Vec<_> = images.iter().filter(|image| *image != PARK).collect();
+        assert_eq!(works.len(), 1, "{images:?}");
+        works[0].clone()
+    }
+
+    fn annotation(&self, pod: &str, key: &str) -> String {
+        let pod: Arc<Value> = self.get(pod);
+        let annotation = pod["metadata"]["annotations"][key].as_str();
+        annotation.unwrap_or_default().to_owned()
+    }
+
+    /// Whether a container of the pair runs with an image of the mesh, as the node shows it.
+    fn serves(&self, pod: &str) -> bool {
+        let pod = self.get(pod);
+        let statuses = pod["status"]["containerStatuses"].as_array().cloned();
+        statuses.unwrap_or_default().iter().any(|status| {
+            status["name"] != "app"
+                && status["ready"] == true
+                && status["image"]
+                    .as_str()
+                    .is_some_and(|image| image.contains("/mesh:"))
+        })
+    }
+
+    /// Looks every second whether all of these pods serve.
+    async fn serve_for(&self, seconds: u64, pods: &[&str]) {
+        for _ in 0..seconds {
+            self.wait(1).await;
+            for pod in pods {
+                assert!(self.serves(pod), "{:#}", self.get(pod)["status"]);
+            }
+        }
+    }
+
+    fn writes(&self) -> Vec<Recorded> {
+        let mut requests = self.requests();
+        requests.retain(|request| request.verb == Verb::Patch && request.resource == "pods");
+        requests
+    }
+
+    /// The user gives the second container another image.
+    async fn set_second(&self, pod: &str, image: &str) {
+        let body = json!({"spec": {"containers": [{"name": "mesh-2", "image": image}]}});
+        let kind = "application/strategic-merge-patch+json";
+        self.request(Method::PATCH, &path(pod), kind, &body).await;
+    }
+
+    /// Ten minutes in which nothing is written.
+    async fn assert_no_writes(&self) {
+        let count = || {
+            let is_write = |request: &&Recorded| {
+                matches!(
+                    request.verb,
+                    Verb::Patch | Verb::Create | Verb::Update | Verb::Delete
+                )
+            };
+            self.requests().iter().filter(is_write).count()
+        };
+        let before = count();
+        self.wait(600).await;
+        assert_eq!(count(), before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_is_upgraded_twenty_times_and_never_stops() {
+    let world = Upgrades::with_pods(1).await;
+    let _life = world.start();
+    world.wait(5).await;
+    assert_eq!(world.counts(), [1, 1, 1, 1]);
+    assert_eq!(world.writes().len(), 0, "it has the image already");
+    for version in 2..22 {
+        world.upgrade_to(version).await;
+        world.serve_for(20, &["p0"]).await;
+        assert_eq!(world.works("p0"), image(version));
+        assert_eq!(world.counts(), [1, 1, 1, 1]);
+    }
+    // The even ones are in the second container.
+    assert_eq!(world.image_of("p0", "mesh-1"), image(21));
+    assert_eq!(world.annotation("p0", WORKING), r#"{"mesh":"mesh-1"}"#);
+    assert_eq!(world.annotation("p0", RECORD), "");
+    assert_eq!(world.writes().len(), 40);
+    let events = world.events("p0");
+    let ours = events.iter().filter(|reason| *reason == "HotUpgraded");
+    assert_eq!(ours.count(), 20, "{events:?}");
+    world.assert_no_writes().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pod_at_a_time_and_the_partition_stays() {
+    let world = Upgrades::with_pods(4).await;
+    let _life = world.start();
+    world.wait(5).await;
+    world
+        .edit_set(json!({"spec": {"updateStrategy": {"partition": 2}}}))
+        .await;
+    world.upgrade_to(2).await;
+    let pods = ["p0", "p1", "p2", "p3"];
+    for _ in 0..60 {
+        world.serve_for(1, &pods).await;
+        let under_way = pods
+            .iter()
+            .filter(|pod| !world.annotation(pod, RECORD).is_empty());
+        assert!(under_way.count() <= 1);
+    }
+    let new = || {
+        pods.iter()
+            .filter(|pod| world.works(pod) == image(2))
+            .count()
+    };
+    assert_eq!((new(), world.counts()), (2, [4, 2, 4, 2]));
+    world
+        .edit_set(json!({"spec": {"updateStrategy": {"partition": 0, "maxUnavailable": "100%"}}}))
+        .await;
+    world.serve_for(15, &pods).await;
+    assert_eq!((new(), world.counts()), (4, [4, 4, 4, 4]));
+    world
+        .edit_set(json!({"spec": {"updateStrategy": {"paused": true}}}))
+        .await;
+    world.upgrade_to(3).await;
+    world.wait(30).await;
+    assert_eq!((new(), world.counts()), (4, [4, 0, 4, 0]));
+    world.assert_no_writes().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_image_goes_back_by_itself_and_says_so() {
+    let world = Upgrades::with_pods(3).await;
+    let _life = world.start();
+    world.wait(5).await;
+    world.upgrade_to(404).await;
+    let pods = ["p0", "p1", "p2"];
+    world.serve_for(120, &pods).await;
+    for pod in pods {
+        assert_eq!(world.works(pod), image(1));
+    }
+    let told: Vec<_> = pods.iter().flat_map(|pod| world.notes(pod)).collect();
+    let told: Vec<_> = told
+        .iter()
+        .filter(|(reason, _)| reason == "HotUpgradeFailed")
+        .collect();
+    assert!(
+        told.len() == 1 && told[0].1.contains("mesh:404"),
+        "{told:?}"
+    );
+    assert_eq!(world.counts(), [3, 0, 3, 0]);
+    let message = world.status()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("taken back in 1 pods"), "{message}");
+    assert_eq!(world.writes().len(), 2, "out and back, in one pod");
+    world.assert_no_writes().await;
+    // The next image is tried, and works.
+    world.upgrade_to(2).await;
+    world.serve_for(60, &pods).await;
+    assert_eq!(
+        (world.works("p2"), world.counts()),
+        (image(2), [3, 3, 3, 3])
+    );
+    assert_eq!(world.status()["message"], "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_around_each_write() {
+    for arrives in [false, true] {
+        for passing in 0..5 {
+            let world = Upgrades::with_pods(1).await;
+            let life = world.start();
+            world.wait(5).await;
+            life.line.patches(if arrives {
+                Patches::PassBeforeOneArrives(passing)
+            } else {
+                Patches::PassBeforeAllStay(passing)
+            });
+            world.upgrade_to(2).await;
+            world.serve_for(20, &["p0"]).await;
+            life.kill();
+            let _next = world.start();
+            world.serve_for(30, &["p0"]).await;
+            let when = format!("{passing} writes were answered, {arrives}");
+            assert_eq!(world.works("p0"), image(2), "{when}");
+            assert_eq!(world.counts(), [1, 1, 1, 1], "{when}");
+            assert_eq!(world.annotation("p0", RECORD), "", "{when}");
+            world.assert_no_writes().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_fail_are_made_again_and_denied_ones_are_told_once() {
+    for effect in [
+        Effect::Drop,
+        Effect::ApplyThenDrop,
+        Effect::reply(500).into(),
+        Effect::reply(409).into(),
+    ] {
+        let world = Upgrades::with_pods(1).await;
+        let _life = world.start();
+        world.wait(5).await;
+        let fault = world.fault(effect.clone(), |rule| {
+            rule.verb(Verb::Patch).resource("pods")
+        });
+        world.upgrade_to(2).await;
+        world.serve_for(30, &["p0"]).await;
+        world.end_fault(fault);
+        world.serve_for(120, &["p0"]).await;
+        assert_eq!(world.works("p0"), image(2), "{effect:?}");
+    }
+    let world = Upgrades::with_pods(1).await;
+    let _life = world.start();
+    world.wait(5).await;
+    let fault = world.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::Patch).resource("pods")
+    });
+    world.upgrade_to(2).await;
+    world.serve_for(300, &["p0"]).await;
+    let denied: BTreeSet<_> = world
+        .notes("p0")
+        .into_iter()
+        .filter(|(reason, _)| reason == "WriteDenied")
+        .collect();
+    assert_eq!(denied.len(), 1, "{denied:?}");
+    assert!(world.writes().len() <= 6, "{}", world.writes().len());
+    world.end_fault(fault);
+    world.wait(100).await;
+    assert_eq!(world.works("p0"), image(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_change_meanwhile_is_left_to_them() {
+    let world = Upgrades::with_pods(2).await;
+    let life = world.start();
+    world.wait(5).await;
+    // A parked container waits for its image.
+    world
+        .edit(
+            "p0",
+            &json!({"metadata": {"annotations": {"swaplet.io/parked": "{}"}}}),
+        )
+        .await;
+    // One has no empty container.
+    world.set_second("p1", &image(9)).await;
+    world.wait(10).await;
+    world.upgrade_to(2).await;
+    world.wait(60).await;
+    assert_eq!(
+        (world.works("p0"), world.images("p1")),
+        (image(1), [image(1), image(9)])
+    );
+    let reasons = world.events("p1");
+    let refused = reasons
+        .iter()
+        .filter(|reason| *reason == "HotUpgradeRefused");
+    assert_eq!((refused.count(), world.writes().len()), (1, 0));
+    assert!(
+        world.status()["message"]
+            .as_str()
+            .unwrap()
+            .contains("1 pods have no empty container")
+    );
+    world
+        .edit(
+            "p0",
+            &json!({"metadata": {"annotations": {"swaplet.io/parked": null}}}),
+        )
+        .await;
+    world.wait(20).await;
+    assert_eq!(world.works("p0"), image(2));
+    life.kill();
+    drop(world.node.clone());
+}
+
+/// Who has not asked for it pays nothing, nor does who has no set.
+#[tokio::test(start_paused = true)]
+async fn without_the_flag_and_without_a_set_no_pods_are_watched_for_it() {
+    let world = Upgrades::with_pods(1).await;
+    let lists = || {
+        let is_list =
+            |request: &&Recorded| request.verb == Verb::List && request.resource == "pods";
+        world.requests().iter().filter(is_list).count()
+    };
+    world.upgrade_to(2).await;
+    let life = world.start_controller();
+    world.wait(60).await;
+    let plain = lists();
+    assert!(
+        !world
+            .requests()
+            .iter()
+            .any(|request| request.resource == "sidecarsets" && request.user_agent.starts_with(SWAPLET))
+    );
+    assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
+    life.kill();
+    world
+        .request(
+            Method::DELETE,
+            &format!("{SETS}/mesh"),
+            "application/json",
+            &json!({}),
+        )
+        .await;
+    let before = lists();
+    let _next = world.start();
+    world.wait(60).await;
+    assert_eq!(lists() - before, plain);
+}
