@@ -2,27 +2,25 @@
 //! each event, or keep more of each pod, has to say so in `cost.txt`.
 //!
 //! Nothing here takes time: what is allocated is the same on each machine.
-//! `SWAPLET_UPDATE_COSTS=1 cargo test --test fuzz costs` writes the file anew.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use stats_alloc::{Region, Stats};
 
+use crate::figures::Figures;
 use crate::one_pod::{decode, index, kept, see, watch_event};
 use crate::{ALLOCATOR, ALONE};
+
+const COSTS: Figures = Figures {
+    file: "tests/fuzz/cost.txt",
+    about: "What one watch event of bench/pod.json takes, and what is kept of a pod",
+    higher: 0.03,
+    lower: 0.10,
+};
 
 const PODS: usize = 200;
 /// Other threads of the test program may allocate as well: the least of so many tries is without.
 const TRIES: usize = 5;
-/// A figure may be higher by this share; one that is lower by more than the second is out of date.
-const HIGHER: f64 = 0.03;
-const LOWER: f64 = 0.10;
-
-fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/cost.txt")
-}
 
 /// What an action allocates, at least.
 fn least(mut action: impl FnMut()) -> Stats {
@@ -85,71 +83,17 @@ fn kept_per_pod(done: bool) -> usize {
     bytes / PODS
 }
 
-fn written(costs: &BTreeMap<String, usize>) -> String {
-    let mut text = String::from(
-        "# What one watch event of bench/pod.json takes, and what is kept of a pod: SWAPLET_UPDATE_COSTS=1 cargo test --test fuzz costs\n",
-    );
-    for (what, value) in costs {
-        writeln!(text, "{what}: {value}").unwrap();
-    }
-    text
-}
-
-fn read(text: &str) -> BTreeMap<String, usize> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let (what, value) = line.split_once(": ").unwrap();
-            (what.to_owned(), value.parse().unwrap())
-        })
-        .collect()
-}
-
-/// What is wrong with a figure, if something is.
-fn complaint(what: &str, was: usize, is: usize) -> Option<String> {
-    let ratio = is as f64 / was as f64 - 1.0;
-    let words = if ratio > HIGHER {
-        "more than it was"
-    } else if ratio < -LOWER {
-        "so much less that the file no longer holds it"
-    } else {
-        return None;
-    };
-    Some(format!("{what}: {is}, and {was} in cost.txt: {words}"))
-}
-
 #[test]
 fn costs_of_a_pod_are_those_that_are_written_down() {
     let _alone = ALONE.lock().unwrap();
-    let costs = costs();
-    if std::env::var_os("SWAPLET_UPDATE_COSTS").is_some() {
-        std::fs::write(file(), written(&costs)).unwrap();
-    }
-    let known = read(&std::fs::read_to_string(file()).unwrap());
-    assert!(
-        known.keys().eq(costs.keys()),
-        "cost.txt has other rows: {:?}",
-        known.keys()
-    );
-    let complaints: Vec<_> = costs
-        .iter()
-        .filter_map(|(what, is)| complaint(what, known[what], *is))
-        .collect();
-    assert!(
-        complaints.is_empty(),
-        "{}\nSWAPLET_UPDATE_COSTS=1 writes the file anew; say in the commit why it costs what it does",
-        complaints.join("\n")
-    );
+    COSTS.hold(&costs());
 }
 
 #[test]
 fn costs_are_complained_about_in_both_directions() {
-    assert_eq!(complaint("x", 1000, 1029), None);
-    assert_eq!(complaint("x", 1000, 901), None);
-    assert!(
-        complaint("x", 1000, 1031)
-            .unwrap()
-            .contains("more than it was")
-    );
-    assert!(complaint("x", 1000, 899).unwrap().contains("less"));
+    let complaint = |is| COSTS.complaint("x", 1000, is);
+    assert_eq!(complaint(1029), None);
+    assert_eq!(complaint(901), None);
+    assert!(complaint(1031).unwrap().contains("3.1 % more than it was"));
+    assert!(complaint(899).unwrap().contains("10.1 % less"));
 }

@@ -13,6 +13,8 @@
 
 mod corpus;
 mod cost;
+#[path = "../../bench/figures.rs"]
+mod figures;
 mod hot_upgrade;
 mod mutate;
 #[path = "../../bench/one_pod.rs"]
