@@ -105,7 +105,9 @@ pub fn of(kind: Kind) -> Vec<Target> {
         ],
         Kind::PullJob => vec![target("PullJob", pull_jobs)],
         Kind::Policy => vec![target("SidecarPolicy", policies)],
-        Kind::SidecarSet => vec![target("SidecarSet", |text| hot_upgrade::of_set(decode(text)))],
+        Kind::SidecarSet => vec![target("SidecarSet", |text| {
+            hot_upgrade::of_set(decode(text))
+        })],
         Kind::Manifest => vec![Target {
             name: "check",
             run: check,

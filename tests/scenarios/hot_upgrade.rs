@@ -415,12 +415,9 @@ async fn without_the_flag_and_without_a_set_no_pods_are_watched_for_it() {
     let life = world.start_controller();
     world.wait(60).await;
     let plain = lists();
-    assert!(
-        !world
-            .requests()
-            .iter()
-            .any(|request| request.resource == "sidecarsets" && request.user_agent.starts_with(SWAPLET))
-    );
+    assert!(!world.requests().iter().any(
+        |request| request.resource == "sidecarsets" && request.user_agent.starts_with(SWAPLET)
+    ));
     assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
     life.kill();
     world
