@@ -354,7 +354,7 @@ async fn writes_that_fail_are_made_again_and_denied_ones_are_told_once() {
     assert_eq!(denied.len(), 1, "{denied:?}");
     assert!(world.writes().len() <= 6, "{}", world.writes().len());
     world.end_fault(fault);
-    world.wait(100).await;
+    world.wait(300).await;
     assert_eq!(world.works("p0"), image(2));
 }
 

@@ -59,6 +59,46 @@ fn as_many_pods_as_the_set_allows_and_a_partition_stays() {
     );
 }
 
+/// Who may change pods of a namespace keeps no other one waiting, whatever they do to them.
+#[test]
+fn a_namespace_stops_itself_alone() {
+    let set = set();
+    let mut nodes = [Node::new("a"), Node::new("b"), Node::new("c")];
+    for (node, namespace) in nodes.iter_mut().zip(["evil", "evil", "shop"]) {
+        node.object["metadata"]["namespace"] = json!(namespace);
+    }
+    let begun = |nodes: &[Node]| {
+        let mut memories = vec![PodMemory::new(); nodes.len()];
+        let plan = planned(&set, nodes, &mut memories, 0);
+        plan.writes.iter().map(|(nth, _)| *nth).collect::<Vec<_>>()
+    };
+    assert_eq!(begun(&nodes), [0]);
+    // Somebody has written that the image was taken back.
+    let failed = json!({"mesh": {"image": NEW, "run": "", "failed": set.generation}});
+    let mut forged = nodes.clone();
+    forged[0].object["metadata"]["annotations"]["swaplet.io/hot-upgrade"] =
+        json!(failed.to_string());
+    assert_eq!(begun(&forged), [2]);
+    // One is updated, and its owner keeps it from being ready.
+    let mut unready = nodes.clone();
+    unready[0].object["spec"]["containers"][1]["image"] = json!(NEW);
+    unready[0].object["status"]["conditions"] = json!([]);
+    assert_eq!(begun(&unready), [2]);
+    // What is of no container of the pod is not kept.
+    let much: serde_json::Map<_, _> = (0..1000)
+        .map(|n| (format!("x{n}"), json!("y".repeat(100))))
+        .collect();
+    let node = &mut nodes[0].object["metadata"]["annotations"];
+    node["kruise.io/sidecarset-working-hotupgrade-container"] = json!(json!(much).to_string());
+    let entries: serde_json::Map<_, _> = (0..1000)
+        .map(|n| (format!("x{n}"), json!({"image": "y"})))
+        .collect();
+    node["swaplet.io/hot-upgrade"] = json!(json!(entries).to_string());
+    let pod = nodes[0].pod();
+    assert_eq!((pod.working.len(), pod.record.0.len()), (0, 0));
+    assert_eq!(begun(&nodes), [0]);
+}
+
 #[test]
 fn one_upgrade_at_a_time_until_all_pods_have_the_new_image() {
     let set = set();

@@ -11,6 +11,7 @@ use crate::objects::pod::evidence::is_pull_error;
 use crate::objects::pod::wire::PodWire;
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::objects::values::bounded_value::BoundedValue;
+use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Text, Texts};
 use crate::restart::parked::PARKED;
 
@@ -166,9 +167,13 @@ impl UpgradePodWire {
             is_ready: conditions.any(is_ready),
             is_parked: annotations.contains_key(PARKED) || labels.contains_key(PARKED),
             is_selected: is_selected(labels, selected),
-            working: said(WORKING).map(working).unwrap_or_default(),
+            working: said(WORKING)
+                .map(|text| working(text, &containers))
+                .unwrap_or_default(),
             versions: versions(&containers, said),
-            record: said(RECORD).map(Record::read).unwrap_or_default(),
+            record: said(RECORD)
+                .map(|text| record(text, &containers))
+                .unwrap_or_default(),
             containers,
             namespace: pod.namespace,
             name: pod.name,
@@ -249,8 +254,25 @@ fn is_selected(labels: BTreeMap<Box<str>, Box<str>>, selected: &Selector) -> boo
     selected.matches(&labels)
 }
 
-fn working(text: &str) -> BTreeMap<Box<str>, Box<str>> {
-    serde_json::from_str(text).unwrap_or_default()
+/// Whether the pod has this container of the sidecar: of others nothing is kept.
+fn has(containers: &[UpgradeContainer], sidecar: &str, name: &str) -> bool {
+    let is_of_sidecar = SUFFIXES.contains(&name.strip_prefix(sidecar).unwrap_or_default());
+    is_of_sidecar && containers.iter().any(|one| &*one.name == name)
+}
+
+fn working(text: &str, containers: &[UpgradeContainer]) -> BTreeMap<Box<str>, Box<str>> {
+    let mut working: BTreeMap<Box<str>, Box<str>> = serde_json::from_str(text).unwrap_or_default();
+    working.retain(|sidecar, name| has(containers, sidecar, name));
+    working
+}
+
+fn record(text: &str, containers: &[UpgradeContainer]) -> Record {
+    let mut record = Record::read(text);
+    record.0.retain(|sidecar, entry| {
+        let is_there = has(containers, sidecar, &format!("{sidecar}{}", SUFFIXES[0]));
+        is_there && entry.image.len() <= bounds::TEXT && entry.run.len() <= bounds::TEXT
+    });
+    record
 }
 
 fn versions<'a>(

@@ -1,6 +1,6 @@
 //! All pods of a set: what is to be written to which of them, and what its status says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::pair::{Change, Pair, PairMemory, Stage, Step};
@@ -61,6 +61,21 @@ struct Standing<'a> {
     old: Option<Pair<'a>>,
     upgrades: bool,
     is_partly_updated: bool,
+    has_failed: bool,
+}
+
+/// The pods that are to be upgraded, and what keeps them.
+#[derive(Default)]
+struct Waiting<'a> {
+    /// By the place of the pod.
+    pods: Vec<(usize, Standing<'a>)>,
+    /// Pods that are being upgraded.
+    under_way: usize,
+    /// By namespace: pods that are updated and not ready. Who may change pods of a namespace can make
+    /// them so, and keeps no other namespace waiting.
+    unready: BTreeMap<&'a str, usize>,
+    /// Namespaces in which the image was taken back, for the same reason.
+    failed: BTreeSet<&'a str>,
 }
 
 /// Decides what is to be done for a set at this time.
@@ -72,8 +87,7 @@ pub fn plan<'a>(
     now: Duration,
 ) -> Plan {
     let mut plan = Plan::default();
-    let mut waiting = Vec::new();
-    let mut unavailable = 0;
+    let mut waiting = Waiting::default();
     for (nth, member) in members.iter_mut().enumerate() {
         let Some(standing) = plan.look_at(set, images, nth, member, now) else {
             continue;
@@ -85,14 +99,20 @@ pub fn plan<'a>(
         let is_ready = member.pod.is_ready && !standing.upgrades;
         counts.ready += usize::from(is_ready);
         counts.updated_ready += usize::from(is_ready && is_updated);
-        unavailable += usize::from(standing.upgrades || (is_updated && !is_ready));
-        if !is_updated && !standing.upgrades {
-            waiting.push((nth, standing));
+        let namespace = &*member.pod.namespace;
+        if standing.has_failed {
+            waiting.failed.insert(namespace);
+        }
+        if standing.upgrades {
+            waiting.under_way += 1;
+        } else if !is_updated {
+            waiting.pods.push((nth, standing));
+        } else if !is_ready {
+            *waiting.unready.entry(namespace).or_default() += 1;
         }
     }
-    // An image that does not work on one pod is tried on no other.
-    if set.update.is_on && plan.counts.failed == 0 {
-        plan.begin(set, images, members, waiting, unavailable);
+    if set.update.is_on {
+        plan.begin(set, images, members, waiting);
     }
     plan
 }
@@ -120,6 +140,7 @@ impl Plan {
             old: None,
             upgrades: false,
             is_partly_updated: false,
+            has_failed: false,
         };
         for pair in pairs {
             let name = &pair.sidecar.name;
@@ -130,7 +151,7 @@ impl Plan {
                         standing.is_partly_updated = true;
                         continue;
                     }
-                    self.counts.failed += usize::from(pair.has_failed());
+                    standing.has_failed |= pair.has_failed();
                     standing.old.get_or_insert(pair);
                 }
                 Stage::Upgrades { new, old, entry } => {
@@ -151,6 +172,7 @@ impl Plan {
                 }
             }
         }
+        self.counts.failed += usize::from(standing.has_failed);
         Some(standing)
     }
 
@@ -168,40 +190,40 @@ impl Plan {
     }
 
     /// Begins with as many pods as may be upgraded at once, those that are not ready first: they
-    /// have nothing to lose (OpenKruise: `calculateUpgradeCount`).
+    /// have nothing to lose (OpenKruise: `calculateUpgradeCount`). An image that does not work on one
+    /// pod is tried on no other of its namespace.
     fn begin(
         &mut self,
         set: &SidecarSet,
         images: &UpgradeImages,
         members: &[Member<'_>],
-        mut waiting: Vec<(usize, Standing<'_>)>,
-        mut unavailable: usize,
+        mut waiting: Waiting<'_>,
     ) {
         let total = self.counts.matched;
-        waiting.retain(|(nth, _)| members[*nth].pod.is_selected);
-        waiting.sort_by_key(|(nth, standing)| {
+        let mut pods = std::mem::take(&mut waiting.pods);
+        pods.retain(|(nth, _)| members[*nth].pod.is_selected);
+        pods.sort_by_key(|(nth, standing)| {
             let pod = members[*nth].pod;
             (pod.is_ready, !standing.is_partly_updated, *nth)
         });
         let partition = set.update.partition.partition_of(total);
-        waiting.truncate(waiting.len().saturating_sub(partition));
+        pods.truncate(pods.len().saturating_sub(partition));
         let most = set.update.max_unavailable.of(total);
-        for (nth, standing) in waiting {
-            let member = &members[nth];
+        for (nth, standing) in pods {
+            let (member, pod) = (&members[nth], members[nth].pod);
             let Some(pair) = standing.old else { continue };
             let Stage::Rests { working, empty } = pair.stage(images) else {
                 continue;
             };
-            if member.pod.is_ready && unavailable >= most {
-                break;
+            let unready = waiting.unready.get(&*pod.namespace).copied();
+            let unavailable = waiting.under_way + unready.unwrap_or_default();
+            let is_full = pod.is_ready && unavailable >= most;
+            if is_full || waiting.failed.contains(&*pod.namespace) {
+                continue;
             }
-            unavailable += usize::from(member.pod.is_ready);
+            waiting.under_way += usize::from(pod.is_ready);
             let change = pair.begin(empty, working);
-            self.take(
-                nth,
-                Step::Write(change),
-                member.is_busy || member.pod.is_parked,
-            );
+            self.take(nth, Step::Write(change), member.is_busy || pod.is_parked);
         }
     }
 }

@@ -12,10 +12,15 @@ use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Target, TargetKind};
 
-/// The wait after a write that was not applied; the longest after a denial.
+/// The wait after a write that was not applied.
 const RETRY: Backoff = Backoff {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(60),
+};
+/// The wait after a denial: somebody has to change the pod, or the policies.
+const DENIED: Backoff = Backoff {
+    first: Duration::from_secs(60),
+    longest: Duration::from_secs(900),
 };
 /// So many reports about a pod are remembered.
 const MOST_TOLD: usize = 8;
@@ -97,8 +102,9 @@ impl KeptPod {
                 self.hold = Some(Hold {
                     // Whatever is changed about the pod.
                     version: Box::default(),
-                    until: now + RETRY.longest,
+                    until: now + DENIED.after(self.failures),
                 });
+                self.failures += 1;
                 let note = format!("the API server forbids a hot upgrade: {words}");
                 let reason = Reason::WriteDenied;
                 return self.news(Report { reason, note });
