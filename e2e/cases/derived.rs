@@ -121,10 +121,10 @@ async fn an_unknown_command_is_reported_and_then_ended_by_a_derived_image() {
     }
     assert_eq!(
         world
-            .events(4)
+            .events(2)
             .await
             .iter()
-            .filter(|(_, reason)| reason != "SidecarEnded" && reason != "SidecarSwapped")
+            .filter(|(_, reason)| reason != "SidecarEnded")
             .count(),
         0
     );

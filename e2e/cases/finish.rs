@@ -237,12 +237,12 @@ async fn a_sidecar_whose_exit_code_is_ignored_is_ended_by_the_phase_after_the_ot
     );
     assert_eq!(status_of(&pod, "log").restart_count, 1);
     let reasons: Vec<_> = world
-        .events(3)
+        .events(2)
         .await
         .into_iter()
         .map(|(_, reason)| reason)
         .collect();
-    assert_eq!(reasons, ["PhaseWritten", "SidecarEnded", "SidecarSwapped"]);
+    assert_eq!(reasons, ["PhaseWritten", "SidecarEnded"]);
     world.done().await;
 }
 

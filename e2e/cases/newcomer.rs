@@ -38,7 +38,10 @@ fn steady(printed: &str) -> String {
             && !line.contains("  SidecarKilled  ")
     });
     let cut = |line: &str| match line.split_once("log-collector ended (exit code") {
-        Some((begin, _)) => format!("{begin}log-collector ended ...\n"),
+        Some((begin, rest)) => {
+            let changed = rest.find("; ended because").map_or("", |at| &rest[at..]);
+            format!("{begin}log-collector ended ...{changed}\n")
+        }
         None => format!("{line}\n"),
     };
     lines.map(cut).collect()

@@ -10,7 +10,7 @@ use crate::pods::{
 };
 use crate::world::{World, phase_of};
 
-/// A Job with one main and one sidecar completes with one patch, and two Events say so.
+/// A Job with one main and one sidecar completes with one patch, and one Event says so.
 async fn job_completes(case: &str, restart_policy: &str, script: &str) {
     let world = World::new(case).await;
     let _controller = Controller::start(&world).await;
@@ -28,9 +28,9 @@ async fn job_completes(case: &str, restart_policy: &str, script: &str) {
     assert_eq!(pods.iter().map(phase_of).collect::<Vec<_>>(), ["Succeeded"]);
     let name = pods[0].name_any();
     let told: &[&str] = if script == IGNORES_TERM {
-        &["SidecarEnded", "SidecarKilled", "SidecarSwapped"]
+        &["SidecarEnded", "SidecarKilled"]
     } else {
-        &["SidecarEnded", "SidecarSwapped"]
+        &["SidecarEnded"]
     };
     let told: Vec<_> = told
         .iter()
@@ -84,7 +84,7 @@ async fn two_sidecars_end_by_one_patch() {
         .create_pod(pod("two", spec("Never", containers)))
         .await;
     world.pod_ends("two", "Succeeded").await;
-    world.events(2).await;
+    world.events(1).await;
     assert_swapped_once(&world.namespace, &["two"]);
     world.done().await;
 }
@@ -104,8 +104,8 @@ async fn a_failed_main_under_never_ends_the_pod_as_failed() {
         .await;
     world.pod_ends("fails", "Failed").await;
     assert_eq!(
-        world.events(2).await[0],
-        ("fails".to_owned(), "SidecarEnded".to_owned())
+        world.events(1).await,
+        [("fails".to_owned(), "SidecarEnded".to_owned())]
     );
     assert_swapped_once(&world.namespace, &["fails"]);
     world.done().await;

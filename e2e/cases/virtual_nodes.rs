@@ -61,10 +61,10 @@ async fn updates(case: &str, options: &[&str]) {
             ["ProviderCreateSuccess", "ProviderUpdateSuccess"],
             "{name}"
         );
-        let mut told = world.events_of(name, 2).await;
+        let mut told = world.events_of(name, 1).await;
         // Of the one that ignores SIGTERM, where the node shows how it ended.
         told.retain(|reason| reason != "SidecarKilled" || !name.ends_with("-2"));
-        assert_eq!(told, ["SidecarEnded", "SidecarSwapped"], "{name}");
+        assert_eq!(told, ["SidecarEnded"], "{name}");
     }
     assert_eq!(
         node.known(&world, "Updates").await,
@@ -135,10 +135,7 @@ async fn eci_pods_under_never_are_swapped_on_a_node_of_alibaba_eci() {
         ),
         (vec!["never".to_owned()], 1)
     );
-    assert_eq!(
-        world.events_of("never", 2).await,
-        ["SidecarEnded", "SidecarSwapped"]
-    );
+    assert_eq!(world.events_of("never", 1).await, ["SidecarEnded"]);
     node.done(world).await;
 }
 
@@ -188,13 +185,10 @@ mod long {
         }
         world.pod_ends("never-0", "Succeeded").await;
         world.pod_ends("never-143", "Failed").await;
+        assert_eq!(world.events_of("never-0", 1).await, ["SidecarEnded"]);
         assert_eq!(
-            world.events_of("never-0", 2).await,
-            ["SidecarEnded", "SidecarSwapped"]
-        );
-        assert_eq!(
-            world.events_of("never-143", 2).await,
-            ["PodFailedAfterSwap", "SidecarSwapped"]
+            world.events_of("never-143", 1).await,
+            ["PodFailedAfterSwap"]
         );
         assert_eq!(swapped_in(&world.namespace), ["never-0", "never-143"]);
         node.done(world).await;

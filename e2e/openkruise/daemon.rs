@@ -111,15 +111,10 @@ pub async fn the_daemon_is_asked_first_where_that_is_preferred(world: &World) {
     tells(
         world,
         "first",
-        &[
-            "RecreateRequested",
-            "RecreateFailed",
-            "SidecarSwapped",
-            "SidecarEnded",
-        ],
+        &["RecreateRequested", "RecreateFailed", "SidecarEnded"],
     )
     .await;
-    tells(world, "second", &["SidecarSwapped", "SidecarEnded"]).await;
+    tells(world, "second", &["SidecarEnded"]).await;
     assert_eq!(asked(world), ["first"]);
 }
 
@@ -141,15 +136,10 @@ pub async fn a_daemon_that_is_dead_costs_less_than_a_minute(
         let times = tells(
             world,
             name,
-            &[
-                "RecreateRequested",
-                "RecreateUnanswered",
-                "SidecarSwapped",
-                "SidecarEnded",
-            ],
+            &["RecreateRequested", "RecreateUnanswered", "SidecarEnded"],
         )
         .await;
-        assert!(times[2] < MINUTE, "{name} was swapped after {} s", times[2]);
+        assert!(times[2] < MINUTE, "{name} has ended after {} s", times[2]);
     }
 }
 
@@ -174,13 +164,8 @@ pub async fn a_daemon_that_is_removed_costs_less_than_a_minute(
     .await;
     openkruise.remove_daemon();
     world.pod_ends("asked", "Succeeded").await;
-    let times = tells(
-        world,
-        "asked",
-        &["RecreateRequested", "SidecarSwapped", "SidecarEnded"],
-    )
-    .await;
-    assert!(times[1] < MINUTE, "swapped after {} s", times[1]);
+    let times = tells(world, "asked", &["RecreateRequested", "SidecarEnded"]).await;
+    assert!(times[1] < MINUTE, "ended after {} s", times[1]);
     world
         .create_pod(pod(
             "swapped",
@@ -191,6 +176,6 @@ pub async fn a_daemon_that_is_removed_costs_less_than_a_minute(
         ))
         .await;
     world.pod_ends("swapped", "Succeeded").await;
-    tells(world, "swapped", &["SidecarSwapped", "SidecarEnded"]).await;
+    tells(world, "swapped", &["SidecarEnded"]).await;
     assert_eq!(asked(world), ["asked"]);
 }

@@ -175,8 +175,9 @@ impl Life {
         let read = pod.read();
         let mut after = pod.clone();
         for swap in decision.swaps() {
+            let container = &read.containers[swap.index];
             self.memory
-                .swapped(&read.containers[swap.index], &stored(&swap.to), self.now);
+                .swapped(container, &swap.from, &stored(&swap.to), self.now);
             after = after.but(&swap.container, |container| {
                 container.image(&stored(&swap.to))
             });

@@ -12,7 +12,7 @@ use swaplet_core::terminate::memory::finish_record::QUIET;
 use swaplet_core::terminate::methods::AllowedMethods;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
-use crate::expect::Life;
+use crate::expect::{EXIT, Life};
 
 const FIRST: AllowedMethods = AllowedMethods {
     prefer: Some(Method::Finish),
@@ -466,7 +466,10 @@ fn sidecars_whose_exit_code_is_ignored_come_last_and_by_the_phase() {
         let told = life.tells(&over, Reason::SidecarEnded);
         assert_eq!(
             told,
-            "the pod is Succeeded: log ended (exit code 0, method swap), exit image not seen, proxy ended (exit code 143, method finish)"
+            format!(
+                "the pod is Succeeded: log ended (exit code 0, method swap), exit image not seen, proxy ended (exit code 143, method finish); \
+                 ended because main containers were done: log (image registry.example/app/log:v1 -> {EXIT})"
+            )
         );
     }
 }

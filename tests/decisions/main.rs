@@ -50,6 +50,7 @@ mod rights;
 mod rollout;
 mod small_pods;
 mod strange_objects;
+mod told;
 mod verdicts;
 mod warm;
 mod warm_jobs;

@@ -336,7 +336,12 @@ fn stuck(
 ) -> (swaplet_core::terminate::memory::Memory, PodBuilder) {
     let pod = named("OnFailure", uid, node);
     let mut memory = swaplet_core::terminate::memory::Memory::default();
-    memory.swapped(&pod.read().containers[1], EXIT, life.now);
+    memory.swapped(
+        &pod.read().containers[1],
+        pod.image_of("log"),
+        EXIT,
+        life.now,
+    );
     let what = format!("Back-off pulling image \"{EXIT}\"");
     (
         memory,

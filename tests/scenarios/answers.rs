@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::time::{Instant, sleep};
@@ -35,7 +35,7 @@ async fn t3_reply_lost_after_the_patch_was_applied() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -50,7 +50,7 @@ async fn t4_a_504_after_the_patch_was_applied_is_not_sent_again() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -81,7 +81,7 @@ async fn t5_a_pod_that_changes_twenty_times_a_second_needs_one_patch() {
         ),
         (EXIT, 1, 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped"]);
+    assert_eq!(world.events("p"), [""; 0]);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     world.assert_quiet().await;
@@ -104,11 +104,7 @@ async fn t6_a_busy_server_is_asked_as_rarely_as_it_wants() {
     world.end_fault(busy);
     world.wait(60).await;
     assert!(names.iter().all(|name| world.image_changes(name) == 1));
-    assert!(
-        names
-            .iter()
-            .all(|name| world.events(name) == ["SidecarSwapped"])
-    );
+    assert!(names.iter().all(|name| world.events(name).is_empty()));
     assert!(life.line.most_under_way() <= CONCURRENCY);
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
@@ -130,7 +126,7 @@ async fn t6_a_server_that_names_no_time_is_asked_ever_more_rarely() {
         (world.phase("p").as_str(), world.image_changes("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -155,7 +151,7 @@ async fn t7_writes_fail_for_a_minute() {
         assert!(
             names
                 .iter()
-                .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+                .all(|name| world.events(name) == ["SidecarEnded"])
         );
         world.assert_quiet().await;
     }
@@ -181,7 +177,7 @@ async fn t7_the_server_is_away_for_a_minute() {
     assert!(
         names
             .iter()
-            .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+            .all(|name| world.events(name) == ["SidecarEnded"])
     );
     world.assert_quiet().await;
 }
@@ -217,7 +213,7 @@ async fn t8_a_patch_without_an_answer_is_given_up_and_delays_nobody() {
     assert!(
         names
             .iter()
-            .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+            .all(|name| world.events(name) == ["SidecarEnded"])
     );
     assert!(life.line.most_under_way() <= CONCURRENCY);
     world.assert_quiet().await;
@@ -238,17 +234,19 @@ async fn run_doomed(world: &World) {
     );
     doomed["metadata"]["namespace"] = "doomed".into();
     world.create(&doomed).await;
-    let containers = doomed["spec"]["containers"].as_array().unwrap();
+    doomed_is(world, super::node::running()).await;
+}
+
+/// It runs, with its sidecar in this state.
+async fn doomed_is(world: &World, side: Value) {
+    let pod = world.find("doomed", "p").unwrap();
+    let containers = pod["spec"]["containers"].as_array().unwrap();
     let statuses = [
         super::node::status(&containers[0], super::node::terminated(0, 0)),
-        super::node::status(&containers[1], super::node::running()),
+        super::node::status(&containers[1], side),
     ];
-    world
-        .set_status_at(
-            DOOMED,
-            json!({"phase": "Running", "containerStatuses": statuses}),
-        )
-        .await;
+    let status = json!({"phase": "Running", "containerStatuses": statuses});
+    world.set_status_at(DOOMED, status).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,6 +257,10 @@ async fn t23_events_in_a_terminating_namespace_are_tried_once() {
         rule.resource("events")
     });
     let life = world.start_controller();
+    world.wait(1).await;
+    let words = format!("Back-off pulling image \"{EXIT}\"");
+    let pulls = json!({"waiting": {"reason": "ImagePullBackOff", "message": words}});
+    doomed_is(&world, pulls).await;
     world.wait(1).await;
     world
         .try_request(
@@ -327,10 +329,7 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
             (world.phase("p").as_str(), world.image_changes("p")),
             ("Succeeded", 1)
         );
-        assert_eq!(
-            world.events("p"),
-            ["WriteDenied", "SidecarSwapped", "SidecarEnded"]
-        );
+        assert_eq!(world.events("p"), ["WriteDenied", "SidecarEnded"]);
         world.assert_quiet().await;
     }
 }
@@ -352,7 +351,7 @@ async fn storm_a_lone_denial_costs_seconds_and_is_not_told() {
             (world.patches("p"), world.phase("p").as_str()),
             (times + 1, "Succeeded")
         );
-        assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(world.events("p"), ["SidecarEnded"]);
         world.assert_quiet().await;
     }
 }
@@ -387,7 +386,7 @@ async fn t31_a_token_that_is_refused_for_a_while() {
     assert!(
         names
             .iter()
-            .all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"])
+            .all(|name| world.events(name) == ["SidecarEnded"])
     );
     world.assert_quiet().await;
 }
@@ -405,7 +404,7 @@ async fn t31_a_token_that_is_refused_for_writes_only() {
         (world.phase("p").as_str(), world.image_changes("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -422,7 +421,7 @@ async fn t32_events_are_forbidden_and_pods_end_all_the_same() {
     );
     assert_eq!(
         (world.events("p").len(), world.count(Verb::Create)),
-        (0, 2),
+        (0, 1),
         "each Event is tried once"
     );
     world.assert_quiet().await;
@@ -443,6 +442,6 @@ async fn t32_events_without_an_answer_do_not_delay_pods() {
             .all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1)
     );
     world.wait(120).await;
-    assert_eq!(world.count(Verb::Create), 60);
+    assert_eq!(world.count(Verb::Create), 30);
     world.assert_quiet().await;
 }

@@ -226,7 +226,7 @@ async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle
         (world.phase("p0").as_str(), world.image_changes("p0")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p0"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p0"), ["SidecarEnded"]);
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
     world.assert_quiet().await;
 }

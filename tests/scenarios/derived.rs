@@ -98,7 +98,7 @@ async fn an_image_is_pushed_once_while_the_mains_run_and_is_there_when_they_end(
                 (world.phase(name).as_str(), world.patches(name)),
                 ("Succeeded", 1)
             );
-            assert_eq!(world.events(name), ["SidecarSwapped", "SidecarEnded"]);
+            assert_eq!(world.events(name), ["SidecarEnded"]);
             assert_eq!(world.image(name), *reference(&own()));
         }
         assert_eq!(registry.asked().len(), 1);
@@ -118,7 +118,7 @@ async fn a_pod_that_is_done_before_the_push_waits_in_silence() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -141,10 +141,7 @@ async fn a_push_that_fails_is_told_once_and_tried_until_it_succeeds() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(
-        world.events("p"),
-        ["NeedsImage", "SidecarSwapped", "SidecarEnded"]
-    );
+    assert_eq!(world.events("p"), ["NeedsImage", "SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -185,7 +182,7 @@ async fn another_life_finds_what_was_written_and_writes_nothing() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     assert!(registry.asked().is_empty());
     world.assert_quiet().await;
 }

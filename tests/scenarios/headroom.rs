@@ -154,7 +154,7 @@ impl World {
             .collect()
     }
 
-    /// Each pod was patched once, and told of twice.
+    /// Each pod was patched once, and told of once.
     fn each_pod_took_one_patch(&self) {
         for name in self.job_pods() {
             assert_eq!(
@@ -167,7 +167,7 @@ impl World {
                 .into_iter()
                 .filter(|reason| reason.starts_with("Sidecar"))
                 .collect();
-            assert_eq!(told, ["SidecarSwapped", "SidecarEnded"], "{name}");
+            assert_eq!(told, ["SidecarEnded"], "{name}");
         }
     }
 }

@@ -157,7 +157,7 @@ async fn one_of_two_works_and_the_other_says_that_it_stands_by() {
         ("Succeeded", EXIT)
     );
     assert_eq!((world.patches_of_pods(A), world.patches_of_pods(B)), (1, 0));
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     assert_eq!(a.health.ready().unwrap(), "ok");
     assert!(
         b.health
@@ -307,7 +307,7 @@ async fn after_a_kill_the_other_takes_over_within_20_seconds_and_goes_on() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
 }
 
 #[tokio::test(start_paused = true)]

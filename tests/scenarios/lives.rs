@@ -1,13 +1,14 @@
 //! Lives that end early, and lives that overlap.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
 use prometheus_client::registry::Registry;
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
-use swaplet_controller::run::run;
+use swaplet_controller::run::{TimeOfDay, run};
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use tokio::time::timeout;
 
@@ -53,7 +54,58 @@ async fn t1_killed_between_the_swap_and_its_effect() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_quiet().await;
+}
+
+/// Nobody has seen the end: the next life tells it, and no other after that.
+#[tokio::test(start_paused = true)]
+async fn t1_killed_before_the_end_that_nobody_sees() {
+    let (world, life) = World::with_pod("Never").await;
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    life.kill();
+    world.wait(10).await;
+    world.ends_now("p", "side", 0).await;
+    assert_eq!(world.phase("p"), "Succeeded");
+    world.wait(5).await;
+    assert_eq!(world.events("p"), [""; 0]);
+
+    let clock = world.server.clock();
+    let start = || {
+        world.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.time_of_day = TimeOfDay(Arc::new(move || clock.now()));
+        })
+    };
+    for _ in 0..2 {
+        let next = start();
+        world.wait(5).await;
+        let notes = world.notes("p");
+        let told = format!("ended because main containers were done: side (image {EXIT})");
+        assert!(
+            notes.len() == 1
+                && notes[0].0 == "SidecarEnded"
+                && notes[0].1.contains("side ended (exit code 0, method swap)")
+                && notes[0].1.ends_with(&told),
+            "{notes:?}"
+        );
+        assert_eq!(
+            next.sample("swaplet_write_to_end_seconds_count{method=\"swap\",class=\"Kubelet\"}"),
+            None
+        );
+        next.kill();
+    }
+    world.wait(120).await;
+    let events = world.requests().len();
+    let _late = start();
+    world.wait(5).await;
+    assert!(
+        world.requests()[events..]
+            .iter()
+            .all(|request| request.resource != "events"),
+        "it was long ago"
+    );
+    assert_eq!(world.patches("p"), 1);
     world.assert_quiet().await;
 }
 
@@ -73,7 +125,7 @@ async fn t2_killed_before_the_patch_left() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -91,7 +143,7 @@ async fn t2_the_mains_ended_while_no_controller_ran() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Failed", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -108,7 +160,7 @@ async fn t9_two_replicas_act_at_the_same_moment() {
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Succeeded");
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -131,7 +183,7 @@ async fn t9_a_stopped_process_goes_on_an_hour_later() {
     world.wait(3600).await;
     assert_eq!(world.patches("p"), 2, "the late one has arrived");
     assert_eq!((changes, world.image_changes("p")), (1, 1));
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 

@@ -38,6 +38,7 @@ mod nodes;
 mod objects;
 mod openkruise;
 mod policies;
+mod precedence;
 mod predownload;
 mod probe;
 mod prometheus;

@@ -25,7 +25,7 @@ async fn t17_a_sidecar_in_a_crash_loop() {
             (world.phase("p").as_str(), world.patches("p")),
             ("Succeeded", 1)
         );
-        assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(world.events("p"), ["SidecarEnded"]);
         world.assert_quiet().await;
     }
 }
@@ -49,7 +49,7 @@ async fn t17_a_sidecar_whose_own_image_cannot_be_pulled_keeps_the_pod_pending() 
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -67,7 +67,7 @@ async fn t17_a_sidecar_that_has_just_crashed_is_swapped_when_it_is_up_again() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -98,8 +98,8 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
     world.waits("p", "side", "ErrImagePull", &missing).await;
     world.wait(30).await;
     let notes = world.notes("p");
-    assert_eq!(notes[1].0, "ExitImageNotPulled");
-    assert!(notes[1].1.contains(&missing), "{notes:?}");
+    assert_eq!(notes[0].0, "ExitImageNotPulled");
+    assert!(notes[0].1.contains(&missing), "{notes:?}");
     for _ in 0..10 {
         world
             .waits(
@@ -114,7 +114,7 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
         world.wait(20).await;
     }
     world.assert_quiet().await;
-    assert_eq!(world.events("p"), ["SidecarSwapped", "ExitImageNotPulled"]);
+    assert_eq!(world.events("p"), ["ExitImageNotPulled"]);
 
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
@@ -122,10 +122,7 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(
-        world.events("p"),
-        ["SidecarSwapped", "ExitImageNotPulled", "SidecarEnded"]
-    );
+    assert_eq!(world.events("p"), ["ExitImageNotPulled", "SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -143,7 +140,7 @@ async fn t18_without_the_exit_image_a_clean_end_of_the_sidecar_is_enough() {
             (world.phase("p").as_str(), world.patches("p")),
             ("Succeeded", 1)
         );
-        assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(world.events("p"), ["SidecarEnded"]);
         world.assert_quiet().await;
     }
 }
@@ -160,7 +157,7 @@ async fn t19_an_exit_code_of_143_under_never_is_told_and_does_not_count() {
     assert_eq!(world.phase("p"), "Succeeded");
     let notes = world.notes("p");
     assert!(
-        notes.len() == 2 && notes[1].0 == "SidecarEnded" && notes[1].1.contains("143"),
+        notes.len() == 1 && notes[0].0 == "SidecarEnded" && notes[0].1.contains("143"),
         "{notes:?}"
     );
     world.assert_quiet().await;
@@ -180,7 +177,7 @@ async fn t19_a_node_that_judges_the_pod_by_the_stopped_sidecar_is_told_of() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Failed", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "PodFailedAfterSwap"]);
+    assert_eq!(world.events("p"), ["PodFailedAfterSwap"]);
     world.assert_quiet().await;
 }
 
@@ -192,7 +189,7 @@ async fn t20_a_provider_that_fails_the_pod_is_told_of() {
     world.set_status("p", json!({"phase": "Failed", "reason": "ProviderFailed", "message": "update is not supported"})).await;
     world.wait(5).await;
     assert_eq!(world.patches("p"), 1);
-    assert_eq!(world.events("p"), ["SidecarSwapped", "PodFailedAfterSwap"]);
+    assert_eq!(world.events("p"), ["PodFailedAfterSwap"]);
     world.assert_quiet().await;
 }
 
@@ -204,7 +201,7 @@ async fn t20_a_provider_that_makes_the_pod_pending_gets_one_patch_and_a_warning(
     world.set_status("p", json!({"phase": "Pending", "reason": "ProviderFailed", "message": "update is not supported"})).await;
     world.wait(120).await;
     assert_eq!(world.patches("p"), 1);
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SwapRejected"]);
+    assert_eq!(world.events("p"), ["SwapRejected"]);
     world.assert_quiet().await;
 }
 
@@ -218,9 +215,9 @@ async fn t21_a_provider_that_ignores_the_update_gets_one_patch_and_a_warning() {
         world.wait(5).await;
     }
     assert_eq!(world.patches("p"), 1);
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SwapWithoutEffect"]);
+    assert_eq!(world.events("p"), ["SwapWithoutEffect"]);
     world.assert_quiet().await;
-    assert_eq!(world.events("p").len(), 2);
+    assert_eq!(world.events("p").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +239,7 @@ async fn t28_the_clock_of_the_node_does_not_matter() {
             (world.phase("p").as_str(), world.patches("p")),
             ("Succeeded", 1)
         );
-        assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(world.events("p"), ["SidecarEnded"]);
         assert_eq!(world.lists(), 1);
         world.assert_quiet().await;
     }

@@ -421,12 +421,7 @@ async fn a_daemon_that_does_not_answer_costs_less_than_a_minute() {
         );
         assert_eq!(
             world.events("p"),
-            [
-                "RecreateRequested",
-                "RecreateUnanswered",
-                "SidecarSwapped",
-                "SidecarEnded"
-            ]
+            ["RecreateRequested", "RecreateUnanswered", "SidecarEnded"]
         );
         assert_eq!((world.patches("p"), world.asked()), (1, 1));
         world.assert_quiet_beside_openkruise().await;
@@ -448,10 +443,7 @@ async fn a_daemon_that_is_removed_costs_nothing() {
         (world.phase("p").as_str(), world.patches("p"), world.asked()),
         ("Succeeded", 1, 1)
     );
-    assert_eq!(
-        world.events("p"),
-        ["RecreateRequested", "SidecarSwapped", "SidecarEnded"]
-    );
+    assert_eq!(world.events("p"), ["RecreateRequested", "SidecarEnded"]);
     world.assert_quiet_beside_openkruise().await;
 }
 
@@ -473,12 +465,7 @@ async fn a_daemon_that_cannot_stop_the_container() {
     );
     assert_eq!(
         world.events("p"),
-        [
-            "RecreateRequested",
-            "RecreateFailed",
-            "SidecarSwapped",
-            "SidecarEnded"
-        ]
+        ["RecreateRequested", "RecreateFailed", "SidecarEnded"]
     );
     assert!(world.notes("p")[1].1.contains("no such container"));
     world.assert_quiet_beside_openkruise().await;
@@ -503,12 +490,7 @@ async fn a_sidecar_that_comes_back_is_told_and_swapped() {
     );
     assert_eq!(
         world.events("p"),
-        [
-            "RecreateRequested",
-            "RecreateFailed",
-            "SidecarSwapped",
-            "SidecarEnded"
-        ]
+        ["RecreateRequested", "RecreateFailed", "SidecarEnded"]
     );
     assert!(world.notes("p")[1].1.contains("exit code 143"));
     world.assert_quiet_beside_openkruise().await;
@@ -624,10 +606,7 @@ async fn a_request_that_is_refused_leads_to_the_next_method_at_once() {
         (world.phase("p").as_str(), world.patches("p"), world.asked()),
         ("Succeeded", 1, 1)
     );
-    assert_eq!(
-        world.events("p"),
-        ["RecreateFailed", "SidecarSwapped", "SidecarEnded"]
-    );
+    assert_eq!(world.events("p"), ["RecreateFailed", "SidecarEnded"]);
     assert!(
         world.notes("p")[0]
             .1
@@ -674,10 +653,7 @@ async fn a_request_that_cannot_be_sent_is_tried_again_for_a_while() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(
-        world.events("p"),
-        ["RecreateFailed", "SidecarSwapped", "SidecarEnded"]
-    );
+    assert_eq!(world.events("p"), ["RecreateFailed", "SidecarEnded"]);
     world.assert_quiet_beside_openkruise().await;
 }
 
@@ -812,10 +788,7 @@ async fn switching_openkruise_off_is_noticed() {
         (world.phase("p").as_str(), world.patches("p"), world.asked()),
         ("Succeeded", 1, 0)
     );
-    assert_eq!(
-        world.events("p"),
-        ["LeftToOpenKruise", "SidecarSwapped", "SidecarEnded"]
-    );
+    assert_eq!(world.events("p"), ["LeftToOpenKruise", "SidecarEnded"]);
     world.assert_quiet_beside_openkruise().await;
 }
 
@@ -860,7 +833,7 @@ async fn swaplets_crd_alone_is_no_openkruise() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
 }
 
 /// A manager that cannot be asked for is no manager that is gone.
@@ -896,6 +869,6 @@ async fn a_manager_without_the_sidecar_terminator_is_no_rival() {
         (world.phase("p").as_str(), world.patches("p"), world.asked()),
         ("Succeeded", 1, 0)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet_beside_openkruise().await;
 }

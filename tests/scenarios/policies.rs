@@ -94,7 +94,7 @@ async fn a_policy_ends_sidecars_that_nobody_marked_and_its_status_says_so() {
     world.ends("p", "main", 0).await;
     world.wait(30).await;
     assert_eq!(world.phase("p"), "Succeeded");
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     let ends = "swaplet_sidecar_ends_total{method=\"swap\",exit_code=";
     let counted = |code: &str| life.sample(&format!("{ends}\"{code}\"}}"));
     let all = ["0", "137", "143", "other", "unseen"].map(counted);

@@ -285,7 +285,7 @@ async fn bug11_a_guard_that_fails_is_no_denial() {
     assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, 2));
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 

@@ -40,7 +40,7 @@ async fn t25_pods_of_a_megabyte_get_small_patches() {
             (world.phase(&name).as_str(), world.patches(&name)),
             ("Succeeded", 1)
         );
-        assert_eq!(world.events(&name), ["SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(world.events(&name), ["SidecarEnded"]);
     }
     world.assert_quiet().await;
 }
@@ -56,12 +56,7 @@ async fn patches_with(containers: Value, more: Value) -> usize {
     world.set_status("p", reported).await;
     world.wait(30).await;
     let patches = world.patches("p");
-    let expected = if patches == 0 {
-        vec![]
-    } else {
-        vec!["SidecarSwapped"]
-    };
-    assert_eq!(world.events("p"), expected);
+    assert_eq!(world.events("p"), [""; 0]);
     world.wait(90).await;
     world.assert_quiet().await;
     patches
@@ -121,7 +116,7 @@ async fn t26_a_main_without_a_status_is_waited_for() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -154,7 +149,7 @@ async fn t33_native_sidecars_and_ephemeral_containers_are_neither_mains_nor_targ
         world.get("p")["spec"]["initContainers"][0]["image"],
         "native:1"
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -183,7 +178,7 @@ async fn t34_a_sidecar_that_has_ended_by_itself_is_left_out_of_the_patch() {
         (world.phase("p").as_str(), world.patches("p")),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }
 
@@ -209,6 +204,6 @@ async fn t34_a_sidecar_that_ends_by_itself_while_the_patch_is_under_way() {
         (world.phase("p").as_str(), world.count(Verb::Patch)),
         ("Succeeded", 1)
     );
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
     world.assert_quiet().await;
 }

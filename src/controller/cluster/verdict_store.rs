@@ -22,12 +22,13 @@ use serde_json::json;
 use swaplet_core::cluster::node_verdicts::{MOST_VERDICTS, NodeVerdicts, Proved};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 pub use self::kept::{AllKept, Kept};
 use crate::frame::list::list;
 use crate::frame::serve::Health;
 use crate::frame::writer::FIELD_MANAGER;
+use crate::frame::writer::precedence::Precedence;
 
 /// The name of the ConfigMap.
 pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
@@ -118,13 +119,20 @@ pub struct VerdictStore {
 }
 
 impl VerdictStore {
-    /// Starts keeping verdicts in this namespace, and gives what an earlier life has left there.
-    pub async fn start(client: Client, namespace: &str, health: Health) -> (Self, AllKept) {
+    /// Starts keeping verdicts in this namespace, behind the swaps of `precedence`, and gives what
+    /// an earlier life has left there.
+    pub async fn start(
+        client: Client,
+        namespace: &str,
+        health: Health,
+        precedence: Precedence,
+    ) -> (Self, AllKept) {
         let mut keeper = Keeper {
             maps: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
             version: None,
             health,
+            precedence,
         };
         let kept = match keeper.load().await {
             Ok(kept) => kept,
@@ -175,11 +183,13 @@ struct Keeper {
     /// The version that was last read or written; `None` where there is no ConfigMap.
     version: Option<String>,
     health: Health,
+    precedence: Precedence,
 }
 
 impl Keeper {
     async fn keep(mut self, mut changes: watch::Receiver<AllKept>, stop: Arc<Notify>) {
         while changes.changed().await.is_ok() {
+            self.precedence.give_way(Instant::now()).await;
             let latest = changes.borrow_and_update().clone();
             self.write(latest).await;
             if changes.has_changed().is_err() {

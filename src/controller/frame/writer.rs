@@ -2,6 +2,7 @@
 //! swap are files of their own.
 
 pub mod leash;
+pub mod precedence;
 pub mod report;
 pub mod tools;
 

@@ -30,6 +30,7 @@ use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
+use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::driver::Driver;
@@ -51,6 +52,8 @@ pub(super) struct Controller {
     pub(super) clock: Clock,
     pub(super) index: Index,
     pub(super) writer: Writer,
+    /// What yields to the writes of this loop.
+    pub(super) precedence: Precedence,
     pub(super) reporter: Reporter,
     logs: Logs,
     pub(super) metrics: Metrics,
@@ -78,6 +81,7 @@ impl Controller {
         health: Health,
     ) -> Self {
         let client = discovery.client();
+        let precedence = Precedence::default();
         Self {
             clock: Clock::start(),
             index: index(settings),
@@ -96,7 +100,10 @@ impl Controller {
                 metrics.clone(),
                 health.clone(),
                 &settings.instance,
-            ),
+                precedence.clone(),
+            )
+            .telling_swaps(settings.selection.is_some()),
+            precedence,
             logs: Logs::new(
                 client.clone(),
                 settings.leadership.clone(),
@@ -174,6 +181,7 @@ impl Controller {
 
     pub(super) fn start_writes(&mut self) {
         let now = self.clock.now();
+        self.claim_precedence();
         while self.brake <= now && self.writes.len() < self.concurrency {
             let (write, effects) = self.index.next_write(now);
             self.effects(effects);
@@ -184,7 +192,14 @@ impl Controller {
                 (write, outcome)
             });
         }
+        self.claim_precedence();
         self.measure();
+    }
+
+    /// Says whether a write of a pod waits or is under way.
+    fn claim_precedence(&self) {
+        self.precedence
+            .swaps(self.index.has_ready() || !self.writes.is_empty());
     }
 
     fn measure(&self) {

@@ -11,7 +11,8 @@
 //!
 //! A pod that is finished is not kept, but for one that was ended by its phase, until its
 //! containers are shown ended. One that is finished when it is first seen is not reported: the life
-//! that saw it end did that.
+//! that saw it end did that. In the first list of a life it is, if it has ended only just now: its
+//! swap may be of a life that did not see the end.
 
 mod around;
 mod census;
@@ -41,7 +42,6 @@ use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 use self::census::{Census, Counted};
 pub use self::effect::{Effect, SidecarLog, Write};
 use self::entry::Entry;
-pub(crate) use self::entry::is_end;
 use self::restarting::{Begun, Lines};
 use super::derive::Pushed;
 use super::policies::PolicyStore;
@@ -73,6 +73,8 @@ pub struct Index {
     all_due: Duration,
     ready: FairQueue,
     list: u64,
+    /// Whether the first list of pods is under way.
+    is_first_list: bool,
     census: Census,
     pub(crate) selected: Selected,
     /// The time of day at the start of the process, as it is known now.
@@ -116,6 +118,7 @@ impl Index {
             all_due,
             ready,
             list: 0,
+            is_first_list: false,
             census,
             selected,
             started_at: None,
@@ -155,6 +158,13 @@ impl Index {
         self.ready.len() + self.budgets.waiting()
     }
 
+    /// Whether a write waits that may be begun. Pods that wait until their provider may be asked again
+    /// are aside: nothing that is sent meanwhile delays them.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// How many pods are kept for which reason; reasons that have been there stay, with 0.
     pub fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
         self.census.reasons()
@@ -170,6 +180,7 @@ impl Index {
     /// A list of all pods begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
+        self.is_first_list = self.list == 1;
         self.headroom.pod_list_starts();
     }
 
@@ -182,6 +193,7 @@ impl Index {
             .map(|(uid, _)| uid.clone())
             .collect();
         gone.iter().for_each(|uid| self.forget(uid));
+        self.is_first_list = false;
         self.selected.listed(|uid| self.entries.contains_key(uid));
         self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);
@@ -207,7 +219,13 @@ impl Index {
                 entry.show(pod, self.list);
                 entry
             }
-            Vacant(place) => place.insert(Entry::new(pod, self.list)),
+            Vacant(place) => {
+                let entry = place.insert(Entry::new(pod, self.list));
+                if self.is_first_list {
+                    entry.find_ended(&self.rules.exit_images, self.started_at, now);
+                }
+                entry
+            }
         };
         entry.without_policies = self.policies.are_unknown();
         let mut effects = self.look(&uid, now);

@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use super::index::{SidecarLog, is_end};
+use super::index::SidecarLog;
 use crate::frame::lease::Leadership;
 use crate::frame::serve::Health;
 use crate::frame::writer::report::{Notice, Reporter};
@@ -123,7 +123,7 @@ impl Logs {
     /// Tells something; the end of a pod with the logs of its sidecars, as soon as these are read.
     pub fn tell(&mut self, notice: Notice, reporter: &Reporter) {
         while self.telling.try_join_next().is_some() {}
-        let reads = if is_end(notice.report.reason) {
+        let reads = if notice.report.reason.is_end() {
             self.reads.remove(&notice.target.uid)
         } else {
             None

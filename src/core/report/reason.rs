@@ -9,6 +9,8 @@ use std::fmt;
 enum EventType {
     /// None is made.
     Silent,
+    /// None is made by a controller: the log says it, and the Event about the end of the pod.
+    Logged,
     Normal,
     Warning,
 }
@@ -107,7 +109,7 @@ reasons! {
     /// containers have ended.
     SidecarDelayed: Silent, Itself, Pod;
     /// swaplet waits: the image is changed, and the node has not shown the end of the sidecar yet.
-    SwapPending: Silent, Itself, Pod;
+    SwapPending: Normal, Itself, Pod;
     /// swaplet waits: the phase is written once the pod has not changed for a while.
     FinishWaits: Silent, Itself, Pod;
     /// swaplet waits: the phase is written, and the node has not shown the end of all containers
@@ -203,7 +205,7 @@ reasons! {
 
     // What was done.
     /// The images of the sidecars were changed.
-    SidecarSwapped: Normal, Itself, Pod;
+    SidecarSwapped: Logged, Itself, Pod;
     /// The phase was written.
     PhaseWritten: Normal, Itself, Pod;
     /// OpenKruise's daemon was asked.
@@ -257,10 +259,28 @@ reasons! {
 }
 
 impl Reason {
+    /// Whether an Event is made with this reason.
+    #[must_use]
+    pub const fn is_event(self) -> bool {
+        matches!(self.facts().0, EventType::Normal | EventType::Warning)
+    }
+
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
         matches!(self.facts().0, EventType::Warning)
+    }
+
+    /// Whether a pod has ended that something was written for.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        matches!(
+            self,
+            Self::SidecarEnded
+                | Self::PodFailedAfterSwap
+                | Self::PodFailedAfterFinish
+                | Self::PodFailedAfterRecreate
+        )
     }
 
     /// Whether nothing but a hand from outside changes it.

@@ -3,6 +3,7 @@
 use super::circumstances::Case;
 use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
 use super::memory::Memory;
+use super::methods::swap::words::changes;
 use super::methods::{finish, recreate};
 use crate::objects::pod::{Phase, Pod, roles};
 use crate::report::decision::{Decision, Report};
@@ -14,7 +15,7 @@ pub(crate) fn finished(case: Case<'_>) -> Decision {
     if let Some(watched) = finish::watch(case) {
         return watched;
     }
-    let mut decision = finish::finished(case).unwrap_or_else(|| swapped(pod, memory));
+    let mut decision = finish::finished(case).unwrap_or_else(|| swapped(case));
     if !decision.reports.is_empty() {
         decision.reports.extend(killed(pod, memory));
     }
@@ -36,11 +37,11 @@ fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
     })
 }
 
-fn swapped(pod: &Pod, memory: &Memory) -> Decision {
+fn swapped(case: Case<'_>) -> Decision {
+    let (pod, memory) = (case.pod, case.memory);
     if memory.swaps.is_empty() {
         return recreate::finished(pod, memory).unwrap_or(Decision::quiet(Reason::PodFinished));
     }
-    let phase = pod.phase.as_str();
     let ends = roles::sidecars(pod)
         .filter_map(|sidecar| {
             let swapped = memory.swap_of(&sidecar.name)?;
@@ -48,16 +49,11 @@ fn swapped(pod: &Pod, memory: &Memory) -> Decision {
         })
         .collect::<Vec<_>>()
         .join(", ");
+    let told = format!("{ends}{}{}", lateness(pod, memory), changes(case));
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
-        let note = format!(
-            "the pod is Failed although every main container exited with 0: {ends}{}",
-            lateness(pod, memory)
-        );
+        let note = format!("the pod is Failed although every main container exited with 0: {told}");
         return Decision::tell(Reason::PodFailedAfterSwap, note);
     }
-    let late = lateness(pod, memory);
-    Decision::tell(
-        Reason::SidecarEnded,
-        format!("the pod is {phase}: {ends}{late}"),
-    )
+    let note = format!("the pod is {}: {told}", pod.phase.as_str());
+    Decision::tell(Reason::SidecarEnded, note)
 }

@@ -59,6 +59,8 @@ pub struct Memory {
 pub struct SwapRecord {
     /// The container.
     pub container: Box<str>,
+    /// The image before; `None` where another life has written the swap.
+    pub from: Option<Box<str>>,
     /// The image that was written, as the API server stored it.
     pub to: Box<str>,
     /// When the write came back, or when the exit image was first seen in the spec.
@@ -107,8 +109,18 @@ impl Memory {
             || shows_image_asked_for(container, exit_images)
     }
 
+    /// Takes the exit images for swaps that a finished pod shows when it is first seen, which may
+    /// have ended while nobody looked: then its end has not been told.
+    pub fn find_ended(&mut self, pod: &Pod, exit_images: &ExitImages, now: Duration) {
+        for sidecar in roles::sidecars(pod) {
+            if self.shows_exit_image(sidecar, exit_images) {
+                self.swaps.push(SwapRecord::found(sidecar, now));
+            }
+        }
+    }
+
     /// A pod that is already finished when it is first seen was reported by the life that saw it
-    /// end.
+    /// end, if that is not only just now ([`Memory::find_ended`]).
     fn observe_swapped(&mut self, pod: &Pod, sidecar: &Container, now: Duration) {
         if !pod.phase.is_terminal() && self.swap_of(&sidecar.name).is_none() {
             self.swaps.push(SwapRecord::found(sidecar, now));
@@ -171,7 +183,7 @@ impl Memory {
     }
 
     /// Records that a container's image was swapped.
-    pub fn swapped(&mut self, container: &Container, to: &str, now: Duration) {
+    pub fn swapped(&mut self, container: &Container, from: &str, to: &str, now: Duration) {
         let known = self.swap_of(&container.name);
         let times = known.map_or(0, |record| record.times) + 1;
         // The watch may have shown this swap, and the end of the sidecar, before the answer came.
@@ -183,6 +195,7 @@ impl Memory {
         let before = Some(Footprint::of(container));
         self.swaps.push(SwapRecord {
             container: container.name.clone(),
+            from: Some(from.into()),
             to: to.into(),
             at: now,
             times,
@@ -202,9 +215,22 @@ impl Memory {
 }
 
 impl SwapRecord {
+    /// The swap in words. Each ends in the image that was written and `)`: by that
+    /// `swaplet explain` and `swaplet rescue` know an exit image that is not theirs.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (container, to) = (&self.container, &self.to);
+        let times = Some(self.times).filter(|times| *times > 1);
+        let times = times.map(|times| format!(" {times} times"));
+        let before = self.from.as_deref().map(|from| format!("{from} -> "));
+        let (times, before) = (times.unwrap_or_default(), before.unwrap_or_default());
+        format!("{container}{times} (image {before}{to})")
+    }
+
     fn found(sidecar: &Container, now: Duration) -> Self {
         Self {
             container: sidecar.name.clone(),
+            from: None,
             to: sidecar.image.clone(),
             at: now,
             times: 0,

@@ -28,7 +28,8 @@ use swaplet_core::warm::pull_job::pins::Unresolved;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 use swaplet_core::warm::warming::shape::ShapeChoice;
 
-const EXIT_IMAGE: &str = "registry.example/swaplet/exit:v1";
+/// What sidecars are ended with.
+pub(super) const EXIT_IMAGE: &str = "registry.example/swaplet/exit:v1";
 const PARK_IMAGE: &str = "registry.example/swaplet/park:v1";
 /// The namespace of the pods that pull images.
 const WARM_NAMESPACE: &str = "default";

@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Eve
 use swaplet_controller::frame::writer::report::REPORTING_CONTROLLER;
 use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use swaplet_core::policies::presets;
-use swaplet_core::report::reason::Reason;
 use swaplet_testbed::job_controller::{is_left_alone, unsupported};
 
+use super::controller::EXIT_IMAGE;
 use super::results::{RUNNING, Results, Row, job_state};
 
 /// One line: when, who, about what, and what happened.
@@ -66,7 +66,7 @@ impl Timeline {
             .pods
             .insert(name.clone(), pod.clone())
             .unwrap_or_default();
-        let mut lines = Vec::new();
+        let mut lines = self.swaps(at, &name, &before, &pod);
         for status in statuses(&pod) {
             let old = statuses(&before).find(|old| old.name == status.name);
             if let Some(text) = change(old, status) {
@@ -86,6 +86,29 @@ impl Timeline {
                 what: name,
                 text: format!("pod is {phase}"),
             });
+        }
+        lines
+    }
+
+    /// The exit images that are new in a pod: nobody but swaplet writes them.
+    fn swaps(&self, at: Duration, name: &str, before: &Pod, pod: &Pod) -> Vec<Line> {
+        let line = |text| Line {
+            at,
+            who: "swaplet",
+            what: name.to_owned(),
+            text,
+        };
+        let mut lines: Vec<_> = containers(pod)
+            .filter(|now| now.image.as_deref() == Some(EXIT_IMAGE))
+            .filter_map(|now| {
+                let old = containers(before).find(|old| old.name == now.name)?;
+                let image = old.image.as_deref().filter(|image| *image != EXIT_IMAGE)?;
+                let container = &now.name;
+                Some(line(format!("swaps {container}: {image} -> {EXIT_IMAGE}")))
+            })
+            .collect();
+        if self.inert && !lines.is_empty() {
+            lines.push(line(WAITS.to_owned()));
         }
         lines
     }
@@ -123,17 +146,12 @@ impl Timeline {
         let what = event.involved_object.name.clone().unwrap_or_default();
         let reason = event.reason.as_deref().unwrap_or_default();
         let message = event.message.as_deref().unwrap_or_default();
-        let line = |text| Line {
+        vec![Line {
             at,
             who: "swaplet",
-            what: what.clone(),
-            text,
-        };
-        let mut lines = vec![line(format!("{reason}: {message}"))];
-        if self.inert && reason == Reason::SidecarSwapped.as_str() {
-            lines.push(line(WAITS.to_owned()));
-        }
-        lines
+            what,
+            text: format!("{reason}: {message}"),
+        }]
     }
 
     /// Why pods wait that have not begun, each in a sentence.

@@ -31,13 +31,14 @@ async fn the_end_is_told_and_counted_with_method_code_and_seconds_whoever_marks_
         world.wait(10).await;
         let told = world.notes("p");
         let reasons: Vec<_> = told.iter().map(|(reason, _)| &**reason).collect();
-        assert_eq!(reasons, ["SidecarSwapped", "SidecarEnded", "SidecarKilled"]);
+        assert_eq!(reasons, ["SidecarEnded", "SidecarKilled"]);
         assert_eq!(
-            told[1].1,
+            told[0].1,
             "the pod is Succeeded: log ended (exit code 137, method swap), exit image exit code 0; \
-             log ended 7 s after the main containers; the pod ended 7 s after them"
+             log ended 7 s after the main containers; the pod ended 7 s after them; \
+             ended because main containers were done: log (image log:1 -> registry.example/swaplet/exit:v1)"
         );
-        assert!(told[2].1.contains("trap 'exit 0' TERM"), "{}", told[2].1);
+        assert!(told[1].1.contains("trap 'exit 0' TERM"), "{}", told[1].1);
         let counted = "swaplet_sidecar_ends_total{method=\"swap\",exit_code=\"137\"}";
         assert_eq!(life.sample(counted), Some(1.0));
         for histogram in ["sidecar", "pod"] {

@@ -82,7 +82,7 @@ async fn the_last_lines_stand_in_the_one_event_about_the_end() {
             "{}",
             told(&world)
         );
-        assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+        assert_eq!(world.events("p"), ["SidecarEnded"]);
         assert_eq!(reads(&world), 1);
         world.assert_quiet().await;
     }
@@ -136,7 +136,7 @@ async fn a_node_that_does_not_answer_delays_no_end_and_the_event_by_five_seconds
     ended(&world, Kubelet::default()).await;
     world.wait(3).await;
     assert_eq!(world.phase("p"), "Succeeded");
-    assert_eq!(world.events("p"), ["SidecarSwapped"]);
+    assert_eq!(world.events("p"), [""; 0]);
     assert_eq!(life.pods_kept(), 0);
     world.wait(5).await;
     assert!(

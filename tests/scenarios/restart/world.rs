@@ -158,7 +158,6 @@ impl Restarts {
             "ContainerRestarted",
             "RestartFailed",
             "WriteDenied",
-            "SidecarSwapped",
             "SidecarEnded",
         ];
         self.notes("p")

@@ -1,8 +1,10 @@
-//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: one
-//! that cannot be sent is counted and dropped.
+//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: they
+//! wait until no pod does, and one that cannot be sent is counted and dropped.
 //!
 //! Events are of the core API, for `kubectl describe` and `kubectl get events
 //! --sort-by=.lastTimestamp` sort by a time that `events.k8s.io` does not let one write.
+
+mod line;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +18,12 @@ use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
 use tracing::field::display;
 
+use self::line::{InLine, Waiting, send_in_turn};
+use super::precedence::Precedence;
 use super::{Target, TargetKind, is_missing_right};
 use crate::frame::clock::time_of_day;
 use crate::frame::metrics::Metrics;
@@ -33,8 +37,6 @@ const NOTE_BYTES: usize = 1024;
 const NAME_BYTES: usize = 253;
 /// What an Event may take.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Events under way at once: they must not crowd out the writes that end pods.
-const AT_ONCE: usize = 8;
 /// Events that may wait; beyond it the API server is too slow for them and they are dropped.
 const MAY_WAIT: usize = 10_000;
 
@@ -50,29 +52,60 @@ pub struct Notice {
     pub report: Report,
 }
 
-/// Sends reports.
+/// Tells reports.
 #[derive(Clone)]
 pub struct Reporter {
+    tells_swaps: bool,
+    metrics: Metrics,
+    precedence: Precedence,
+    line: mpsc::UnboundedSender<InLine>,
+    places: Arc<Semaphore>,
+}
+
+/// Sends Events.
+#[derive(Clone)]
+struct Sender {
     client: Client,
     metrics: Metrics,
     health: Health,
     instance: Arc<str>,
-    sending: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
 }
 
 impl Reporter {
-    /// `instance` is this process's name in `reportingInstance`.
+    /// `instance` is this process's name in `reportingInstance`; Events yield to the swaps of
+    /// `precedence`.
     #[must_use]
-    pub fn new(client: Client, metrics: Metrics, health: Health, instance: &str) -> Self {
-        let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Self {
+    pub fn new(
+        client: Client,
+        metrics: Metrics,
+        health: Health,
+        instance: &str,
+        precedence: Precedence,
+    ) -> Self {
+        let (line, waiting) = mpsc::unbounded_channel();
+        let sender = Sender {
             client,
-            metrics,
+            metrics: metrics.clone(),
             health,
             instance: instance.into(),
-            sending: semaphore(AT_ONCE),
-            waiting: semaphore(MAY_WAIT),
+        };
+        tokio::spawn(send_in_turn(sender, waiting, precedence.clone()));
+        Self {
+            tells_swaps: false,
+            metrics,
+            precedence,
+            line,
+            places: Arc::new(Semaphore::new(MAY_WAIT)),
+        }
+    }
+
+    /// Whether swaps get Events too, before their ends: of a process that ends before the pods may,
+    /// and has nobody to go on for it.
+    #[must_use]
+    pub fn telling_swaps(self, tells_swaps: bool) -> Self {
+        Self {
+            tells_swaps,
+            ..self
         }
     }
 
@@ -82,31 +115,45 @@ impl Reporter {
         // The log is as full of what tenants write as Events are.
         report.note = cut(&report.note, NOTE_BYTES);
         log(&target, &report);
-        let Ok(place) = self.waiting.clone().try_acquire_owned() else {
+        let is_told_swap = self.tells_swaps && report.reason == Reason::SidecarSwapped;
+        if !report.reason.is_event() && !is_told_swap {
+            return;
+        }
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.metrics.wrote("events", "dropped");
             return;
         };
-        // Not when its turn to be sent comes: nodes write meanwhile.
-        let now = time_of_day();
-        let reporter = self.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            reporter.send(&target, &report, now).await;
-        });
-    }
-
-    /// Waits until what was told is sent, at most as long as one Event may take.
-    pub async fn drain(&self) {
-        let all = u32::try_from(MAY_WAIT).unwrap_or(u32::MAX);
-        let _ = timeout(DEADLINE, self.waiting.acquire_many(all)).await;
-    }
-
-    async fn send(&self, target: &Target, report: &Report, now: Timestamp) {
-        let Ok(_turn) = self.sending.acquire().await else {
-            return;
+        let waiting = Waiting {
+            target,
+            report,
+            // Not when its turn to be sent comes: nodes write meanwhile.
+            told: time_of_day(),
+            since: Instant::now(),
         };
+        if self.line.send((waiting, place)).is_err() {
+            self.metrics.wrote("events", "dropped");
+        }
+    }
+
+    /// Waits until what was told is sent, at most as long as one Event may take. Nothing yields any
+    /// more.
+    pub async fn drain(&self) {
+        self.precedence.lift();
+        let all = u32::try_from(MAY_WAIT).unwrap_or(u32::MAX);
+        let _ = timeout(DEADLINE, self.places.acquire_many(all)).await;
+    }
+}
+
+impl Sender {
+    async fn send(&self, waiting: &Waiting) {
+        let Waiting {
+            target,
+            report,
+            told,
+            ..
+        } = waiting;
         let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
-        let event = self.event(target, report, now);
+        let event = self.event(target, report, *told);
         let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => {
                 self.health.has(TELL);
@@ -183,9 +230,15 @@ const fn action(reason: Reason) -> &'static str {
 }
 
 /// The same words about the same pod have the same name: however often and by whomever they are
-/// said, one Event exists.
+/// said, one Event exists. So it is with the end of a pod in any words: another life of this process
+/// knows less of how it came.
 fn event_name(target: &Target, report: &Report) -> String {
-    let words = format!("{}\n{}\n{}", target.uid, report.reason, report.note);
+    let note: &str = if report.reason.is_end() {
+        ""
+    } else {
+        &report.note
+    };
+    let words = format!("{}\n{}\n{note}", target.uid, report.reason);
     let suffix = format!(".{}{}", rank(report.reason), short_digest(words, 7));
     let name = cut(&target.name, NAME_BYTES - suffix.len());
     format!("{}{suffix}", name.trim_end_matches(['.', '-']))
@@ -263,6 +316,22 @@ mod tests {
             event_name(&target("a"), &report("x")),
             event_name(&target("a"), &report("y"))
         );
+    }
+
+    #[test]
+    fn a_pod_has_one_end_in_whatever_words() {
+        let end = |uid: &str, reason, note: &str| {
+            let target = Target {
+                uid: uid.into(),
+                ..target("a")
+            };
+            let note = note.to_owned();
+            event_name(&target, &Report { reason, note })
+        };
+        let told = end("u1", Reason::SidecarEnded, "x");
+        assert_eq!(told, end("u1", Reason::SidecarEnded, "y"));
+        assert_ne!(told, end("u2", Reason::SidecarEnded, "x"));
+        assert_ne!(told, end("u1", Reason::PodFailedAfterSwap, "x"));
     }
 
     /// Within one second nothing but the name tells them apart.

@@ -53,7 +53,8 @@ impl Controller {
     }
 
     pub(in crate::run) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
-        let (store, kept) = VerdictStore::start(client, namespace, self.health.clone()).await;
+        let (health, precedence) = (self.health.clone(), self.precedence.clone());
+        let (store, kept) = VerdictStore::start(client, namespace, health, precedence).await;
         self.index
             .nodes
             .restore_kept(kept, self.clock.now(), time_of_day());

@@ -136,7 +136,7 @@ impl Controller {
         self.index.policies.take_relist(self.clock.now())
     }
 
-    /// Writes the statuses that have changed, one after another and beside all else.
+    /// Writes the statuses that have changed, one after another, beside all else and behind swaps.
     fn report_policies(&mut self, sidecars: &mut Sidecars) {
         let (now, today) = (self.clock.now(), self.today);
         if !self.index.policies.is_on() {
@@ -153,10 +153,12 @@ impl Controller {
         if writes.is_empty() {
             return;
         }
-        let writer = self.writer.clone();
+        let (writer, precedence) = (self.writer.clone(), self.precedence.clone());
+        let since = Instant::now();
         sidecars.reports.spawn(async move {
             let mut answers = Vec::new();
             for write in writes {
+                precedence.give_way(since).await;
                 if let Err(outcome) = writer.report_policy(&write).await {
                     answers.push((write, outcome));
                 }

@@ -1,6 +1,7 @@
 //! One pod with its memory, and what becomes of the writes to it.
 
 mod denied;
+mod found;
 mod need;
 mod requested;
 pub(super) mod since;
@@ -55,6 +56,9 @@ pub(crate) struct Entry {
     /// Whether its latest state was read before the policies were known.
     pub(crate) without_policies: bool,
     pub(crate) counted: Counted,
+    /// It had ended when it was first seen, and is told of nevertheless. It counts for nothing and
+    /// proves nothing: whoever saw it end has counted it, and learned from it.
+    pub(crate) was_ended: bool,
     /// What it has proved about its node: once, for an old proof is no news.
     proved: Option<Proved>,
 }
@@ -77,6 +81,7 @@ impl Entry {
             list,
             without_policies: false,
             counted: Counted::default(),
+            was_ended: false,
             proved: None,
         }
     }
@@ -122,7 +127,8 @@ impl Entry {
             .unconfirmed
             .take_if(|write| since::shows(pod, memory, &write.action));
         effects.extend(confirmed.and_then(|write| notice(write.target, write.report)));
-        if let (true, Some((at, method))) = (is_end(decision.reason), self.memory.ending()) {
+        let has_ended = decision.reason.is_end() && !self.was_ended;
+        if let (true, Some((at, method))) = (has_ended, self.memory.ending()) {
             let ends = ending::ends(&self.pod, &self.memory);
             effects.push(Effect::Ended(self.timed(at, method, now), ends));
         }
@@ -177,7 +183,7 @@ impl Entry {
     /// What the pod proves about its node, once: when it is new, and the node is known.
     pub(crate) fn proves(&mut self, nodes: &Nodes, now: Duration) -> Option<Proved> {
         let proved = proof::proved(&self.pod, &self.memory, now)
-            .filter(|_| nodes.knows_node_of(&self.pod))?;
+            .filter(|_| !self.was_ended && nodes.knows_node_of(&self.pod))?;
         (self.proved.replace(proved) != Some(proved)).then_some(proved)
     }
 
@@ -220,7 +226,7 @@ impl Entry {
     fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
-                self.memory.swapped(container, image, now);
+                self.memory.swapped(container, &swap.from, image, now);
                 // The watch has shown this swap, or what somebody has done since.
                 if !self.since.images {
                     container.image.clone_from(image);
@@ -242,30 +248,16 @@ impl Entry {
     }
 }
 
-/// Whether a pod has ended that something was written for.
-pub(crate) const fn is_end(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::SidecarEnded
-            | Reason::PodFailedAfterSwap
-            | Reason::PodFailedAfterFinish
-            | Reason::PodFailedAfterRecreate
-    )
-}
-
 /// Whether nothing will ever be done for the pod again, so that it need not be kept.
 pub(crate) const fn is_over(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::PodDeleting
-            | Reason::PodFinished
-            | Reason::RestartPolicyAlways
-            | Reason::NoSidecar
-            | Reason::SidecarEnded
-            | Reason::PodFailedAfterSwap
-            | Reason::PodFailedAfterFinish
-            | Reason::PodFailedAfterRecreate
-    )
+    reason.is_end()
+        || matches!(
+            reason,
+            Reason::PodDeleting
+                | Reason::PodFinished
+                | Reason::RestartPolicyAlways
+                | Reason::NoSidecar
+        )
 }
 
 /// Whether it is for us to end the pod, and it has not ended.

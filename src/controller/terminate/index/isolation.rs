@@ -8,7 +8,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
-use super::entry::{is_end, is_over};
+use super::entry::is_over;
 use super::writes::probe_until;
 use super::{Effect, Index};
 use crate::cluster::nodes::Learned;
@@ -121,13 +121,13 @@ impl Index {
     /// What comes of a decision besides its write.
     fn effects(&mut self, uid: &str, decision: &Decision, now: Duration) -> Option<Vec<Effect>> {
         let entry = self.entries.get_mut(uid)?;
-        let mut effects = if self.reads_logs {
+        let mut effects = if self.reads_logs && !entry.was_ended {
             entry.logs()
         } else {
             Vec::new()
         };
         effects.extend(entry.effects(decision, &mut self.headroom, now));
-        if is_end(decision.reason) {
+        if decision.reason.is_end() && !entry.was_ended {
             let ended = entry.policies();
             ended.iter().for_each(|key| self.policies.ended(key));
         }

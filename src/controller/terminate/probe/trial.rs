@@ -133,9 +133,10 @@ impl Trial<'_> {
     fn hear(&self, report: Report, heard: &mut Heard) {
         let Report { reason, note } = report;
         match reason {
-            Reason::SidecarSwapped | Reason::PhaseWritten | Reason::FinishNotQuiet => {
-                (self.tell)(format!("{}: {note}", self.way))
-            }
+            Reason::SidecarSwapped
+            | Reason::SwapPending
+            | Reason::PhaseWritten
+            | Reason::FinishNotQuiet => (self.tell)(format!("{}: {note}", self.way)),
             Reason::SidecarEnded => heard.answer = Some((Answer::Works, note)),
             reason => heard.answer = Some((Answer::Fails(reason), note)),
         }

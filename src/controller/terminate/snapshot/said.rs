@@ -1,12 +1,14 @@
 //! What swaplet has said in Events.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::methods::swap::age_when_told;
 
 use crate::frame::list::list;
 use crate::frame::writer::report::REPORTING_CONTROLLER;
@@ -66,15 +68,27 @@ fn said(event: Event) -> Option<(String, Said)> {
 }
 
 impl Said {
-    /// Whether something was written.
-    fn is_write(&self) -> bool {
-        [
-            Reason::SidecarSwapped,
-            Reason::PhaseWritten,
-            Reason::RecreateRequested,
-        ]
-        .iter()
-        .any(|reason| reason.as_str() == self.reason)
+    /// `None`: another version has said it.
+    fn reason(&self) -> Option<Reason> {
+        Reason::ALL
+            .into_iter()
+            .find(|reason| reason.as_str() == self.reason)
+    }
+
+    /// When the pod had been written at the latest for this to be said; `None` where it says nothing
+    /// of that.
+    fn written_at(&self, pod: &Pod) -> Option<Timestamp> {
+        let age = match self.reason()? {
+            Reason::PhaseWritten | Reason::RecreateRequested => Duration::ZERO,
+            reason => age_when_told(pod, reason)?,
+        };
+        self.at.checked_sub(age).ok()
+    }
+
+    /// Whether it says that this image was written to the pod.
+    fn names(&self, pod: &Pod, image: &str) -> bool {
+        let is_of_swap = self.reason().and_then(|reason| age_when_told(pod, reason));
+        is_of_swap.is_some() && self.note.contains(&format!(" {image})"))
     }
 }
 
@@ -93,19 +107,13 @@ impl AllSaid {
 
     /// Whether it was said that this image was written to the pod.
     pub(crate) fn names(&self, pod: &Pod, image: &str) -> bool {
-        let words = format!("-> {image})");
         let said = self.0.get(&*pod.uid).into_iter().flatten();
-        said.into_iter().any(|said| {
-            said.reason == Reason::SidecarSwapped.as_str() && said.note.contains(&words)
-        })
+        said.into_iter().any(|said| said.names(pod, image))
     }
 
     /// When the pod was last written.
     pub(crate) fn wrote(&self, pod: &Pod) -> Option<Timestamp> {
         let said = self.0.get(&*pod.uid)?;
-        said.iter()
-            .filter(|said| said.is_write())
-            .map(|said| said.at)
-            .max()
+        said.iter().filter_map(|said| said.written_at(pod)).max()
     }
 }

@@ -23,6 +23,7 @@ use crate::terminate::ending;
 use crate::terminate::memory::Memory;
 use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET_STATUS};
 use crate::terminate::methods::Step;
+use crate::terminate::methods::swap::words::changes;
 
 /// How often the phase of one pod is written: a kubelet takes it back at most every 10 s, so this
 /// is two minutes of it.
@@ -181,18 +182,19 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
         .map(|sidecar| describe(sidecar, memory))
         .collect::<Vec<_>>()
         .join(", ");
+    let changes = changes(case);
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!(
-            "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase"
+            "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase{changes}"
         );
         return Some(Decision::tell(Reason::PodFailedAfterFinish, note));
     }
     let note = if around.may_be_kubelet() {
         let late = ending::lateness(pod, memory);
-        format!("the pod is {phase}: {ends}{late}")
+        format!("the pod is {phase}: {ends}{late}{changes}")
     } else {
         format!(
-            "the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted"
+            "the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted{changes}"
         )
     };
     Some(Decision::tell(Reason::SidecarEnded, note))

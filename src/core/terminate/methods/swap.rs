@@ -10,6 +10,7 @@
 mod plan;
 mod room;
 mod time;
+pub(crate) mod words;
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::terminate::turn::is_finished;
 use plan::{Plan, is_settled};
 pub(crate) use room::no_room;
 pub(crate) use time::graces;
-pub use time::patience;
+pub use time::{age_when_told, patience};
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but
 /// its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5 s),
@@ -42,7 +43,7 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     if memory.rejected {
         return Step::Next {
-            reports: vec![rejected(pod)],
+            reports: vec![rejected(pod, memory)],
             again: None,
         };
     }
@@ -115,10 +116,12 @@ pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
 }
 
 /// The library asks the provider again by itself, so nothing that could be written would help.
-fn rejected(pod: &Pod) -> Report {
+fn rejected(pod: &Pod, memory: &Memory) -> Report {
+    let changed: Vec<_> = memory.swaps.iter().map(SwapRecord::words).collect();
     let note = format!(
-        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now",
-        pod.node
+        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now; changed: {}",
+        pod.node,
+        changed.join(", ")
     );
     Report {
         reason: Reason::SwapRejected,
@@ -160,11 +163,14 @@ fn pending(
             again,
         };
     }
-    let reports: Vec<_> = hoped
+    let mut reports: Vec<_> = hoped
         .into_iter()
         .filter(|swapped| swapped.told)
         .map(|swapped| swapped.trouble)
         .collect();
+    if reports.is_empty() {
+        reports.extend(words::slow(unended, memory, now));
+    }
     let reason = reports
         .first()
         .map_or(Reason::SwapPending, |report| report.reason);
@@ -206,7 +212,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
             (Reason::SwapWithoutEffect, false, patience(pod), what)
         }
     };
-    let note = format!("container {}: {what}", sidecar.name);
+    let note = format!("container {}: {what}", record.words());
     Swapped {
         trouble: Report { reason, note },
         told,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::room::no_room;
+use super::words::{refused_image, unknown_owner};
 use crate::cluster::owner;
 use crate::objects::pod::roles::Unended;
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
@@ -58,7 +59,7 @@ impl Plan {
                     return self.block(index, report, again);
                 }
                 self.refused
-                    .extend(refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")));
+                    .extend(refused.map(|image| refused_image(name, image)));
                 self.swaps.push(Swap {
                     index,
                     is_native_sidecar: false,
@@ -153,13 +154,8 @@ impl Plan {
                 swap.container, swap.from, swap.to
             );
         }
-        for refused in &self.refused {
-            let _ = write!(note, "; {refused}: the default exit image is used");
-        }
-        let unknown = owner::unknown(pod).filter(|_| !around.allowed.finish);
-        note.extend(unknown.map(|owner| {
-            format!("; {owner}: if it counts restarts of containers, allow finish, which adds none")
-        }));
+        note.extend(self.refused.iter().map(String::as_str));
+        note.extend(unknown_owner(pod, around));
         note
     }
 }
