@@ -107,7 +107,14 @@ fn the_controller_image_starts_the_program_where_it_lies() {
     );
     assert_eq!(image, of(&[PROGRAM]));
     let config = parsed(&of(&[PROGRAM, "/swaplet/lib/libc.so.6"]).platforms[0].config);
-    assert_eq!(config["config"]["Env"][1], "LD_LIBRARY_PATH=/swaplet/lib");
+    assert_eq!(
+        config["config"]["Env"],
+        json!([
+            format!("PATH={PATH}"),
+            "LD_LIBRARY_PATH=/swaplet/lib",
+            "MALLOC_TRIM_THRESHOLD_=131072"
+        ])
+    );
 }
 
 #[test]
