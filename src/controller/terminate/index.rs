@@ -61,7 +61,8 @@ pub struct Index {
     pub nodes: Nodes,
     budgets: Budgets,
     openkruise: Known,
-    entries: HashMap<Box<str>, Entry>,
+    /// Boxed, for a hash table has room for up to twice as many as are in it.
+    entries: HashMap<Box<str>, Box<Entry>>,
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
     /// Restarts of single containers that have been begun, by the uid of the pod.
@@ -220,7 +221,7 @@ impl Index {
                 entry
             }
             Vacant(place) => {
-                let entry = place.insert(Entry::new(pod, self.list));
+                let entry = place.insert(Box::new(Entry::new(pod, self.list)));
                 if self.is_first_list {
                     entry.find_ended(&self.rules.exit_images, self.started_at, now);
                 }
