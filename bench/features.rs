@@ -122,6 +122,10 @@ async fn measure(feature: Feature) -> Cost {
         bytes: kept(stats.bytes_allocated) - kept(stats.bytes_deallocated),
     };
     controller.abort();
+    // What ends with it is not to end in the next measurement.
+    drop(requests);
+    drop(server);
+    sleep(HOUR).await;
     cost
 }
 
