@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
+use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile, VirtualNode};
 
@@ -82,7 +83,12 @@ impl Upgrades {
     }
 
     fn start(&self) -> Life {
+        self.start_beside(Coexist::Own)
+    }
+
+    fn start_beside(&self, coexist: Coexist) -> Life {
         self.world.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.rules.coexist = coexist;
             settings.hot_upgrade = Some(HotUpgradeSettings {
                 images: UpgradeImages {
                     listed: vec![ImagePattern::parse("registry.example/mesh:*").unwrap()],
@@ -400,6 +406,30 @@ async fn what_others_change_meanwhile_is_left_to_them() {
     assert_eq!(world.works("p0"), image(2));
     life.kill();
     drop(world.node.clone());
+}
+
+/// Its own CRD is of the same name, and its manager does what the sets say.
+#[tokio::test(start_paused = true)]
+async fn where_openkruise_is_installed_the_sets_are_left_to_it() {
+    let world = Upgrades::with_pods(1).await;
+    let life = world.start_beside(Coexist::Auto);
+    world.upgrade_to(2).await;
+    world.wait(60).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    world.install_node_images().await;
+    world.wait(60).await;
+    world.upgrade_to(3).await;
+    world.wait(120).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    // Nor does a life that begins there, unless it is told that the work is its own.
+    life.kill();
+    let next = world.start_beside(Coexist::Auto);
+    world.wait(120).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    next.kill();
+    let _own = world.start();
+    world.wait(60).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(3), 4));
 }
 
 /// Who has not asked for it pays nothing, nor does who has no set.
