@@ -215,6 +215,16 @@ fn an_image_that_has_not_been_started_yet_is_not_taken_back_for_a_back_off() {
     assert_eq!(&*write(&alone(&set, &node, &mut memory, 304)).image, PARK);
 }
 
+/// No image is taken from a container that the administrator has not listed, as the API server asks.
+#[test]
+fn a_container_whose_image_is_not_listed_is_left_alone() {
+    let mut node = Node::new("a");
+    node.object["spec"]["containers"][1]["image"] = json!("r.example/other:1");
+    let refused = alone(&set(), &node, &mut PodMemory::new(), 0);
+    assert!(refused.writes.is_empty());
+    assert_eq!(refused.reports[0].1.reason, Reason::HotUpgradeRefused);
+}
+
 #[test]
 fn what_the_set_names_no_more_is_taken_back_without_a_word() {
     let (mut node, mut memory) = (Node::new("a"), PodMemory::new());

@@ -39,6 +39,13 @@ async fn of_a_pair_an_image_of_the_list_and_the_empty_image_beside_one_that_work
         ("named", "Always", [old, &*park], second),
         ("ends", "OnFailure", [old, &*park], second),
         ("upgrades", "Always", [old, new], second),
+        // Containers that are called as a pair and are none.
+        (
+            "no-pair",
+            "Always",
+            ["registry.example/other:1", old],
+            second,
+        ),
         ("upgrades-first", "Always", [old, new], first),
     ] {
         leashed.pair_is_there(name, policy, images, working).await;

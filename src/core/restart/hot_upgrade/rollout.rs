@@ -151,6 +151,14 @@ impl Plan {
                         standing.is_partly_updated = true;
                         continue;
                     }
+                    if !images.lists(&working.image) {
+                        // Which image is taken from a container the API server asks as well.
+                        let why = format!(
+                            "the image {} that works is not on the list of --hot-upgrade-images",
+                            working.image
+                        );
+                        self.refuse(nth, &pair, &why);
+                    }
                     standing.has_failed |= pair.has_failed();
                     standing.old.get_or_insert(pair);
                 }
@@ -163,17 +171,19 @@ impl Plan {
                 Stage::Unknown(why) => {
                     self.counts.unknown += 1;
                     standing.old.get_or_insert(pair);
-                    let note = format!(
-                        "{name} is not upgraded by the SidecarSet {}: {why}",
-                        set.name
-                    );
-                    let reason = Reason::HotUpgradeRefused;
-                    self.reports.push((nth, Report { reason, note }));
+                    self.refuse(nth, &pair, &why);
                 }
             }
         }
         self.counts.failed += usize::from(standing.has_failed);
         Some(standing)
+    }
+
+    fn refuse(&mut self, nth: usize, pair: &Pair<'_>, why: &str) {
+        let (sidecar, set) = (&pair.sidecar.name, &pair.set.name);
+        let note = format!("{sidecar} is not upgraded by the SidecarSet {set}: {why}");
+        let reason = Reason::HotUpgradeRefused;
+        self.reports.push((nth, Report { reason, note }));
     }
 
     fn take(&mut self, nth: usize, step: Step, is_busy: bool) {
@@ -218,6 +228,9 @@ impl Plan {
             let unready = waiting.unready.get(&*pod.namespace).copied();
             let unavailable = waiting.under_way + unready.unwrap_or_default();
             let is_full = pod.is_ready && unavailable >= most;
+            if !images.lists(&working.image) {
+                continue;
+            }
             if is_full || waiting.failed.contains(&*pod.namespace) {
                 continue;
             }

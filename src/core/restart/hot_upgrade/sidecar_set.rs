@@ -43,6 +43,13 @@ pub struct UpgradeImages {
 }
 
 impl UpgradeImages {
+    /// Whether this image is one of those that may be written.
+    #[must_use]
+    pub fn lists(&self, image: &str) -> bool {
+        let image = ImageReference::parse(image);
+        image.is_ok_and(|image| self.listed.iter().any(|listed| listed.matches(&image)))
+    }
+
     /// Whether a container with this image is the empty one of its pair: it has the park image, or
     /// one of its repository, which was the park image before, or one of the others.
     #[must_use]
@@ -328,8 +335,8 @@ fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Pr
         text(&written["image"]),
         text(&strategy["hotUpgradeEmptyImage"]),
     );
-    let read = ImageReference::parse(&image).map_err(|error| format!("image: {error}"))?;
-    if !images.listed.iter().any(|listed| listed.matches(&read)) {
+    ImageReference::parse(&image).map_err(|error| format!("image: {error}"))?;
+    if !images.lists(&image) {
         return Err(format!(
             "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet keeps"
         ));
