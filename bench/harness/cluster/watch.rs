@@ -1,6 +1,6 @@
 //! A watch of the program's own: what the API server shows counts, not what a contestant says.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +9,11 @@ use tokio::task::JoinHandle;
 
 use super::api::{Endpoint, Request};
 use super::objects::{EXIT, SELECTOR};
+
+/// The API server ends a watch that reads more slowly than pods change (Kubernetes:
+/// `forgetWatcher` in `cacher.go`), and each at a time of its own choice. It is opened again where
+/// it has ended, so often and no more.
+const MOST_ENDS: usize = 100;
 
 /// A watch of the pods that are to end.
 pub struct Watch {
@@ -33,9 +38,12 @@ struct Object {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Metadata {
     #[serde(default)]
     name: String,
+    #[serde(default)]
+    resource_version: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -88,6 +96,19 @@ async fn follow(
     version: &str,
     sender: &UnboundedSender<String>,
 ) -> Result<()> {
+    let mut version = version.to_owned();
+    for _ in 0..MOST_ENDS {
+        follow_from(endpoint, &mut version, sender).await?;
+    }
+    bail!("the API server has ended it {MOST_ENDS} times");
+}
+
+/// Until the API server ends the watch; `version` is then that of the last pod it has told of.
+async fn follow_from(
+    endpoint: &Endpoint,
+    version: &mut String,
+    sender: &UnboundedSender<String>,
+) -> Result<()> {
     let path = format!("/api/v1/pods?watch=1&labelSelector={SELECTOR}&resourceVersion={version}");
     let mut connection = endpoint.connect().await?;
     let answer = connection.open(&Request::get(path)).await?;
@@ -101,7 +122,9 @@ async fn follow(
         rest.extend_from_slice(&data);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = rest.drain(..=end).collect();
-            if let Some(name) = swapped(&line)? {
+            let told = read(&line)?;
+            *version = told.version;
+            if let Some(name) = told.swapped {
                 sender.send(name)?;
             }
         }
@@ -109,8 +132,14 @@ async fn follow(
     Ok(())
 }
 
-/// The name of the pod of an event, if its sidecar has the exit image.
-fn swapped(line: &[u8]) -> Result<Option<String>> {
+/// What an event tells.
+struct Told {
+    version: String,
+    /// The name of the pod, if its sidecar has the exit image.
+    swapped: Option<String>,
+}
+
+fn read(line: &[u8]) -> Result<Told> {
     let Event { object } = serde_json::from_slice(line)?;
     ensure!(
         object.status != "Failure",
@@ -122,7 +151,14 @@ fn swapped(line: &[u8]) -> Result<Option<String>> {
         .containers
         .iter()
         .any(|container| container.image == EXIT);
-    Ok(is_swapped.then_some(object.metadata.name))
+    let Metadata {
+        name,
+        resource_version,
+    } = object.metadata;
+    Ok(Told {
+        version: resource_version,
+        swapped: is_swapped.then_some(name),
+    })
 }
 
 #[cfg(test)]
@@ -133,19 +169,17 @@ mod tests {
     fn only_pods_with_the_exit_image_count_and_an_error_is_one() {
         let event = |image: &str| {
             format!(
-                r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"burst-1"}},"spec":{{"containers":[{{"image":"{image}"}}]}},"status":{{}}}}}}"#
+                r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"burst-1","resourceVersion":"7"}},"spec":{{"containers":[{{"image":"{image}"}}]}},"status":{{}}}}}}"#
             )
         };
-        assert_eq!(
-            swapped(event(EXIT).as_bytes()).unwrap().as_deref(),
-            Some("burst-1")
-        );
-        assert_eq!(swapped(event("other").as_bytes()).unwrap(), None);
+        let told = read(event(EXIT).as_bytes()).unwrap();
+        assert_eq!(told.swapped.as_deref(), Some("burst-1"));
+        assert_eq!(told.version, "7");
+        let told = read(event("other").as_bytes()).unwrap();
+        assert_eq!(told.swapped, None);
         assert!(
-            swapped(
-                br#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410}}"#
-            )
-            .is_err()
+            read(br#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410}}"#)
+                .is_err()
         );
     }
 }
