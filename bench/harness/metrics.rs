@@ -76,6 +76,8 @@ pub const RSS: &str = "idle: resident memory (RSS)";
 pub const IDLE_REQUESTS: &str = "idle: requests but the Lease and watches";
 /// The peak of a relist over the memory before it.
 pub const RELIST_PEAK: &str = "relist: peak, times the memory before";
+/// The most pods of one Job between the swap and the end.
+pub const JOBS_AT_ONCE: &str = "jobs: most swaps of one Job under way";
 /// From the last status write to the last swap.
 pub const DRAIN: &str = "burst: drained after the last status write";
 /// Swaps per second in that time.

@@ -43,6 +43,8 @@ pub enum Row {
     Relist,
     /// Main containers end at a fixed rate
     Steady,
+    /// The same as burst, of Jobs that allow few restarts, and with nodes that answer at once
+    Jobs,
     /// All main containers end as fast as the server takes it
     Burst,
 }
@@ -67,7 +69,7 @@ pub struct Options {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "ceiling,idle,noise,relist,steady,burst"
+        default_value = "ceiling,idle,noise,relist,steady,jobs,burst"
     )]
     pub rows: Vec<Row>,
 

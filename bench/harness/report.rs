@@ -18,8 +18,9 @@ const NOTES: &str = "\
 * Each session begins with a copy of the same data, and the order of the contestants alternates from run to run.
 * Times are those of the audit log, which has one clock; that a pod was swapped is what a watch of the program's own has seen.
 * \"Bare patches\" are sent by clients that know of themselves which pod is due: they watch nothing and decide nothing.
-* Nodes are of a class on which OpenKruise and swaplet both change images; Jobs allow any number of restarts.
-* In a burst nodes show the ends of pods after the last swap; in the steady rows at once.
+* Nodes are of a class on which OpenKruise and swaplet both change images; Jobs allow any number of restarts,
+  but in the rows of Jobs: there each has 50 pods under `OnFailure` and `backoffLimit: 6`. Only swaplet looks at that.
+* In a burst nodes show the ends of pods after the last swap; in the rows of steady and of Jobs at once.
 * Bytes are counted by a relay, which only idle, noise and relist go through.
 * OpenKruise has features that swaplet lacks, and its memory is for those as well. With its throttle lifted it runs with
   `--rest-config-qps 5000 --rest-config-burst 5000 --sidecarterminator-workers 64`, and its webhooks are removed.

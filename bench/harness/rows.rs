@@ -3,6 +3,7 @@
 
 mod burst;
 mod ceiling;
+mod jobs;
 mod quiet;
 mod steady;
 
@@ -29,6 +30,8 @@ use crate::options::{Contestant, Options, Row};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What is under way elsewhere gets so long to end before something is measured.
 const SETTLE: Duration = Duration::from_secs(5);
+/// Connections of the nodes that show pods as over while others are still swapped.
+const NODE_CLIENTS: usize = 8;
 /// The answer comes before the line of the audit log.
 const LOG_BEHIND: Duration = Duration::from_millis(500);
 
@@ -124,6 +127,9 @@ impl<'a> Session<'a> {
                 self.steady(rate).await?;
             }
         }
+        if self.options.wants(Row::Jobs) {
+            self.jobs().await?;
+        }
         if self.options.wants(Row::Burst) {
             self.drain(process.as_ref()).await?;
         }
@@ -183,6 +189,32 @@ impl<'a> Session<'a> {
         node.once(&objects::shows("probe", number, Shown::Over))
             .await?;
         Ok(())
+    }
+
+    /// Ends the main containers of all pods; their nodes show each pod as over as soon as it is
+    /// swapped. What the audit log has of it.
+    async fn live(&mut self, pods: &Pods, rate: Option<u64>) -> Result<Vec<Entry>> {
+        sleep(SETTLE).await;
+        self.log.take()?;
+        let node = self.node()?;
+        let count = pods.uids.len();
+        let mut watch = Watch::open(&node).await?;
+        let (over, mut ended) = unbounded_channel();
+        let (sender, receiver) = channel(count);
+        let pass_on = async {
+            while let Some(request) = ended.recv().await {
+                sender.send(request).await?;
+            }
+            drop(sender);
+            anyhow::Ok(())
+        };
+        tokio::try_join!(
+            self.end_mains(pods, rate),
+            wait_swapped(&mut watch, &pods.set, count, Some(over)),
+            pass_on,
+            driver::play(&node, NODE_CLIENTS, receiver, None),
+        )?;
+        self.entries().await
     }
 
     /// Shows the main containers of all pods as ended, as fast as it goes or at a rate. Where bare

@@ -63,11 +63,14 @@ pub fn node(number: usize) -> Value {
         "labels": {"type": "virtual-kubelet", "kubernetes.io/os": "linux", "swaplet.io/node-class": "VirtualUpdates"}}})
 }
 
-/// A Job whose limit of restarts keeps nobody waiting.
+/// A limit of restarts that keeps nobody waiting.
+pub const NO_LIMIT: u32 = 1_000_000;
+
+/// A Job, with its `backoffLimit`.
 #[must_use]
-pub fn job(name: &str) -> Value {
+pub fn job(name: &str, limit: u32) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
-        "spec": {"parallelism": PODS_OF_JOB, "completions": PODS_OF_JOB, "backoffLimit": 1_000_000,
+        "spec": {"parallelism": PODS_OF_JOB, "completions": PODS_OF_JOB, "backoffLimit": limit,
             "template": {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": MAIN}]}}}})
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::api::{Request, STRATEGIC};
 use super::driver;
-use super::objects::{self, NAMESPACES, NODES, Shown};
+use super::objects::{self, NAMESPACES, NO_LIMIT, NODES, Shown};
 use super::server::{Cluster, User};
 
 /// Pods that each session ends to see whether the controller is there.
@@ -68,8 +68,8 @@ pub async fn seed(cluster: &Cluster, size: usize, writers: usize) -> Result<Pods
         )
     });
     driver::all(&admin, writers, strangers, None).await?;
-    pods(cluster, "probe", PROBES, writers).await?;
-    pods(cluster, "burst", size, writers).await
+    pods(cluster, "probe", PROBES, NO_LIMIT, writers).await?;
+    pods(cluster, "burst", size, NO_LIMIT, writers).await
 }
 
 async fn nodes(cluster: &Cluster) -> Result<()> {
@@ -91,11 +91,17 @@ async fn nodes(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Makes pods that run, with their Jobs.
+/// Makes pods that run, with their Jobs, of which each has this `backoffLimit`.
 ///
 /// # Errors
 /// Where the API server refuses one.
-pub async fn pods(cluster: &Cluster, set: &str, count: usize, writers: usize) -> Result<Pods> {
+pub async fn pods(
+    cluster: &Cluster,
+    set: &str,
+    count: usize,
+    limit: u32,
+    writers: usize,
+) -> Result<Pods> {
     let maker = cluster.endpoint(User::Node, "kube-controller-manager/v1.34.0")?;
     let mut jobs = BTreeMap::new();
     for number in 0..count {
@@ -104,7 +110,7 @@ pub async fn pods(cluster: &Cluster, set: &str, count: usize, writers: usize) ->
             let (namespace, job) = new.key();
             let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs");
             let made = maker
-                .once(&Request::create(0, path, &objects::job(job)))
+                .once(&Request::create(0, path, &objects::job(job, limit)))
                 .await?;
             new.insert(uid(&made)?);
         }

@@ -142,21 +142,52 @@ pub fn first_writes(
     resource: &str,
     set: &str,
 ) -> HashMap<String, Span> {
-    let mut first: HashMap<String, Span> = HashMap::new();
-    let writes = entries.iter().filter(|entry| {
-        entry.is_of(user)
-            && entry.succeeded()
-            && ["patch", "update"].contains(&entry.verb.as_str())
-            && entry.resource() == resource
-    });
-    for entry in writes.filter(|entry| entry.object_ref.name.starts_with(&format!("{set}-"))) {
-        let span = entry.span();
-        let known = first.entry(entry.object_ref.name.clone()).or_insert(span);
+    let mut first = HashMap::new();
+    for (name, span) in writes(entries, user, resource, set) {
+        let known: &mut Span = first.entry(name.to_owned()).or_insert(span);
         if span.received < known.received {
             *known = span;
         }
     }
     first
+}
+
+/// The last one.
+#[must_use]
+pub fn last_writes(
+    entries: &[Entry],
+    user: &str,
+    resource: &str,
+    set: &str,
+) -> HashMap<String, Span> {
+    let mut last = HashMap::new();
+    for (name, span) in writes(entries, user, resource, set) {
+        let known: &mut Span = last.entry(name.to_owned()).or_insert(span);
+        if span.received > known.received {
+            *known = span;
+        }
+    }
+    last
+}
+
+/// Writes of pods of a set by this user that succeeded.
+fn writes<'a>(
+    entries: &'a [Entry],
+    user: &'a str,
+    resource: &'a str,
+    set: &str,
+) -> impl Iterator<Item = (&'a str, Span)> + use<'a> {
+    let prefix = format!("{set}-");
+    entries
+        .iter()
+        .filter(move |entry| {
+            entry.is_of(user)
+                && entry.succeeded()
+                && ["patch", "update"].contains(&entry.verb.as_str())
+                && entry.resource() == resource
+                && entry.object_ref.name.starts_with(&prefix)
+        })
+        .map(|entry| (entry.object_ref.name.as_str(), entry.span()))
 }
 
 /// How often a user sent each verb for each resource.

@@ -2,8 +2,8 @@
 
 use super::table::{median, sizes};
 use crate::metrics::{
-    BURST, CEILING, DRAIN_RATE, EVENTS, EVENTS_BEFORE, IDLE_REQUESTS, Measurement, PATCHES,
-    RELIST_PEAK, RSS, steady_p99,
+    BURST, CEILING, DRAIN_RATE, EVENTS, EVENTS_BEFORE, IDLE_REQUESTS, JOBS_AT_ONCE, Measurement,
+    PATCHES, RELIST_PEAK, RSS, steady_p99,
 };
 use crate::options::Contestant::{self, Bare, Openkruise, OpenkruiseLifted, Swaplet};
 
@@ -108,6 +108,11 @@ fn goals(all: &[Measurement], size: usize) -> Vec<Goal> {
             "steady 100/s: p99 at most 50 ms above that of bare patches",
             above(of(Bare, &p99)),
             |value| value <= 50.0,
+        ),
+        goal(
+            "jobs: at most 5 swaps of one Job under way, for backoffLimit 6",
+            own(JOBS_AT_ONCE),
+            |value| value <= 5.0,
         ),
         goal(
             "idle: no request but the Lease and watches",

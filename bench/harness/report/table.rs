@@ -14,8 +14,8 @@ pub fn values(all: &[Measurement], size: usize, contestant: Contestant, name: &s
 }
 
 /// The order of the groups of rows: as a controller lives.
-const GROUPS: [&str; 8] = [
-    "ceiling", "start", "idle", "noise", "relist", "restart", "steady", "burst",
+const GROUPS: [&str; 9] = [
+    "ceiling", "start", "idle", "noise", "relist", "restart", "steady", "jobs", "burst",
 ];
 
 fn group(metric: &Metric) -> usize {

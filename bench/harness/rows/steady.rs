@@ -1,14 +1,11 @@
 //! Main containers end at a fixed rate, whatever becomes of those before: an open loop.
 
 use anyhow::{Result, ensure};
-use tokio::sync::mpsc::{channel, unbounded_channel};
-use tokio::time::sleep;
 
-use super::{SETTLE, Session, wait_swapped};
-use crate::cluster::driver;
+use super::Session;
+use crate::cluster::objects::NO_LIMIT;
 use crate::cluster::seed;
 use crate::cluster::server::User;
-use crate::cluster::watch::Watch;
 use crate::judge::audit::first_writes;
 use crate::judge::numbers::percentile;
 use crate::metrics::{Unit, steady_p99};
@@ -19,27 +16,9 @@ impl Session<'_> {
     pub(super) async fn steady(&mut self, rate: u64) -> Result<()> {
         let set = format!("steady{rate}");
         let count = usize::try_from(rate * self.options.seconds)?;
-        let pods = seed::pods(self.cluster, &set, count, self.options.writers).await?;
-        sleep(SETTLE).await;
-        self.log.take()?;
-        let node = self.node()?;
-        let mut watch = Watch::open(&node).await?;
-        let (over, mut ended) = unbounded_channel();
-        let (sender, receiver) = channel(count);
-        let pass_on = async {
-            while let Some(request) = ended.recv().await {
-                sender.send(request).await?;
-            }
-            drop(sender);
-            anyhow::Ok(())
-        };
-        tokio::try_join!(
-            self.end_mains(&pods, Some(rate)),
-            wait_swapped(&mut watch, &set, count, Some(over)),
-            pass_on,
-            driver::play(&node, 8, receiver, None),
-        )?;
-        let entries = self.entries().await?;
+        let writers = self.options.writers;
+        let pods = seed::pods(self.cluster, &set, count, NO_LIMIT, writers).await?;
+        let entries = self.live(&pods, Some(rate)).await?;
         let shown = first_writes(&entries, User::Node.name(), "pods/status", &set);
         let swaps = first_writes(&entries, self.contestant.user().name(), "pods", &set);
         let times = shown
