@@ -42,6 +42,7 @@ mod leash;
 mod leashes;
 mod mock_node;
 mod newcomer;
+mod one_pod;
 mod pods;
 mod predownload;
 mod probe;
