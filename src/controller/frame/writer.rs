@@ -21,6 +21,7 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::wire::stored::StoredImages;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
@@ -252,8 +253,8 @@ impl Writer {
             .map_err(kube::Error::BuildRequest)?;
         match self.send(request).await? {
             Ok(body) => {
-                let pod = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-                Ok(Outcome::Applied(stored_images(pod, swaps)))
+                let stored = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+                Ok(Outcome::Applied(stored_images(&stored, swaps)))
             }
             Err(refused) => Ok(refused),
         }
@@ -317,17 +318,10 @@ pub(crate) fn test(path: &[&str], value: &str) -> PatchOperation {
     })
 }
 
-fn stored_images(pod: PodWire, swaps: &[Swap]) -> Vec<Box<str>> {
-    let stored = pod.read();
-    let image = |swap: &Swap| {
-        stored
-            .as_ref()
-            .and_then(|pod| pod.containers.get(swap.index))
-            .map(|container| container.image.clone())
-    };
+fn stored_images(stored: &StoredImages, swaps: &[Swap]) -> Vec<Box<str>> {
     swaps
         .iter()
-        .map(|swap| image(swap).unwrap_or_else(|| swap.to.clone()))
+        .map(|swap| stored.of(swap.index).unwrap_or(&swap.to).into())
         .collect()
 }
 

@@ -2,6 +2,7 @@
 
 pub mod brief;
 mod statuses;
+pub mod stored;
 mod weight;
 
 pub(crate) use self::statuses::StateWire;
