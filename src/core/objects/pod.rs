@@ -136,7 +136,7 @@ pub struct ContainerStatus {
     /// `state`
     pub state: ContainerState,
     /// `lastState.terminated`: how the container before this one ended.
-    pub last_end: Option<Terminated>,
+    pub last_end: Option<Box<Terminated>>,
 }
 
 /// `state` of a container status.
@@ -154,8 +154,8 @@ pub enum ContainerState {
         /// By the node's clock.
         started_at: Option<jiff::Timestamp>,
     },
-    /// Ended.
-    Terminated(Terminated),
+    /// Ended. In a box, as the other states are small and most containers run.
+    Terminated(Box<Terminated>),
     /// None of the three members is set, as some providers do for seconds.
     Unreported,
 }

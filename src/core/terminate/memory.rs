@@ -249,7 +249,7 @@ impl SwapRecord {
             self.real_end = Some(end.clone());
         } else if let Some(end) = status
             .last_end
-            .as_ref()
+            .as_deref()
             .filter(|_| shown == Some(true) && self.real_end.is_none())
         {
             self.real_end = Some(end.clone());

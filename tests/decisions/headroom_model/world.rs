@@ -117,11 +117,11 @@ impl State {
             0 => ContainerState::Running { started_at: None },
             order => {
                 let finished_at = Some(jiff::Timestamp::from_second(order.into()).unwrap());
-                ContainerState::Terminated(Terminated {
+                ContainerState::Terminated(Box::new(Terminated {
                     exit_code: Some(0),
                     finished_at,
                     ..Terminated::default()
-                })
+                }))
             }
         };
         let status = ContainerStatus {

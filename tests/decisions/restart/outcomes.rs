@@ -19,10 +19,10 @@ fn waiting(reason: &str, message: &str) -> ContainerState {
 }
 
 fn ended(exit_code: i64) -> ContainerState {
-    ContainerState::Terminated(Terminated {
+    ContainerState::Terminated(Box::new(Terminated {
         exit_code: Some(exit_code),
         ..Terminated::default()
-    })
+    }))
 }
 
 /// A request for `app` whose image has been changed.

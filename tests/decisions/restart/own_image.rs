@@ -170,7 +170,7 @@ impl Case {
             pod.pod.containers[index].status.as_mut().unwrap().state = if comes_again {
                 waiting
             } else {
-                ContainerState::Terminated(end)
+                ContainerState::Terminated(Box::new(end))
             };
         });
         true
@@ -538,7 +538,8 @@ fn d1d_what_is_lost_by_force_is_told() {
         ..Terminated::default()
     };
     world.node_says("app", |pod, index| {
-        pod.pod.containers[index].status.as_mut().unwrap().state = ContainerState::Terminated(end)
+        pod.pod.containers[index].status.as_mut().unwrap().state =
+            ContainerState::Terminated(Box::new(end))
     });
     world.settle();
     let (phase, message) = world.later(330).assert_over("app");

@@ -21,10 +21,10 @@ fn waiting(reason: &str) -> ContainerState {
 }
 
 fn ended(exit_code: i64) -> ContainerState {
-    ContainerState::Terminated(Terminated {
+    ContainerState::Terminated(Box::new(Terminated {
         exit_code: Some(exit_code),
         ..Terminated::default()
-    })
+    }))
 }
 
 fn shows(world: &mut World, state: ContainerState) -> &mut World {
@@ -265,7 +265,7 @@ fn r12_a_park_image_that_cannot_be_started_is_taken_back() {
         };
         shows(
             world.restarts("app", false),
-            ContainerState::Terminated(end),
+            ContainerState::Terminated(Box::new(end)),
         );
     };
     let provider: fn(&mut World) =

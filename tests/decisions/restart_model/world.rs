@@ -481,14 +481,14 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
         Run::Running => ContainerState::Running {
             started_at: Some(started_at(real.since)),
         },
-        Run::Ended => ContainerState::Terminated(Terminated {
+        Run::Ended => ContainerState::Terminated(Box::new(Terminated {
             exit_code: Some(0),
             ..Terminated::default()
-        }),
-        Run::Stopped => ContainerState::Terminated(Terminated {
+        })),
+        Run::Stopped => ContainerState::Terminated(Box::new(Terminated {
             exit_code: Some(143),
             ..Terminated::default()
-        }),
+        })),
         Run::NotPulled => ContainerState::Waiting {
             reason: "ErrImagePull".into(),
             message: image.into(),

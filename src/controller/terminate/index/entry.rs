@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     /// The class of its node, when it was decided about.
     pub(crate) class: NodeClass,
     /// A write whose answer was lost, and which is told if it turns out to have been applied.
-    pub(crate) unconfirmed: Option<Write>,
+    pub(crate) unconfirmed: Option<Box<Write>>,
     /// What the watch has shown since the write that is under way has begun.
     pub(crate) since: SinceBegun,
     /// The restarts of swaps, as the watch has shown them.
@@ -173,11 +173,16 @@ impl Entry {
             Outcome::Conflict => self.back_off(now, RETRY, None),
             Outcome::Gone => Vec::new(),
             Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = Some(write).filter(|write| write.report.is_some());
+                self.keep_unconfirmed(write);
                 self.back_off(now, RETRY, *retry_after)
             }
             Outcome::Denied(words) => self.denied(write, words, now),
         }
+    }
+
+    /// Its answer was lost.
+    pub(crate) fn keep_unconfirmed(&mut self, write: Write) {
+        self.unconfirmed = write.report.is_some().then(|| Box::new(write));
     }
 
     /// What the pod proves about its node, once: when it is new, and the node is known.

@@ -75,7 +75,7 @@ fn container_lacks(pod: &Pod, container: &Container, namespace: &str) -> Option<
             pod.node
         )));
     };
-    if let Some(end) = container.end().or(status.last_end.as_ref()) {
+    if let Some(end) = container.end().or(status.last_end.as_deref()) {
         return ended(container, end);
     }
     match &**name {

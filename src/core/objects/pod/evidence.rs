@@ -202,7 +202,7 @@ pub fn is_stuck(container: &Container) -> bool {
     };
     match &**reason {
         "RunContainerError" | "CreateContainerError" => true,
-        "CrashLoopBackOff" => last_end.as_ref().is_some_and(is_start_error),
+        "CrashLoopBackOff" => last_end.as_deref().is_some_and(is_start_error),
         reason => is_pull_error(reason),
     }
 }

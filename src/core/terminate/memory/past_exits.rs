@@ -133,7 +133,7 @@ fn stopped_with(sidecar: &Container, request: Option<&RecreateRequest>) -> Optio
     };
     let end = sidecar
         .end()
-        .or_else(|| back().and_then(|_| sidecar.status.as_ref()?.last_end.as_ref()));
+        .or_else(|| back().and_then(|_| sidecar.status.as_ref()?.last_end.as_deref()));
     end?.exit_code
 }
 

@@ -32,7 +32,7 @@ impl Entry {
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = Some(write).filter(|write| write.report.is_some());
+                self.keep_unconfirmed(write);
                 self.back_off(now, REQUEST_RETRY, *retry_after)
             }
             _ => Vec::new(),

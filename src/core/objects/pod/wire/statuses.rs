@@ -87,7 +87,13 @@ impl ContainerStatusWire {
             container_id: self.container_id.value.unwrap_or_default(),
             restart_count: self.restart_count.value.unwrap_or_default(),
             state: self.state.value.0.read(),
-            last_end: self.last_state.value.0.terminated.value.map(|t| t.read()),
+            last_end: self
+                .last_state
+                .value
+                .0
+                .terminated
+                .value
+                .map(|t| Box::new(t.read())),
         }
     }
 }
@@ -97,7 +103,7 @@ impl StateWire {
     /// adds `terminated` without clearing `running`): the end outranks the rest, as in OpenKruise.
     pub(crate) fn read(self) -> ContainerState {
         if let Some(terminated) = self.terminated.value {
-            ContainerState::Terminated(terminated.read())
+            ContainerState::Terminated(Box::new(terminated.read()))
         } else if let Some(running) = self.running.value {
             ContainerState::Running {
                 started_at: running.started_at.value,

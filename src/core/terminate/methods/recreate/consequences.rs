@@ -106,7 +106,7 @@ pub(super) fn past_exit(case: Case<'_>, target: &Container) -> Option<Option<i64
     let swapped = memory
         .swap_of(&target.name)
         .and_then(|record| record.real_end.as_ref());
-    let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_ref());
+    let earlier = swapped.or_else(|| target.status.as_ref()?.last_end.as_deref());
     earlier
         .map(|end| end.exit_code)
         .or_else(|| around.openkruise.past_exits.of(pod, target).map(Some))

@@ -83,7 +83,7 @@ fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
     let end = target
         .status
         .as_ref()
-        .and_then(|status| status.last_end.as_ref());
+        .and_then(|status| status.last_end.as_deref());
     let code = end
         .and_then(|end| end.exit_code)
         .map_or_else(String::new, |code| format!(" with exit code {code}"));

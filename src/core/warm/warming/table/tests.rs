@@ -243,10 +243,10 @@ impl World {
         let Some(pod) = self.pods.get_mut(name) else {
             return;
         };
-        let ended = ContainerState::Terminated(Terminated {
+        let ended = ContainerState::Terminated(Box::new(Terminated {
             exit_code: Some(0),
             ..Terminated::default()
-        });
+        }));
         match becomes {
             Pod::Starts => pod.init = ended,
             Pod::Runs => {
