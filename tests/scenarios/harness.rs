@@ -92,7 +92,15 @@ impl Life {
 }
 
 impl World {
+    /// The API server lists in pages only, so that tests about lists are about pages; `streams.rs`
+    /// has what streams do.
     pub fn new() -> Self {
+        let world = Self::that_streams_lists();
+        world.server.stream_no_lists();
+        world
+    }
+
+    pub fn that_streams_lists() -> Self {
         let server = ApiServer::new(Clock::default());
         let client = server.client_as("test");
         Self { server, client }

@@ -54,6 +54,7 @@ mod rotation;
 mod sample;
 mod selection;
 mod shapes;
+mod streams;
 mod under_never;
 mod verdicts;
 mod warm;

@@ -11,7 +11,9 @@ mod answers;
 mod event;
 pub mod many;
 pub(crate) mod named;
+mod paged;
 pub(crate) mod served;
+mod streamed;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -22,14 +24,14 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use swaplet_core::objects::values::backoff::Backoff;
-use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use self::age::{WatchAge, WatchAges};
-use self::answers::{advance, asked_for, is_before, is_no_question, trouble};
+use self::answers::{advance, asked_for, is_before, trouble};
 pub use self::event::Event;
-use super::list::pages::{PageSize, page, present_version};
+use self::streamed::Streamed;
+use super::list::pages::{PageSize, present_version};
 
 /// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a
 /// dead connection can hide events, which must stay under 60 s.
@@ -79,7 +81,20 @@ pub fn watch_noted<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    begin(api, params, ages, false)
+    begin(api, params, ages, How::Paged)
+}
+
+/// As [`watch_noted`], of what there may be very many of: where the server can stream a list, no
+/// page of it is held in memory.
+pub(crate) fn watch_streamed<K>(
+    api: Api<K>,
+    params: ListParams,
+    ages: &WatchAges,
+) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    begin(api, params, ages, How::Streamed)
 }
 
 /// As [`watch_noted`], where somebody else has chosen what is selected. The API server may call
@@ -93,15 +108,19 @@ pub fn watch_chosen<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    begin(api, params, ages, true)
+    begin(api, params, ages, How::Chosen)
 }
 
-fn begin<K>(
-    api: Api<K>,
-    params: ListParams,
-    ages: &WatchAges,
-    is_chosen: bool,
-) -> mpsc::Receiver<Event<K>>
+/// How it is asked for what is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Paged,
+    /// As before, and somebody else has chosen what is selected.
+    Chosen,
+    Streamed,
+}
+
+fn begin<K>(api: Api<K>, params: ListParams, ages: &WatchAges, how: How) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -115,7 +134,8 @@ where
             events,
             failures: 0,
             age,
-            is_chosen,
+            is_chosen: how == How::Chosen,
+            is_streamed: how == How::Streamed,
             is_refused: false,
         }
         .run(),
@@ -132,6 +152,8 @@ struct Watch<K> {
     age: WatchAge,
     /// Whether somebody else has chosen what is selected.
     is_chosen: bool,
+    /// Whether the next list is asked for as a stream.
+    is_streamed: bool,
     /// Whether the API server has not taken the last question.
     is_refused: bool,
 }
@@ -172,57 +194,22 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    /// The version of the complete list, or nothing where a page failed.
+    /// The version of the complete list, or nothing where it failed.
     async fn list(&mut self) -> Result<Option<String>, Closed> {
         self.send(Event::ListStart).await?;
-        let mut params = self.params.clone();
-        loop {
-            let list = match page(&self.api, &params, &mut self.page_size).await {
-                Ok(Ok(list)) => list,
-                Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                    self.age.forbidden();
-                    return self
-                        .list_failed(
-                            Event::Forbidden(cut(&status.message, MESSAGE)),
-                            Duration::ZERO,
-                        )
-                        .await;
-                }
-                Ok(Err(error)) if self.is_chosen && is_no_question(&error) => {
-                    self.age.forbidden();
-                    let why = trouble("list", &error);
-                    if std::mem::replace(&mut self.is_refused, true) {
-                        return self.list_failed(Event::Hidden(why), NO_QUESTION).await;
-                    }
-                    return self.list_failed(Event::Trouble(why), ASK_ONCE_MORE).await;
-                }
-                Ok(Err(error)) => {
-                    return self
-                        .list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error))
-                        .await;
-                }
-                Err(_) => {
-                    return self
-                        .list_failed(
-                            Event::Trouble("list: no answer in time".to_owned()),
-                            Duration::ZERO,
-                        )
-                        .await;
-                }
-            };
-            self.age.heard();
-            self.is_refused = false;
-            for object in list.items {
-                self.send(Event::Listed(object)).await?;
-            }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params.continue_token = Some(token),
-                None => {
+        if self.is_streamed {
+            match self.stream().await? {
+                Streamed::Whole(version) => {
                     self.send(Event::ListEnd).await?;
-                    return Ok(list.metadata.resource_version);
+                    return Ok(Some(version));
+                }
+                Streamed::NotServed => {}
+                Streamed::Failed(why, at_least) => {
+                    return self.list_failed(Event::Trouble(why), at_least).await;
                 }
             }
         }
+        self.pages().await
     }
 
     async fn list_failed(

@@ -72,6 +72,11 @@ impl ApiServer {
         self.shared.lock().kinds.retain(|kind| kind.group != group);
     }
 
+    /// Begins no watch with a list any more, as Kubernetes without the feature gate `WatchList`.
+    pub fn stream_no_lists(&self) {
+        self.shared.lock().streams_lists = false;
+    }
+
     /// Its faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {

@@ -71,7 +71,14 @@ impl Watch {
         let initial = query.flag("sendInitialEvents");
         if initial && query.get("resourceVersionMatch") != "NotOlderThan" {
             return Err(refuse_option(
+                "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
+        }
+        if initial && !state.streams_lists {
+            return Err(refuse_option(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
             ));
         }
         let bookmarks = query.flag("allowWatchBookmarks");

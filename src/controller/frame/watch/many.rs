@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use self::place::{Place, Take};
 use super::age::WatchAges;
-use super::{BUFFER, Event, HEALTHY, PAUSE, watch_noted};
+use super::{BUFFER, Event, HEALTHY, PAUSE, watch_streamed};
 
 /// What a namespace is taken for whose list keeps failing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     match apis.pop() {
-        Some(only) if apis.is_empty() => return watch_noted(only, params.clone(), ages),
+        Some(only) if apis.is_empty() => return watch_streamed(only, params.clone(), ages),
         Some(last) => apis.push(last),
         None => {}
     }
@@ -94,7 +94,7 @@ where
             let began = Instant::now();
             let watches = apis
                 .iter()
-                .map(|api| watch_noted(api.clone(), params.clone(), &ages))
+                .map(|api| watch_streamed(api.clone(), params.clone(), &ages))
                 .collect();
             if Round::new(watches, &events, unlisted, keep)
                 .run()

@@ -76,6 +76,7 @@ impl State {
         }
         if version.is_empty() && !query.get("resourceVersionMatch").is_empty() {
             return Err(refuse_option(
+                "resourceVersionMatch",
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
@@ -160,12 +161,12 @@ pub fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
 }
 
-/// 422 of a combination of list options.
-pub fn refuse_option(why: &str) -> ApiError {
+/// 422 of an option of a list or watch, or of a combination of such.
+pub fn refuse_option(option: &str, why: &str) -> ApiError {
     ApiError::invalid(
         "meta.k8s.io",
         "ListOptions",
         "",
-        &[FieldError::forbidden("resourceVersionMatch", why)],
+        &[FieldError::forbidden(option, why)],
     )
 }

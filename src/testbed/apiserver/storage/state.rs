@@ -28,6 +28,8 @@ pub struct State {
     pub applied: HashMap<(String, Key, String), Value>,
     /// Changes objects that are created, as a mutating admission webhook does.
     pub webhook: Option<Webhook>,
+    /// Whether watches may begin with a list (Kubernetes: the feature gate `WatchList`).
+    pub streams_lists: bool,
     /// What has been said of logs.
     pub logs: HashMap<LogKey, Vec<u8>>,
     random: u64,
@@ -45,6 +47,7 @@ impl State {
             clock,
             applied: HashMap::new(),
             webhook: None,
+            streams_lists: true,
             logs: HashMap::new(),
             random: 0,
         };

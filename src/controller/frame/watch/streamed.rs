@@ -1,0 +1,92 @@
+//! A list as the beginning of a watch (Kubernetes: streaming lists, KEP-3157): each object comes by
+//! itself, so neither side ever holds a page of them. Servers that do not have it say so, and are
+//! asked for pages.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::Resource;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::answers::{asked_for, trouble};
+use super::{ANSWER, Closed, Event, Watch};
+
+/// The annotation of the bookmark that ends the list (Kubernetes: `InitialEventsAnnotationKey`).
+const END: &str = "k8s.io/initial-events-end";
+/// How long a server may take for all of it; between two objects it is [`ANSWER`].
+const STREAM_SECONDS: u32 = 600;
+
+/// What has come of it.
+pub(super) enum Streamed {
+    /// All objects were told; the version of the list.
+    Whole(String),
+    /// Nothing was told: pages have to be asked for.
+    NotServed,
+    /// It failed for this reason, and is not tried again for so long. Some objects may have been
+    /// told.
+    Failed(String, Duration),
+}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+    /// Tells of what is there at present: without a version the answer is as new as that to a list.
+    pub(super) async fn stream(&mut self) -> Result<Streamed, Closed> {
+        let ListParams {
+            label_selector,
+            field_selector,
+            ..
+        } = self.params.clone();
+        let params = WatchParams {
+            label_selector,
+            field_selector,
+            ..WatchParams::streaming_lists()
+        }
+        .timeout(STREAM_SECONDS);
+        let api = self.api.clone();
+        let mut stream = match timeout(ANSWER, api.watch(&params, "")).await {
+            Ok(Ok(stream)) => stream.boxed(),
+            // Where that is for another reason than the stream, the answer to a list says so.
+            Ok(Err(kube::Error::Api(status)))
+                if matches!(status.code, 400 | 403 | 404 | 405 | 422) =>
+            {
+                self.is_streamed = false;
+                return Ok(Streamed::NotServed);
+            }
+            Ok(Err(error)) => {
+                return Ok(Streamed::Failed(trouble("list", &error), asked_for(&error)));
+            }
+            Err(_) => {
+                let why = "list: no answer in time".to_owned();
+                return Ok(Streamed::Failed(why, Duration::ZERO));
+            }
+        };
+        loop {
+            let why = match timeout(ANSWER, stream.next()).await {
+                Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
+                    self.age.heard();
+                    self.send(Event::Listed(object)).await?;
+                    continue;
+                }
+                Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
+                    self.send(Event::Deleted(object)).await?;
+                    continue;
+                }
+                Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
+                    if bookmark.metadata.annotations.contains_key(END) {
+                        return Ok(Streamed::Whole(bookmark.metadata.resource_version));
+                    }
+                    continue;
+                }
+                Ok(Some(Ok(WatchEvent::Error(status)))) => trouble("list", &status.message),
+                Ok(Some(Err(error))) => trouble("list", &error),
+                Ok(None) => "list: the server has broken it off".to_owned(),
+                Err(_) => "list: no object in time".to_owned(),
+            };
+            // One object that cannot be read, or a server that cannot send all: pages may do.
+            self.is_streamed = false;
+            return Ok(Streamed::Failed(why, Duration::ZERO));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Lists that the API server streams.
+
+use swaplet_testbed::apiserver::{Effect, Verb};
+
+use super::harness::{Life, World};
+use super::node::Kubelet;
+use super::objects::pod;
+
+const PODS: usize = 8;
+
+fn names() -> Vec<String> {
+    (0..PODS).map(|nth| format!("p{nth}")).collect()
+}
+
+/// Pods whose main containers have ended before the controller starts; `fault` befalls its watches
+/// of pods.
+async fn behind(world: &World, fault: Option<Effect>) -> Life {
+    for name in names() {
+        world.run_pod(&pod(&name, "OnFailure")).await;
+        world.ends(&name, "main", 0).await;
+    }
+    if let Some(fault) = fault {
+        world.next_watch_fault(fault);
+    }
+    let life = world.start_controller();
+    world.start_kubelet(Kubelet::default());
+    world.wait(20).await;
+    life
+}
+
+fn assert_ended(world: &World) {
+    for name in names() {
+        assert_eq!(
+            (world.phase(&name).as_str(), world.patches(&name)),
+            ("Succeeded", 1),
+            "{name}"
+        );
+    }
+}
+
+/// How often the controller asked for all pods as a stream: a watch from no version.
+fn streams(world: &World) -> usize {
+    world
+        .requests()
+        .iter()
+        .filter(|request| {
+            request.verb == Verb::Watch
+                && request.resource == "pods"
+                && request.resource_version.is_empty()
+        })
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pods_come_by_one_stream_and_none_by_a_list() {
+    let world = World::that_streams_lists();
+    let _life = behind(&world, None).await;
+    assert_ended(&world);
+    assert_eq!((streams(&world), world.lists()), (1, 0));
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_streams_no_lists_is_asked_once_and_lists() {
+    let world = World::new();
+    let _life = behind(&world, None).await;
+    assert_ended(&world);
+    assert_eq!((streams(&world), world.lists()), (1, 1));
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_off_is_followed_by_a_list() {
+    for fault in [
+        Effect::CloseWatch(3),
+        Effect::Garbage(3),
+        Effect::ExpireWatch(3),
+        Effect::HoldWatch,
+    ] {
+        let world = World::that_streams_lists();
+        let is_held = fault == Effect::HoldWatch;
+        let _life = behind(&world, Some(fault.clone())).await;
+        // A server that goes silent is given up after 30 s.
+        world.wait(if is_held { 40 } else { 1 }).await;
+        assert_ended(&world);
+        assert_eq!((streams(&world), world.lists()), (1, 1), "{fault:?}");
+        world.assert_quiet().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_went_between_two_streams_is_forgotten() {
+    let world = World::that_streams_lists();
+    for name in names() {
+        world.run_pod(&pod(&name, "OnFailure")).await;
+    }
+    let life = world.start_controller();
+    world.wait(1).await;
+    assert_eq!(life.pods_kept(), 8);
+    world.next_watch_fault(Effect::HoldWatch);
+    world.remove("p0").await;
+    world.server.compact();
+    world.wait(120).await;
+    assert_eq!((streams(&world), world.lists()), (2, 0));
+    assert_eq!(life.pods_kept(), 7);
+    world.assert_quiet().await;
+}
