@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `swaplet_core` | Kubernetes objects as swaplet reads them; every decision, as plain functions | nothing: no clock, no client, no async |
 //! | [`image`] | image references, the exit, park and controller images, the registry | registries, files |
-//! | `swaplet_controller` | watches, the one writer, reports | the API server |
+//! | `swaplet_controller` | watches, guarded writes, reports | the API server |
 //! | [`cli`] | one file per subcommand | everything, at the edge |
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! Everything that talks to the API server: watches, the one writer, reports; and what asks
+//! Everything that talks to the API server: watches, guarded writes, reports; and what asks
 //! registries meanwhile ([`terminate::derive`], [`warm::resolve`]) by the functions that it is
 //! given.
 //!

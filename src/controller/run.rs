@@ -23,8 +23,8 @@ use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
 
-/// Writes of pods under way at once, if nothing else is said.
-pub const CONCURRENCY: u16 = 16;
+/// The most writes of pods under way at once, if nothing else is said.
+pub const CONCURRENCY: u16 = 64;
 /// Seconds that one write may take, if nothing else is said.
 pub const WRITE_SECONDS: u16 = 10;
 

@@ -59,3 +59,4 @@ mod under_never;
 mod verdicts;
 mod warm;
 mod watches;
+mod window;

@@ -40,7 +40,8 @@ pub(super) struct ControllerArgs {
     /// swaplet-restart-on of --restart-on-config [default: none, and what was proved is not kept]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
-    /// Writes of pods under way at once
+    /// The most writes of pods under way at once. There are 16 at first; more are tried, and kept
+    /// where the API server writes faster with them, and half as many are left where it refuses one
     #[arg(hide_short_help = true, long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// How long one write may take; then its result is unknown and the pod is looked at again

@@ -1,5 +1,5 @@
 //! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one
-//! entry per node. It is no pod's, so the one writer of pods has no part in it. Losing it costs one
+//! entry per node. It is no pod's, so the writer of pods has no part in it. Losing it costs one
 //! probe per node.
 
 #[cfg(test)]

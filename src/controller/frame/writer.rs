@@ -1,10 +1,11 @@
-//! The one writer: guarded writes, and what became of them. The writes of other methods than the
-//! swap are files of their own.
+//! Writes what loops have decided: each write is guarded, has a deadline and needs the Lease; and
+//! what became of it. The writes of other methods than the swap are files of their own.
 
 pub mod leash;
 pub mod precedence;
 pub mod report;
 pub mod tools;
+pub(crate) mod window;
 
 use std::time::Duration;
 

@@ -32,6 +32,7 @@ use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
+use crate::frame::writer::window::Window;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::driver::Driver;
 use crate::terminate::derive::{Deriver, Pushed};
@@ -58,7 +59,7 @@ pub(super) struct Controller {
     logs: Logs,
     pub(super) metrics: Metrics,
     pub(super) health: Health,
-    concurrency: usize,
+    window: Window,
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
     pub(super) deriver: Deriver,
@@ -112,7 +113,7 @@ impl Controller {
             ),
             metrics,
             health,
-            concurrency: settings.concurrency.max(1),
+            window: Window::new(settings.concurrency.max(1)),
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
             derived: channel::Sender::default(),
@@ -182,7 +183,7 @@ impl Controller {
     pub(super) fn start_writes(&mut self) {
         let now = self.clock.now();
         self.claim_precedence();
-        while self.brake <= now && self.writes.len() < self.concurrency {
+        while self.brake <= now && self.writes.len() < self.window.size() {
             let (write, effects) = self.index.next_write(now);
             self.effects(effects);
             let Some(write) = write else { break };
@@ -192,6 +193,7 @@ impl Controller {
                 (write, outcome)
             });
         }
+        self.window.started(self.writes.len());
         self.claim_precedence();
         self.measure();
     }
@@ -227,10 +229,15 @@ impl Controller {
         log_outcome(&write.target, &outcome);
         note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
-        // A request to OpenKruise may fail because of its webhook: that is no reason to hold up
-        // other pods.
-        if let (Action::Swap(_), Outcome::Failed { retry_after, .. }) = (&write.action, &outcome) {
-            self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
+        match (&write.action, &outcome) {
+            (Action::Swap(_), Outcome::Failed { retry_after, .. }) => {
+                self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
+                self.window.refused(self.writes.len());
+            }
+            // A request to OpenKruise may fail because of its webhook: that is no reason to hold
+            // up other pods.
+            (_, Outcome::Failed { .. }) => {}
+            _ => self.window.answered(now),
         }
         let effects = self.index.written(write, &outcome, now);
         self.effects(effects);

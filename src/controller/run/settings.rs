@@ -33,6 +33,9 @@ impl Default for TimeOfDay {
     }
 }
 
+/// The most writes that each loop beside that of pods has under way.
+const BESIDE: usize = 16;
+
 /// What the controller is to do.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -40,7 +43,7 @@ pub struct Settings {
     pub namespaces: Namespaces,
     /// The rules of the installation.
     pub rules: Rules,
-    /// Writes of pods under way at once.
+    /// The most writes of pods under way at once.
     pub concurrency: usize,
     /// What one write may take.
     pub write_deadline: Duration,
@@ -79,7 +82,7 @@ impl Settings {
         Common {
             namespaces: self.namespaces.clone(),
             rules: self.rules.clone(),
-            concurrency: self.concurrency.max(1),
+            concurrency: self.concurrency.clamp(1, BESIDE),
         }
     }
 }
