@@ -19,7 +19,8 @@ const NOTES: &str = "\
 * Times are those of the audit log, which has one clock; that a pod was swapped is what a watch of the program's own has seen.
 * \"Bare patches\" are sent by clients that know of themselves which pod is due: they watch nothing and decide nothing.
 * Nodes are of a class on which OpenKruise and swaplet both change images; Jobs allow any number of restarts,
-  but in the rows of Jobs: there each has 50 pods under `OnFailure` and `backoffLimit: 6`. Only swaplet looks at that.
+  but in the rows of Jobs: there each has 50 pods under `OnFailure` and `backoffLimit: 6`. Only swaplet looks at that, and
+  OpenKruise as shipped is left out, as it would take as long as for the burst.
 * In a burst nodes show the ends of pods after the last swap; in the rows of steady and of Jobs at once.
 * Bytes are counted by a relay, which only idle, noise and relist go through.
 * OpenKruise has features that swaplet lacks, and its memory is for those as well. With its throttle lifted it runs with

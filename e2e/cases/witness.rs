@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, HOST};
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -72,6 +72,15 @@ impl Gate {
             && !asks("watch=true")
             && !asks("limit=1");
         is_list && self.lists_ahead.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether this asks for a stream of the list that is to be from before a restore: that has to
+    /// come in pages.
+    fn refuses(&self, head: &Parts) -> bool {
+        let query = head.uri.query().unwrap_or_default();
+        query.contains("sendInitialEvents=true")
+            && head.uri.path().ends_with("/pods")
+            && self.lists_ahead.load(Ordering::Relaxed)
     }
 
     /// What is to be done with this request.
@@ -268,6 +277,9 @@ async fn pass(
         .lock()
         .unwrap()
         .push((head.uri.path_and_query().unwrap().to_string(), accept));
+    if gate.refuses(&head) {
+        return Ok(streams_no_lists());
+    }
     // The client has its own.
     head.headers.remove(HOST);
     head.headers.remove(AUTHORIZATION);
@@ -289,6 +301,17 @@ async fn pass(
     }
     // One that was refused is none.
     gate.last.send_replace(Some(Last::Awaited(which)));
+    answer
+}
+
+/// The answer of an API server without the feature gate `WatchList`.
+fn streams_no_lists() -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Invalid", "code": 422,
+        "message": "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+    });
+    let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
+    *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
     answer
 }
 
