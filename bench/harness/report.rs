@@ -69,7 +69,7 @@ fn machine(options: &Options) -> String {
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     let model = model.trim_start_matches([':', '\t', ' ']);
     format!(
-        "{} runs, {} s for each row that has a time. {processors} processors ({model}), {} GB of memory. {}",
+        "Runs: {}, {} s for each row that has a time. {processors} processors ({model}), {} GB of memory. {}",
         options.runs,
         options.seconds,
         memory.unwrap_or_default() / 1_000_000,
