@@ -23,10 +23,10 @@ const STREAM_SECONDS: u32 = 600;
 pub(super) enum Streamed {
     /// All objects were told; the version of the list.
     Whole(String),
-    /// Nothing was told: pages have to be asked for.
+    /// It is refused, or has broken off after it has told some objects: pages may do, from the
+    /// beginning.
     NotServed,
-    /// It failed for this reason, and is not tried again for so long. Some objects may have been
-    /// told.
+    /// There is no answer, for this reason; the server wants not to be asked for so long.
     Failed(String, Duration),
 }
 
@@ -63,30 +63,26 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
             }
         };
         loop {
-            let why = match timeout(ANSWER, stream.next()).await {
+            match timeout(ANSWER, stream.next()).await {
                 Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
                     self.age.heard();
                     self.send(Event::Listed(object)).await?;
-                    continue;
                 }
                 Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
                     self.send(Event::Deleted(object)).await?;
-                    continue;
                 }
                 Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
                     if bookmark.metadata.annotations.contains_key(END) {
                         return Ok(Streamed::Whole(bookmark.metadata.resource_version));
                     }
-                    continue;
                 }
-                Ok(Some(Ok(WatchEvent::Error(status)))) => trouble("list", &status.message),
-                Ok(Some(Err(error))) => trouble("list", &error),
-                Ok(None) => "list: the server has broken it off".to_owned(),
-                Err(_) => "list: no object in time".to_owned(),
-            };
-            // One object that cannot be read, or a server that cannot send all: pages may do.
-            self.is_streamed = false;
-            return Ok(Streamed::Failed(why, Duration::ZERO));
+                // An object that cannot be read, a proxy that ends what takes long, a server that
+                // goes silent.
+                Ok(Some(Ok(WatchEvent::Error(_)) | Err(_)) | None) | Err(_) => {
+                    self.is_streamed = false;
+                    return Ok(Streamed::NotServed);
+                }
+            }
         }
     }
 }
