@@ -203,7 +203,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                     self.send(Event::ListEnd).await?;
                     return Ok(Some(version));
                 }
-                Streamed::NotServed => self.send(Event::ListStart).await?,
+                Streamed::NotServed => {}
+                Streamed::BrokenOff => self.send(Event::ListStart).await?,
                 Streamed::Failed(why, at_least) => {
                     return self.list_failed(Event::Trouble(why), at_least).await;
                 }

@@ -23,9 +23,10 @@ const STREAM_SECONDS: u32 = 600;
 pub(super) enum Streamed {
     /// All objects were told; the version of the list.
     Whole(String),
-    /// It is refused, or has broken off after it has told some objects: pages may do, from the
-    /// beginning.
+    /// It is refused, and nothing was told: pages may do.
     NotServed,
+    /// It has broken off, and some objects may have been told: pages may do, from the beginning.
+    BrokenOff,
     /// There is no answer, for this reason; the server wants not to be asked for so long.
     Failed(String, Duration),
 }
@@ -80,7 +81,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 // goes silent.
                 Ok(Some(Ok(WatchEvent::Error(_)) | Err(_)) | None) | Err(_) => {
                     self.is_streamed = false;
-                    return Ok(Streamed::NotServed);
+                    return Ok(Streamed::BrokenOff);
                 }
             }
         }
