@@ -142,17 +142,12 @@ pub fn first_writes(
     resource: &str,
     set: &str,
 ) -> HashMap<String, Span> {
-    let mut first = HashMap::new();
-    for (name, span) in writes(entries, user, resource, set) {
-        let known: &mut Span = first.entry(name.to_owned()).or_insert(span);
-        if span.received < known.received {
-            *known = span;
-        }
-    }
-    first
+    one_of_each(writes(entries, user, resource, set), |new, known| {
+        new.received < known.received
+    })
 }
 
-/// The last one.
+/// As [`first_writes`], the last one.
 #[must_use]
 pub fn last_writes(
     entries: &[Entry],
@@ -160,14 +155,24 @@ pub fn last_writes(
     resource: &str,
     set: &str,
 ) -> HashMap<String, Span> {
-    let mut last = HashMap::new();
-    for (name, span) in writes(entries, user, resource, set) {
-        let known: &mut Span = last.entry(name.to_owned()).or_insert(span);
-        if span.received > known.received {
+    one_of_each(writes(entries, user, resource, set), |new, known| {
+        new.received > known.received
+    })
+}
+
+/// Of each name the span that is before all others.
+fn one_of_each<'a>(
+    spans: impl Iterator<Item = (&'a str, Span)>,
+    is_before: fn(&Span, &Span) -> bool,
+) -> HashMap<String, Span> {
+    let mut chosen = HashMap::new();
+    for (name, span) in spans {
+        let known = chosen.entry(name.to_owned()).or_insert(span);
+        if is_before(&span, known) {
             *known = span;
         }
     }
-    last
+    chosen
 }
 
 /// Writes of pods of a set by this user that succeeded.

@@ -223,20 +223,19 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         Ok(None)
     }
 
+    /// The same of what is selected here.
+    fn selected(&self, params: WatchParams) -> WatchParams {
+        WatchParams {
+            label_selector: self.params.label_selector.clone(),
+            field_selector: self.params.field_selector.clone(),
+            ..params
+        }
+    }
+
     /// However a watch that did not live long has ended, a pause follows: also a server that calls
     /// every version too old must not be asked for lists without end.
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
-        let ListParams {
-            label_selector,
-            field_selector,
-            ..
-        } = self.params.clone();
-        let params = WatchParams {
-            label_selector,
-            field_selector,
-            ..WatchParams::default()
-        }
-        .timeout(WATCH_SECONDS);
+        let params = self.selected(WatchParams::default().timeout(WATCH_SECONDS));
         let mut at_least = Duration::ZERO;
         let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
             Ok(Ok(stream)) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::Resource;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -34,17 +34,7 @@ pub(super) enum Streamed {
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     /// Tells of what is there at present: without a version the answer is as new as that to a list.
     pub(super) async fn stream(&mut self) -> Result<Streamed, Closed> {
-        let ListParams {
-            label_selector,
-            field_selector,
-            ..
-        } = self.params.clone();
-        let params = WatchParams {
-            label_selector,
-            field_selector,
-            ..WatchParams::streaming_lists()
-        }
-        .timeout(STREAM_SECONDS);
+        let params = self.selected(WatchParams::streaming_lists().timeout(STREAM_SECONDS));
         let api = self.api.clone();
         let mut stream = match timeout(ANSWER, api.watch(&params, "")).await {
             Ok(Ok(stream)) => stream.boxed(),
