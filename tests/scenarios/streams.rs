@@ -1,5 +1,6 @@
 //! Lists that the API server streams.
 
+use serde_json::json;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::{Life, World};
@@ -86,6 +87,21 @@ async fn a_stream_that_breaks_off_is_followed_by_a_list() {
         assert_eq!((streams(&world), world.lists()), (1, 1), "{fault:?}");
         world.assert_quiet().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_sends_no_end_of_the_list_is_given_up_while_it_goes_on_to_send_changes() {
+    let world = World::that_streams_lists();
+    world.server.ignore_streamed_lists();
+    world.run_pod(&pod("busy", "OnFailure")).await;
+    let _life = behind(&world, None).await;
+    for nth in 0..10 {
+        let change = json!({"metadata": {"annotations": {"example.com/beat": nth.to_string()}}});
+        world.edit("busy", &change).await;
+        world.wait(5).await;
+    }
+    assert_ended(&world);
+    assert_eq!((streams(&world), world.lists()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

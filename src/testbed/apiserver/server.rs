@@ -8,7 +8,7 @@ use super::faults::Faults;
 use super::objects::log::LogKey;
 use super::request::record::Recorded;
 use super::storage::shared::Shared;
-use super::storage::state::Webhook;
+use super::storage::state::{StreamedLists, Webhook};
 use super::storage::store::Key;
 use crate::clock::Clock;
 
@@ -74,7 +74,12 @@ impl ApiServer {
 
     /// Begins no watch with a list any more, as Kubernetes without the feature gate `WatchList`.
     pub fn stream_no_lists(&self) {
-        self.shared.lock().streams_lists = false;
+        self.shared.lock().streamed_lists = StreamedLists::Refused;
+    }
+
+    /// Ignores it where a watch is to begin with a list, as Kubernetes before 1.27.
+    pub fn ignore_streamed_lists(&self) {
+        self.shared.lock().streamed_lists = StreamedLists::Unknown;
     }
 
     /// Its faults.

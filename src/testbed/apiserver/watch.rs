@@ -17,7 +17,7 @@ use crate::apiserver::request::selector::Selector;
 use crate::apiserver::storage::codec::show;
 use crate::apiserver::storage::list::{parse_version, refuse_option, selector};
 use crate::apiserver::storage::shared::Shared;
-use crate::apiserver::storage::state::State;
+use crate::apiserver::storage::state::{State, StreamedLists};
 use crate::apiserver::storage::store::Change;
 use crate::apiserver::view::View;
 
@@ -68,14 +68,15 @@ impl Watch {
         let query = &request.query;
         let from = parse_version(query.get("resourceVersion"))
             .map_err(|why| ApiError::new(500, "", why))?;
-        let initial = query.flag("sendInitialEvents");
+        let initial =
+            query.flag("sendInitialEvents") && state.streamed_lists != StreamedLists::Unknown;
         if initial && query.get("resourceVersionMatch") != "NotOlderThan" {
             return Err(refuse_option(
                 "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
-        if initial && !state.streams_lists {
+        if initial && state.streamed_lists == StreamedLists::Refused {
             return Err(refuse_option(
                 "sendInitialEvents",
                 "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",

@@ -9,14 +9,16 @@ use futures::StreamExt as _;
 use kube::Resource;
 use kube::api::{WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answers::{asked_for, trouble};
 use super::{ANSWER, Closed, Event, Watch};
 
 /// The annotation of the bookmark that ends the list (Kubernetes: `InitialEventsAnnotationKey`).
 const END: &str = "k8s.io/initial-events-end";
-/// How long a server may take for all of it; between two objects it is [`ANSWER`].
+/// How long a server may take for all of it. It is [`ANSWER`] between two objects, and from the
+/// first change to the end: a server that does not know streaming lists tells of all objects, then
+/// of changes for ever, and of no end.
 const STREAM_SECONDS: u32 = 600;
 
 /// What has come of it.
@@ -53,27 +55,31 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 return Ok(Streamed::Failed(why, Duration::ZERO));
             }
         };
-        loop {
-            match timeout(ANSWER, stream.next()).await {
-                Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
+        let mut first_change: Option<Instant> = None;
+        while first_change.is_none_or(|at| at.elapsed() < ANSWER) {
+            // An object that cannot be read, a proxy that ends what takes long, a server that goes
+            // silent.
+            let Ok(Some(Ok(event))) = timeout(ANSWER, stream.next()).await else {
+                break;
+            };
+            if matches!(event, WatchEvent::Modified(_) | WatchEvent::Deleted(_)) {
+                first_change.get_or_insert_with(Instant::now);
+            }
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     self.age.heard();
                     self.send(Event::Listed(object)).await?;
                 }
-                Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
-                    self.send(Event::Deleted(object)).await?;
-                }
-                Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
+                WatchEvent::Deleted(object) => self.send(Event::Deleted(object)).await?,
+                WatchEvent::Bookmark(bookmark) => {
                     if bookmark.metadata.annotations.contains_key(END) {
                         return Ok(Streamed::Whole(bookmark.metadata.resource_version));
                     }
                 }
-                // An object that cannot be read, a proxy that ends what takes long, a server that
-                // goes silent.
-                Ok(Some(Ok(WatchEvent::Error(_)) | Err(_)) | None) | Err(_) => {
-                    self.is_streamed = false;
-                    return Ok(Streamed::BrokenOff);
-                }
+                WatchEvent::Error(_) => break,
             }
         }
+        self.is_streamed = false;
+        Ok(Streamed::BrokenOff)
     }
 }

@@ -28,11 +28,23 @@ pub struct State {
     pub applied: HashMap<(String, Key, String), Value>,
     /// Changes objects that are created, as a mutating admission webhook does.
     pub webhook: Option<Webhook>,
-    /// Whether watches may begin with a list (Kubernetes: the feature gate `WatchList`).
-    pub streams_lists: bool,
+    /// What becomes of a watch that is to begin with a list.
+    pub streamed_lists: StreamedLists,
     /// What has been said of logs.
     pub logs: HashMap<LogKey, Vec<u8>>,
     random: u64,
+}
+
+/// What becomes of a watch that is to begin with a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamedLists {
+    /// It does, and a bookmark ends the list.
+    Served,
+    /// It is denied, as without the feature gate `WatchList`.
+    Refused,
+    /// The parameter is ignored, as before Kubernetes 1.27 or by a proxy that drops it: the watch
+    /// begins with all objects, and no bookmark says where they end.
+    Unknown,
 }
 
 /// Changes an object of this resource before it is stored.
@@ -47,7 +59,7 @@ impl State {
             clock,
             applied: HashMap::new(),
             webhook: None,
-            streams_lists: true,
+            streamed_lists: StreamedLists::Served,
             logs: HashMap::new(),
             random: 0,
         };
