@@ -9,7 +9,9 @@
 mod ci;
 mod gate;
 mod hints;
+mod input;
 mod live;
+mod marks;
 mod policies;
 mod push;
 mod scripts;
@@ -20,7 +22,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
 const MARK: &str = "env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"true\"}]";
 
@@ -210,164 +211,6 @@ fn programs_read_json_or_yaml() {
 }
 
 #[test]
-fn folders_are_read_with_all_that_is_in_them() {
-    let folder = TempDir::new().unwrap();
-    write(folder.path(), "a.yaml", &good());
-    write(folder.path(), "deeper/b.yml", &unknown());
-    write(folder.path(), "c.json", "{\"kind\": \"ConfigMap\"}");
-    write(folder.path(), ".hidden/d.yaml", "{{ not yaml");
-    write(folder.path(), "notes.txt", "{{ not yaml");
-    let ran = swaplet(&["check", "-f", folder.path().to_str().unwrap(), "-o", "json"]);
-    assert_eq!(ran.code, 1, "{}", ran.err);
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(verdicts(&report), ["Runnable", "NeedsImage"]);
-    assert!(
-        report["sidecars"][1]["file"]
-            .as_str()
-            .unwrap()
-            .ends_with("deeper/b.yml")
-    );
-}
-
-#[test]
-fn several_files_follow_one_flag_as_pre_commit_passes_them() {
-    let folder = TempDir::new().unwrap();
-    write(folder.path(), "a.yaml", &good());
-    write(folder.path(), "b.yaml", &good());
-    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let ran = swaplet(&["check", "-f", &file("a.yaml"), &file("b.yaml")]);
-    assert_eq!((ran.code, ran.out.lines().count()), (0, 4), "{}", ran.err);
-    assert!(ran.out.contains("FILE"), "which of them is what one needs");
-}
-
-#[test]
-fn what_cannot_be_read_is_exit_code_2_and_the_rest_is_still_shown() {
-    let ran = check(&format!("{}---\nkind: Job\nspec: [\n", good()), &[]);
-    assert_eq!(ran.code, 2);
-    assert!(ran.out.contains("Job/good"), "{}", ran.out);
-    assert!(ran.err.contains("-: document 2, line "), "{}", ran.err);
-    let missing = swaplet(&["check", "-f", "/does/not/exist.yaml"]);
-    assert_eq!(missing.code, 2);
-    assert!(
-        missing.err.contains("/does/not/exist.yaml: No such file"),
-        "{}",
-        missing.err
-    );
-    assert!(
-        check("spec:\n  {{- toYaml . }}\n", &[])
-            .err
-            .contains("helm template")
-    );
-}
-
-#[test]
-fn nothing_to_check_is_said() {
-    let ran = check("kind: Service\n", &[]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, ""));
-    assert!(
-        ran.err.contains("No pod and no pod template"),
-        "{}",
-        ran.err
-    );
-    let ran = check(&job("plain", ""), &[]);
-    assert!(
-        ran.code == 0 && ran.err.contains("No sidecar in 1 pod template;"),
-        "{}",
-        ran.err
-    );
-}
-
-#[test]
-fn an_unmarked_container_can_be_named() {
-    let text = job(
-        "injected",
-        "      - {name: istio-proxy, image: \"i:1\", args: [proxy, sidecar]}\n",
-    );
-    let ran = check(&text, &["--sidecar", "istio-proxy"]);
-    assert!(
-        ran.code == 0 && ran.out.contains("Job/injected"),
-        "{}",
-        ran.out
-    );
-}
-
-#[test]
-fn marks_without_effect_are_found() {
-    let marked = |entry: &str| {
-        job(
-            "m",
-            &format!("      - {{name: side, image: \"s:1\", env: [{entry}]}}\n"),
-        )
-    };
-    for (entry, words) in [
-        (
-            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}",
-            "not the text true or false",
-        ),
-        (
-            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: true}",
-            "write value: \"true\"",
-        ),
-        (
-            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, valueFrom: {configMapKeyRef: {name: c, key: k}}}",
-            "valueFrom",
-        ),
-        (
-            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"\"}",
-            "empty",
-        ),
-    ] {
-        let ran = check(&marked(entry), &[]);
-        assert!(
-            ran.code == 1 && ran.out.contains("MarkInvalid") && ran.out.contains(words),
-            "{}",
-            ran.out
-        );
-    }
-    assert_eq!(
-        check(
-            &marked("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"false\"}"),
-            &[]
-        )
-        .code,
-        0
-    );
-}
-
-#[test]
-fn a_pod_of_sidecars_only_would_never_end() {
-    let text = format!(
-        "kind: Pod\nmetadata: {{name: p}}\nspec: {{restartPolicy: Never, containers: [{{name: a, image: \"a:1\", {MARK}}}]}}\n"
-    );
-    let ran = check(&text, &[]);
-    assert!(
-        ran.code == 1 && ran.out.contains("OnlySidecars"),
-        "{}",
-        ran.out
-    );
-    assert!(!ran.out.contains("NAMESPACE"), "none is known");
-}
-
-#[test]
-fn native_sidecars_and_pods_without_an_end_are_explained() {
-    let native = job(
-        "n",
-        "      initContainers: [{name: proxy, image: \"p:1\", restartPolicy: Always}, {name: init, image: \"i:1\"}]\n",
-    );
-    let report = json(&native);
-    assert_eq!(
-        (verdicts(&report), &report["sidecars"][0]["ok"]),
-        (vec!["Native"], &true.into())
-    );
-    let deployment = format!(
-        "kind: Deployment\nmetadata: {{name: d}}\nspec: {{template: {{spec: {{containers: [{{name: m, image: \"m:1\"}}, {{name: s, image: \"s:1\", {MARK}}}]}}}}}}\n"
-    );
-    assert_eq!(verdicts(&json(&deployment)), ["NotAJob"]);
-    assert_eq!(check(&deployment, &[]).code, 0);
-    assert!(check(&good(), &[]).err.contains("native sidecar"));
-}
-
-#[test]
 fn values_of_variables_are_not_shown() {
     let text = job(
         "s",
@@ -390,29 +233,6 @@ fn control_characters_do_not_reach_the_terminal() {
         ran.out.contains("/opt/?[31mred") && !ran.out.contains('\u{1b}'),
         "{}",
         ran.out
-    );
-}
-
-#[test]
-fn wrong_usage_is_exit_code_2() {
-    let ran = swaplet(&["check"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("FILE") && ran.err.contains("--live"),
-        "{}",
-        ran.err
-    );
-    assert_eq!(swaplet(&["check", "-A", "x"]).code, 2, "-A is for --live");
-}
-
-#[test]
-fn no_cluster_is_exit_code_2() {
-    let ran = swaplet(&["check", "--live", "--kubeconfig", "/does/not/exist"]);
-    assert_eq!(ran.code, 2);
-    assert!(
-        ran.err
-            .contains("--kubeconfig /does/not/exist: No such file"),
-        "{}",
-        ran.err
     );
 }
 

@@ -8,7 +8,6 @@
 )]
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -21,12 +20,14 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 mod controller;
+mod credentials;
 mod derive;
 mod fake;
 mod guards;
 mod park_exit;
 mod reach;
 pub(crate) mod real;
+mod troubles;
 
 use fake::{Answer, FakeRegistry};
 use real::RealRegistry;
@@ -293,180 +294,10 @@ fn a_reference_pinned_to_another_digest_is_refused() {
     push_exit(&pinned).must_fail_with(&["pinned", build_standard(Kind::Exit).unwrap().digest()]);
 }
 
-#[test]
-fn each_refusal_of_a_registry_is_told_with_its_remedy() {
-    for (status, words) in [
-        (401, "docker login"),
-        (403, "right to push"),
-        (404, "create the repository"),
-        (400, "refused the request"),
-    ] {
-        let registry = FakeRegistry::start(move |request, _| match request {
-            upload if upload.is_upload() => Answer::status(status).body("the registry's own words"),
-            probe if probe.path == "/v2/" => Answer::status(200),
-            _ => Answer::status(404),
-        });
-        push_exit(&format!("{}/a:v1", registry.host))
-            .must_fail_with(&[words, "the registry's own words"]);
-        assert_eq!(
-            registry
-                .seen()
-                .iter()
-                .filter(|request| request.is_upload())
-                .count(),
-            1,
-            "{status} is not tried again"
-        );
-    }
-}
-
-#[test]
-fn reading_is_refused_before_anything_is_written() {
-    for (status, words) in [(401, "docker login"), (403, "403")] {
-        let registry = FakeRegistry::start(move |request, _| {
-            Answer::status(if request.path == "/v2/" { 200 } else { status })
-        });
-        push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["reading", words]);
-        assert!(
-            registry
-                .seen()
-                .iter()
-                .all(|request| matches!(request.method.as_str(), "GET" | "HEAD"))
-        );
-    }
-}
-
-#[test]
-fn a_registry_in_trouble_is_tried_again_and_then_told() {
-    let told = |status: u16| {
-        let registry = FakeRegistry::start(move |request, _| {
-            Answer::status(if request.path == "/v2/" { 200 } else { status })
-        });
-        let ran = push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
-            &status.to_string(),
-            "trying again in",
-            "later",
-        ]);
-        assert_eq!(ran.err.matches("trying again").count(), 3, "{}", ran.err);
-    };
-    // Each takes the seconds of its three pauses.
-    std::thread::scope(|scope| {
-        [429, 503]
-            .map(|status| scope.spawn(move || told(status)))
-            .map(|thread| thread.join().unwrap())
-    });
-}
-
-#[test]
-fn a_registry_that_recovers_is_used() {
-    let registry = FakeRegistry::start(|request, before| match request {
-        probe if probe.path == "/v2/" => Answer::status(200),
-        // The three further tries of the first reading.
-        _ if before < 4 => Answer::status(503),
-        upload if upload.is_upload() => Answer::status(403),
-        _ => Answer::status(404),
-    });
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["503", "trying again", "403"]);
-}
-
-#[test]
-fn silence_ends_in_time_with_a_word_in_between() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let reference = format!("{}/a:v1", silent.local_addr().unwrap());
-    push("exit-image", &reference, &["--timeout", "2"]).must_fail_with(&[
-        "no answer within 2 s",
-        "--timeout",
-        "still pushing",
-    ]);
-}
-
-#[test]
-fn a_closed_port_and_an_unknown_host_are_told() {
-    push_exit("127.0.0.1:1/a:v1").must_fail_with(&["connecting to 127.0.0.1:1", "no connection"]);
-    push_exit("registry.invalid/a:v1")
-        .must_fail_with(&["connecting to registry.invalid", "no connection"]);
-    push_exit("169.254.169.254/a:v1").must_fail_with(&["link-local"]);
-}
-
 fn docker_config(contents: &str) -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("config.json"), contents).unwrap();
     folder
-}
-
-#[test]
-fn a_password_from_the_docker_configuration_is_shown_to_its_host_only() {
-    let registry = FakeRegistry::start(|request, _| match &request.authorization {
-        None => Answer::status(401).header("www-authenticate", "Basic realm=\"test\""),
-        Some(_) if request.is_upload() => Answer::status(403),
-        Some(_) => Answer::status(404),
-    });
-    let reference = format!("{}/a:v1", registry.host);
-    let ours = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    swaplet(ours.path(), &["exit-image", "push", &reference]).must_fail_with(&["403"]);
-    assert!(
-        registry
-            .seen()
-            .iter()
-            .any(|request| request.authorization.as_deref() == Some("Basic dTpw"))
-    );
-    let before = registry.seen().len();
-    let others = docker_config(r#"{"auths": {"other.example": {"auth": "dTpw"}}}"#);
-    swaplet(others.path(), &["exit-image", "push", &reference]).must_fail_with(&["401"]);
-    assert!(
-        registry.seen()[before..]
-            .iter()
-            .all(|request| request.authorization.is_none())
-    );
-}
-
-#[test]
-fn a_token_is_fetched_where_the_registry_asks_for_one() {
-    let registry =
-        FakeRegistry::start(
-            |request, _| match (&request.authorization, request.path.as_str()) {
-                (Some(basic), path) if path.starts_with("/token") => {
-                    Answer::status(200).body(format!(r#"{{"token": "for-{}"}}"#, basic.len()))
-                }
-                (None, "/v2/") => Answer::status(401).header(
-                    "www-authenticate",
-                    "Bearer realm=\"http://HOST/token\",service=\"test\"",
-                ),
-                (Some(token), _) if token.starts_with("Bearer for-") => {
-                    Answer::status(if request.is_upload() { 403 } else { 404 })
-                }
-                _ => Answer::status(401),
-            },
-        );
-    let reference = format!("{}/a:v1", registry.host);
-    let config = docker_config(&format!(
-        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
-        registry.host
-    ));
-    swaplet(config.path(), &["exit-image", "push", &reference]).must_fail_with(&["403"]);
-    assert!(
-        registry
-            .seen()
-            .iter()
-            .any(|request| request.path.contains("pull%2Cpush")
-                || request.path.contains("pull,push"))
-    );
-}
-
-#[test]
-fn credential_helpers_are_not_run() {
-    let config = docker_config(r#"{"auths": {"r.example": {}}, "credsStore": "trap"}"#);
-    swaplet(config.path(), &["exit-image", "push", "r.example/a:v1"])
-        .must_fail_with(&["credential helper \"trap\"", "does not execute helpers"]);
-}
-
-#[test]
-fn an_answer_that_makes_no_sense_is_told() {
-    let registry = FakeRegistry::start(|_, _| Answer::status(200).body("<html>hello</html>"));
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["swaplet did not make"]);
 }
 
 #[test]

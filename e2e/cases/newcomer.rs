@@ -1,6 +1,6 @@
 //! The way of somebody who has only the README: its own commands and its own Job, in its order. What
 //! they print is recorded in `newcomer/output.txt`, which the README shows; run with
-//! `SWAPLET_UPDATE_DOCS=1` the case writes it. Its Job in the demo is in `tests/demo.rs`.
+//! `SWAPLET_UPDATE_DOCS=1` the case writes it. Its Job in the demo is in `tests/demo/manifests.rs`.
 
 use std::fmt::Write as _;
 use std::path::Path;

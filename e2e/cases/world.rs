@@ -1,17 +1,18 @@
 //! What a case lives in: a client, a namespace of its own, and waiting with an end.
 
-use std::fmt::Debug;
-use std::fs::OpenOptions;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write as _;
+// By their paths, for the cases beside OpenKruise have this file by its path.
+#[path = "world/accounts.rs"]
+mod accounts;
+#[path = "world/took.rs"]
+mod took;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Api, Client};
@@ -20,6 +21,8 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
+use self::accounts::{account, looks_for_leash, sees_policies, sees_sets};
+use self::took::Took;
 use crate::audit::system_namespace;
 use crate::images::Images;
 use crate::leashes;
@@ -29,7 +32,6 @@ use crate::shared::{Shared, namespace_of};
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 static IMAGES: OnceCell<Images> = OnceCell::const_new();
-static ROLES: OnceCell<String> = OnceCell::const_new();
 
 /// A namespace with what the controller needs in it. Deleted by [`World::done`]; left for
 /// inspection where a case fails.
@@ -40,49 +42,6 @@ pub struct World {
     pub kubeconfig: PathBuf,
     _folder: tempfile::TempDir,
     _took: Took,
-}
-
-/// Writes how long a case took into the file that `SWAPLET_E2E_TIMES` names, however it ends.
-struct Took {
-    case: String,
-    start: Instant,
-}
-
-impl Took {
-    fn new(case: &str) -> Self {
-        // Tests have threads of their own, but for those that run one after the other.
-        let thread = std::thread::current()
-            .name()
-            .filter(|name| name.contains("::"))
-            .map(str::to_owned);
-        Self {
-            case: thread.unwrap_or_else(|| case.to_owned()),
-            start: Instant::now(),
-        }
-    }
-}
-
-impl Drop for Took {
-    fn drop(&mut self) {
-        let Some(file) = std::env::var_os("SWAPLET_E2E_TIMES") else {
-            return;
-        };
-        let failed = if std::thread::panicking() {
-            " FAILED"
-        } else {
-            ""
-        };
-        let line = format!("{} {}{failed}\n", self.start.elapsed().as_secs(), self.case);
-        // One write per line: other cases write at the same time.
-        let written = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&file)
-            .and_then(|mut file| file.write_all(line.as_bytes()));
-        if let Err(error) = written {
-            println!("{}: {error}", file.display());
-        }
-    }
 }
 
 pub fn variable(name: &str) -> String {
@@ -162,17 +121,6 @@ impl World {
         })
         .await;
         world
-    }
-
-    /// Gives the account one more of the roles in `deploy/restart.yaml` and `deploy/sidecar-logs.yaml`.
-    pub async fn grant(&self, role: &str) {
-        grant(
-            &self.client,
-            &self.namespace,
-            ROLES.get_or_init(install_roles).await,
-            role,
-        )
-        .await;
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -341,131 +289,6 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     }
 }
 
-/// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml`,
-/// `deploy/hot-upgrade.yaml`, `deploy/pull-jobs.yaml` and `deploy/sidecar-policies.yaml`, in this namespace only as far as they
-/// are of namespaces, and a kubeconfig for it.
-async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
-    let roles = ROLES.get_or_init(install_roles).await;
-    let metadata = json!({"name": "swaplet", "namespace": namespace});
-    create(
-        client,
-        namespace,
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
-        serde_json::from_value::<ServiceAccount>,
-    )
-    .await;
-    for role in [
-        "swaplet",
-        "swaplet-state",
-        "swaplet-restart",
-        "swaplet-pull-jobs",
-        "swaplet-namespaced-sidecar-policies",
-    ] {
-        grant(client, namespace, roles, role).await;
-    }
-    for (name, role) in [
-        (namespace.to_owned(), "swaplet-nodes"),
-        (looks_for_leash(namespace), "swaplet-restart-leash"),
-        (sees_policies(namespace), "swaplet-sidecar-policies"),
-        (sees_sets(namespace), "swaplet-hot-upgrade"),
-    ] {
-        let binding = binding(
-            "ClusterRoleBinding",
-            &json!({"name": name}),
-            &format!("{roles}{role}"),
-            namespace,
-        );
-        let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
-        Api::all(client.clone())
-            .create(&PostParams::default(), &binding)
-            .await
-            .unwrap();
-    }
-    let request = TokenRequest {
-        spec: TokenRequestSpec::default(),
-        ..TokenRequest::default()
-    };
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-    let token = accounts
-        .create_token_request("swaplet", &PostParams::default(), &request)
-        .await
-        .unwrap();
-    write_kubeconfig(folder, token.status.unwrap().token)
-}
-
-/// The name of the binding by which the account of a namespace may look for the leash.
-fn looks_for_leash(namespace: &str) -> String {
-    format!("{namespace}-leash")
-}
-
-/// The name of the binding by which it may see SidecarPolicies.
-fn sees_policies(namespace: &str) -> String {
-    format!("{namespace}-policies")
-}
-
-/// The name of the binding by which it may see SidecarSets.
-fn sees_sets(namespace: &str) -> String {
-    format!("{namespace}-sets")
-}
-
-async fn grant(client: &Client, namespace: &str, roles: &str, role: &str) {
-    let binding = binding(
-        "RoleBinding",
-        &json!({"name": role, "namespace": namespace}),
-        &format!("{roles}{role}"),
-        namespace,
-    );
-    create(
-        client,
-        namespace,
-        binding,
-        serde_json::from_value::<RoleBinding>,
-    )
-    .await;
-}
-
-fn binding(
-    kind: &str,
-    metadata: &serde_json::Value,
-    role: &str,
-    namespace: &str,
-) -> serde_json::Value {
-    json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": "swaplet", "namespace": namespace}],
-    })
-}
-
-/// The rights that the manifests give, no others: what the controller needs and lacks fails a case.
-/// Answers what the names of the roles begin with, which is another one for another manifest: two
-/// checkouts can use one cluster.
-async fn install_roles() -> String {
-    let manifest = concat!(
-        include_str!("../../deploy/rbac.yaml"),
-        "\n---\n",
-        include_str!("../../deploy/restart.yaml"),
-        "\n---\n",
-        include_str!("../../deploy/pull-jobs.yaml"),
-        "\n---\n",
-        include_str!("../../deploy/sidecar-policies.yaml"),
-        "\n---\n",
-        include_str!("../../deploy/sidecar-logs.yaml"),
-        "\n---\n",
-        include_str!("../../deploy/hot-upgrade.yaml")
-    );
-    let manifest = manifest.replace("swaplet-leash-", &format!("{}-", leashes::name()));
-    let mut hasher = DefaultHasher::new();
-    manifest.hash(&mut hasher);
-    let prefix = format!("e2e-{:x}-", hasher.finish());
-    let renamed = manifest.replace("\n  name: swaplet", &format!("\n  name: {prefix}swaplet"));
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rbac.yaml");
-    std::fs::write(&file, renamed).unwrap();
-    apply(&file).await;
-    prefix
-}
-
 /// Applies what all cases share. Where another process does so at the same moment, one of the two
 /// is told that it is there already.
 pub async fn apply(file: &Path) {
@@ -531,24 +354,6 @@ pub async fn kubectl(arguments: &[&str]) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap()
-}
-
-async fn create<K, E: Debug>(
-    client: &Client,
-    namespace: &str,
-    object: serde_json::Value,
-    read: impl Fn(serde_json::Value) -> Result<K, E>,
-) where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + serde::Serialize
-        + serde::de::DeserializeOwned,
-{
-    Api::<K>::namespaced(client.clone(), namespace)
-        .create(&PostParams::default(), &read(object).unwrap())
-        .await
-        .unwrap();
 }
 
 pub fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {

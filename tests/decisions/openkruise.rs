@@ -6,13 +6,16 @@
 //! containers. They run as an installation does where nothing is said, ST-u on a node with the
 //! daemon and ST-v on one of Alibaba ECI.
 
+mod interesting_pods;
+mod virtual_node;
+
 use std::time::Duration;
 
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts};
-use swaplet_core::objects::pod::{Phase, roles};
-use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_core::report::decision::Action;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::circumstances::NodeFacts;
@@ -87,11 +90,6 @@ fn finishes(pod: &PodBuilder, phase: Phase) {
         matches!(&decision.action, Some(Action::Finish(finish)) if finish.phase == phase),
         "{decision:?}"
     );
-}
-
-/// OpenKruise's sidecar of both groups of cases: marked by both variables.
-fn both_marks(name: &str) -> ContainerBuilder {
-    sidecar(name).env(WITH_IMAGE, LISTED)
 }
 
 fn two_and_two(mains: [ContainerBuilder; 2], sidecars: [ContainerBuilder; 2]) -> PodBuilder {
@@ -250,103 +248,6 @@ fn st_u13_on_failure_two_sidecars_completed_the_ignoring_one_not() {
     );
 }
 
-#[test]
-fn st_v1_never_mains_uncompleted() {
-    let pod = pod("Never")
-        .with(main_container("main").uncompleted())
-        .with(both_marks("sidecar").uncompleted());
-    assert_silent(&pod, Reason::MainsRunning);
-}
-
-#[test]
-fn st_v2_never_main_failed_marked_by_image_only() {
-    let pod = pod("Never")
-        .with(main_container("main").ended(137))
-        .with(sidecar_with_image("sidecar", LISTED).uncompleted());
-    swaps_in(eci, &pod, &[("sidecar", LISTED)]);
-}
-
-#[test]
-fn st_v3_never_main_ok() {
-    let pod = pod("Never")
-        .with(main_container("main").ended(0))
-        .with(both_marks("sidecar").uncompleted());
-    swaps_in(eci, &pod, &[("sidecar", LISTED)]);
-}
-
-#[test]
-fn st_v4_on_failure_mains_uncompleted() {
-    let pod = pod("OnFailure")
-        .with(main_container("main").uncompleted())
-        .with(both_marks("sidecar").uncompleted());
-    assert_silent(&pod, Reason::MainsRunning);
-}
-
-#[test]
-fn st_v5_on_failure_main_failed() {
-    let pod = pod("OnFailure")
-        .with(main_container("main").ended(137))
-        .with(both_marks("sidecar").uncompleted());
-    assert_silent(&pod, Reason::MainsRunning);
-}
-
-#[test]
-fn st_v6_on_failure_main_ok() {
-    let pod = pod("OnFailure")
-        .with(main_container("main").ended(0))
-        .with(both_marks("sidecar").uncompleted());
-    swaps_in(eci, &pod, &[("sidecar", LISTED)]);
-}
-
-#[test]
-fn st_v7_on_failure_two_mains_ok_two_sidecars() {
-    let sidecars = [
-        both_marks("sidecar-1").uncompleted(),
-        both_marks("sidecar-2").uncompleted(),
-    ];
-    swaps_in(
-        eci,
-        &two_and_two(mains_ok(), sidecars),
-        &[("sidecar-1", LISTED), ("sidecar-2", LISTED)],
-    );
-}
-
-#[test]
-fn st_v8_on_failure_two_mains_ok_one_sidecar_completed() {
-    let sidecars = [
-        both_marks("sidecar-1").ended(0),
-        both_marks("sidecar-2").uncompleted(),
-    ];
-    swaps_in(
-        eci,
-        &two_and_two(mains_ok(), sidecars),
-        &[("sidecar-2", LISTED)],
-    );
-}
-
-#[test]
-fn st_v9_on_failure_one_of_two_mains_uncompleted() {
-    let mains = [
-        main_container("main-1").ended(0),
-        main_container("main-2").uncompleted(),
-    ];
-    let sidecars = [
-        both_marks("sidecar-1").ended(0),
-        both_marks("sidecar-2").uncompleted(),
-    ];
-    assert_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
-}
-
-// OpenKruise does nothing, silently (B-8); swaplet has a default exit image for the plain mark.
-#[test]
-fn the_plain_mark_on_a_virtual_node_gets_the_default_exit_image() {
-    let pod = pod("Never")
-        .with(main_container("main").ended(0))
-        .with(sidecar("sidecar").running())
-        .set("/spec/nodeName", "virtual-node");
-    swaps_in(eci, &pod, &[("sidecar", EXIT)]);
-}
-
 // OpenKruise does nothing, silently (B-8).
 #[test]
 fn the_image_mark_alone_acts_on_an_ordinary_node() {
@@ -354,91 +255,4 @@ fn the_image_mark_alone_acts_on_an_ordinary_node() {
         .with(main_container("main").ended(0))
         .with(sidecar_with_image("sidecar", LISTED).running());
     swaps_in(ordinary, &pod, &[("sidecar", LISTED)]);
-}
-
-#[test]
-fn interesting_pod_1_never_main_exit_127_sidecar_running() {
-    swaps(
-        &pod("Never")
-            .with(main_container("main").ended(127))
-            .with(sidecar("normal-sidecar1").running()),
-        &["normal-sidecar1"],
-    );
-}
-
-// The phase is empty in OpenKruise's cases 2 and 3.
-#[test]
-fn interesting_pod_2_on_failure_main_ok_normal_ended_ignoring_one_running() {
-    let pod = pod("OnFailure")
-        .phase("")
-        .with(main_container("main").ended(0))
-        .with(sidecar("normal-sidecar1").ended(0))
-        .with(
-            sidecar("ignore-sidecar1")
-                .env(IGNORE_EXIT_CODE, "true")
-                .running(),
-        );
-    finishes(&pod, Phase::Succeeded);
-}
-
-// The image of OpenKruise's case is not on the list, so the default is used, and the event says so.
-#[test]
-fn interesting_pod_3_on_failure_main_ok_normal_ended_image_sidecar_running() {
-    let pod = pod("OnFailure")
-        .phase("")
-        .with(main_container("main").ended(0))
-        .with(sidecar("normal-sidecar1").ended(0))
-        .with(sidecar_with_image("inplace-update-sidecar1", "inplace-update/image").running());
-    swaps(&pod, &["inplace-update-sidecar1"]);
-    let report = crate::expect::ask(&pod).done.unwrap();
-    assert!(
-        report
-            .note
-            .contains("inplace-update/image, which is not on the list of --exit-images"),
-        "{}",
-        report.note
-    );
-}
-
-/// OpenKruise's two cases differ in the node and use `true` as the image.
-fn names_case(first: &str) -> PodBuilder {
-    pod("Never")
-        .with(main_container("main").running())
-        .with(sidecar(first).env(WITH_IMAGE, "true").running())
-        .with(
-            sidecar("ignore-sidecar1")
-                .env(IGNORE_EXIT_CODE, "true")
-                .running(),
-        )
-}
-
-// One group instead of three: a sidecar is a sidecar on every node.
-#[test]
-fn get_sidecar_container_names_1_ordinary_node() {
-    let pod = names_case("normal-sidecar1").read();
-    let names: Vec<_> = roles::sidecars(&pod)
-        .map(|container| &*container.name)
-        .collect();
-    assert_eq!(names, ["normal-sidecar1", "ignore-sidecar1"]);
-    assert!(pod.containers[2].mark.ignore_exit_code);
-    assert_eq!(
-        roles::mains(&pod)
-            .map(|container| &*container.name)
-            .collect::<Vec<_>>(),
-        ["main"]
-    );
-}
-
-// On virtual nodes OpenKruise drops the plain and ignoring ones from every group; here they are
-// ended too.
-#[test]
-fn get_sidecar_container_names_2_virtual_node() {
-    let pod = names_case("vk-sidecar1")
-        .set("/spec/nodeName", "virtual-node")
-        .but("main", |main| main.ended(0));
-    swaps_in(
-        eci,
-        &pod,
-        &[("vk-sidecar1", EXIT), ("ignore-sidecar1", EXIT)],
-    );
 }

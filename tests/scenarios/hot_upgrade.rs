@@ -1,7 +1,9 @@
 //! Hot upgrades on a kubelet: the sidecar works all the time, whatever becomes of the controller,
 //! of its writes and of the new image.
 
-use std::collections::BTreeSet;
+mod failures;
+mod others;
+
 use std::sync::Arc;
 
 use http::Method;
@@ -10,11 +12,10 @@ use swaplet_controller::restart::hot_upgrade::HotUpgradeSettings;
 use swaplet_core::image::ImagePattern;
 use swaplet_core::restart::hot_upgrade::sidecar_set::UpgradeImages;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
+use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile, VirtualNode};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World, path};
-use super::line::Patches;
 use super::objects::PARK;
 
 const SETS: &str = "/apis/apps.kruise.io/v1alpha1/sidecarsets";
@@ -261,205 +262,4 @@ async fn one_pod_at_a_time_and_the_partition_stays() {
     world.wait(30).await;
     assert_eq!((new(), world.counts()), (4, [4, 0, 4, 0]));
     world.assert_no_writes().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wrong_image_goes_back_by_itself_and_says_so() {
-    let world = Upgrades::with_pods(3).await;
-    let _life = world.start();
-    world.wait(5).await;
-    world.upgrade_to(404).await;
-    let pods = ["p0", "p1", "p2"];
-    world.serve_for(120, &pods).await;
-    for pod in pods {
-        assert_eq!(world.works(pod), image(1));
-    }
-    let told: Vec<_> = pods.iter().flat_map(|pod| world.notes(pod)).collect();
-    let told: Vec<_> = told
-        .iter()
-        .filter(|(reason, _)| reason == "HotUpgradeFailed")
-        .collect();
-    assert!(
-        told.len() == 1 && told[0].1.contains("mesh:404"),
-        "{told:?}"
-    );
-    assert_eq!(world.counts(), [3, 0, 3, 0]);
-    let message = world.status()["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("taken back in 1 pods"), "{message}");
-    assert_eq!(world.writes().len(), 2, "out and back, in one pod");
-    world.assert_no_writes().await;
-    // The next image is tried, and works.
-    world.upgrade_to(2).await;
-    world.serve_for(60, &pods).await;
-    assert_eq!(
-        (world.works("p2"), world.counts()),
-        (image(2), [3, 3, 3, 3])
-    );
-    assert_eq!(world.status()["message"], "");
-}
-
-#[tokio::test(start_paused = true)]
-async fn killed_around_each_write() {
-    for arrives in [false, true] {
-        for passing in 0..5 {
-            let world = Upgrades::with_pods(1).await;
-            let life = world.start();
-            world.wait(5).await;
-            life.line.patches(if arrives {
-                Patches::PassBeforeOneArrives(passing)
-            } else {
-                Patches::PassBeforeAllStay(passing)
-            });
-            world.upgrade_to(2).await;
-            world.serve_for(20, &["p0"]).await;
-            life.kill();
-            let _next = world.start();
-            world.serve_for(30, &["p0"]).await;
-            let when = format!("{passing} writes were answered, {arrives}");
-            assert_eq!(world.works("p0"), image(2), "{when}");
-            assert_eq!(world.counts(), [1, 1, 1, 1], "{when}");
-            assert_eq!(world.annotation("p0", RECORD), "", "{when}");
-            world.assert_no_writes().await;
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn writes_that_fail_are_made_again_and_denied_ones_are_told_once() {
-    for effect in [
-        Effect::Drop,
-        Effect::ApplyThenDrop,
-        Effect::reply(500).into(),
-        Effect::reply(409).into(),
-    ] {
-        let world = Upgrades::with_pods(1).await;
-        let _life = world.start();
-        world.wait(5).await;
-        let fault = world.fault(effect.clone(), |rule| {
-            rule.verb(Verb::Patch).resource("pods")
-        });
-        world.upgrade_to(2).await;
-        world.serve_for(30, &["p0"]).await;
-        world.end_fault(fault);
-        world.serve_for(120, &["p0"]).await;
-        assert_eq!(world.works("p0"), image(2), "{effect:?}");
-    }
-    let world = Upgrades::with_pods(1).await;
-    let _life = world.start();
-    world.wait(5).await;
-    let fault = world.fault(Effect::reply(403), |rule| {
-        rule.verb(Verb::Patch).resource("pods")
-    });
-    world.upgrade_to(2).await;
-    world.serve_for(300, &["p0"]).await;
-    let denied: BTreeSet<_> = world
-        .notes("p0")
-        .into_iter()
-        .filter(|(reason, _)| reason == "WriteDenied")
-        .collect();
-    assert_eq!(denied.len(), 1, "{denied:?}");
-    assert!(world.writes().len() <= 6, "{}", world.writes().len());
-    world.end_fault(fault);
-    world.wait(300).await;
-    assert_eq!(world.works("p0"), image(2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_others_change_meanwhile_is_left_to_them() {
-    let world = Upgrades::with_pods(2).await;
-    let life = world.start();
-    world.wait(5).await;
-    // A parked container waits for its image.
-    world
-        .edit(
-            "p0",
-            &json!({"metadata": {"annotations": {"swaplet.io/parked": "{}"}}}),
-        )
-        .await;
-    // One has no empty container.
-    world.set_second("p1", &image(9)).await;
-    world.wait(10).await;
-    world.upgrade_to(2).await;
-    world.wait(60).await;
-    assert_eq!(
-        (world.works("p0"), world.images("p1")),
-        (image(1), [image(1), image(9)])
-    );
-    let reasons = world.events("p1");
-    let refused = reasons
-        .iter()
-        .filter(|reason| *reason == "HotUpgradeRefused");
-    assert_eq!((refused.count(), world.writes().len()), (1, 0));
-    assert!(
-        world.status()["message"]
-            .as_str()
-            .unwrap()
-            .contains("1 pods have no empty container")
-    );
-    world
-        .edit(
-            "p0",
-            &json!({"metadata": {"annotations": {"swaplet.io/parked": null}}}),
-        )
-        .await;
-    world.wait(20).await;
-    assert_eq!(world.works("p0"), image(2));
-    life.kill();
-    drop(world.node.clone());
-}
-
-/// Its own CRD is of the same name, and its manager does what the sets say.
-#[tokio::test(start_paused = true)]
-async fn where_openkruise_is_installed_the_sets_are_left_to_it() {
-    let world = Upgrades::with_pods(1).await;
-    let life = world.start_beside(Coexist::Auto);
-    world.upgrade_to(2).await;
-    world.wait(60).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
-    world.install_node_images().await;
-    world.wait(60).await;
-    world.upgrade_to(3).await;
-    world.wait(120).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
-    // Nor does a life that begins there, unless it is told that the work is its own.
-    life.kill();
-    let next = world.start_beside(Coexist::Auto);
-    world.wait(120).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
-    next.kill();
-    let _own = world.start();
-    world.wait(60).await;
-    assert_eq!((world.works("p0"), world.writes().len()), (image(3), 4));
-}
-
-/// Who has not asked for it pays nothing, nor does who has no set.
-#[tokio::test(start_paused = true)]
-async fn without_the_flag_and_without_a_set_no_pods_are_watched_for_it() {
-    let world = Upgrades::with_pods(1).await;
-    let lists = || {
-        let is_list =
-            |request: &&Recorded| request.verb == Verb::List && request.resource == "pods";
-        world.requests().iter().filter(is_list).count()
-    };
-    world.upgrade_to(2).await;
-    let life = world.start_controller();
-    world.wait(60).await;
-    let plain = lists();
-    assert!(!world.requests().iter().any(
-        |request| request.resource == "sidecarsets" && request.user_agent.starts_with(SWAPLET)
-    ));
-    assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
-    life.kill();
-    world
-        .request(
-            Method::DELETE,
-            &format!("{SETS}/mesh"),
-            "application/json",
-            &json!({}),
-        )
-        .await;
-    let before = lists();
-    let _next = world.start();
-    world.wait(60).await;
-    assert_eq!(lists() - before, plain);
 }

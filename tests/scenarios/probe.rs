@@ -1,25 +1,25 @@
 //! `swaplet probe` on the mock node, in virtual time: what is concluded, what is written, and that
 //! nothing stays.
 
-use std::sync::Mutex;
+mod pods;
+mod stops;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet_controller::terminate::probe::{Answer, Images, Probe, Probed, Stopped, Way};
+use swaplet_controller::terminate::probe::{Answer, Images, Probe, Probed, Way};
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::report::reason::Reason;
-use swaplet_testbed::apiserver::{Effect, Recorded, Rule, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use swaplet_testbed::virtual_node::{
     Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode,
 };
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::sync::watch;
 use tokio::time::sleep;
-
-use crate::harness::{SWAPLET, World};
 
 /// Not that of a controller.
 const AGENT: &str = "probe";
@@ -315,169 +315,4 @@ async fn an_ordinary_node_is_not_judged_by_one_pod() {
         Answer::Fails(Reason::SwapWithoutEffect)
     );
     assert_eq!(class, NodeClass::Kubelet);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_pods_are_small_restricted_unmarked_and_end_by_themselves() {
-    let bed = Bed::with(Profile::kubelet()).await;
-    bed.run().await;
-    let created = bed.requests(Verb::Create);
-    assert_eq!(created.len(), 3);
-    for pod in created {
-        let spec = &pod["spec"];
-        assert_eq!(
-            (
-                &spec["nodeName"],
-                &spec["tolerations"],
-                &spec["activeDeadlineSeconds"]
-            ),
-            (&json!("n"), &json!([{"operator": "Exists"}]), &json!(300))
-        );
-        assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
-        for container in spec["containers"].as_array().unwrap() {
-            assert!(
-                container["env"].is_null() && container["resources"]["limits"].is_object(),
-                "{container}"
-            );
-            assert_eq!(
-                container["securityContext"]["capabilities"]["drop"],
-                json!(["ALL"])
-            );
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_controller_beside_it_leaves_the_pods_alone() {
-    let world = World::new();
-    let bed = Bed::at(
-        world.server.clone(),
-        NodeOptions::new("n", Profile::kubelet()),
-    )
-    .await;
-    let _life = world.start_controller_that_may_finish();
-    let (probed, _) = bed.run().await;
-    assert_eq!(answers(&probed), [WORKS, WORKS, WORKS]);
-    let writes = |request: &Recorded| {
-        request.user_agent == SWAPLET && !matches!(request.verb, Verb::List | Verb::Watch)
-    };
-    assert_eq!(
-        world
-            .server
-            .recorded()
-            .iter()
-            .filter(|request| writes(request))
-            .count(),
-        0
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_image_that_cannot_be_pulled_is_said_with_the_fix() {
-    let mut options = NodeOptions::new("n", Profile::kubelet());
-    options.images.missing = vec![PARK.parse().unwrap()];
-    let (probed, _) = Bed::of(options).await.run().await;
-    assert!(probed.tried.is_empty());
-    let words = stopped(probed);
-    assert!(
-        words.contains("ImagePullBackOff")
-            && words.contains("--park-image")
-            && words.contains(PARK),
-        "{words}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn images_that_are_not_what_they_are_taken_for_are_told_apart() {
-    for (exit, park, words) in [
-        (PARK, "registry.example/2/park:v1", "has not ended: is"),
-        (EXIT, "r.example/2/exit:v1", "ended by itself"),
-    ] {
-        let bed = Bed::with(Profile::kubelet()).await;
-        let (_keep, interrupt) = watch::channel(false);
-        let mut probe = bed.probe();
-        probe.images = Images {
-            exit: exit.parse().unwrap(),
-            park: park.parse().unwrap(),
-        };
-        let told = stopped(probe.run(interrupt, &|_| {}).await);
-        bed.assert_clean();
-        assert!(told.contains(words), "{told}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_the_api_server_refuses_is_said_and_nothing_is_tried() {
-    let bed = Bed::with(Profile::kubelet()).await;
-    bed.fault(
-        Effect::reply(403).message("pods is forbidden: User \"u\" cannot create resource \"pods\""),
-        |rule| rule.verb(Verb::Create),
-    );
-    let (probed, _) = bed.run().await;
-    assert!(stopped(probed).contains("cannot create resource"));
-    assert!(
-        bed.requests(Verb::Delete).is_empty(),
-        "somebody else's pod of this name must not be deleted"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_way_that_may_not_be_tried_fails_and_the_others_are_tried() {
-    let bed = Bed::with(Profile::kubelet()).await;
-    bed.fault(Effect::reply(403), |rule| {
-        rule.verb(Verb::Patch).subresource("status")
-    });
-    let (probed, class) = bed.run().await;
-    assert_eq!(
-        answers(&probed),
-        [WORKS, WORKS, Answer::Fails(Reason::WriteDenied)],
-        "{probed:#?}"
-    );
-    assert_eq!(class, NodeClass::Kubelet);
-}
-
-/// At every moment of its life.
-#[tokio::test(start_paused = true)]
-async fn an_interrupted_probe_leaves_nothing_behind() {
-    for after in (0..50_000).step_by(3700) {
-        let bed = Bed::with(Profile::kubelet()).await;
-        let (interrupter, interrupt) = watch::channel(false);
-        let told = Mutex::new(Vec::new());
-        let probe = bed.probe();
-        let tell = |line| told.lock().unwrap().push(line);
-        let stop = async {
-            sleep(Duration::from_millis(after)).await;
-            interrupter.send_replace(true);
-        };
-        let (probed, ()) = tokio::join!(probe.run(interrupt, &tell), stop);
-        bed.assert_clean();
-        let over = probed.tried.len() == Way::ALL.len();
-        assert!(
-            over || matches!(probed.stopped, Some(Stopped::Interrupted)),
-            "after {after} ms: {probed:?}"
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_that_cannot_be_deleted_is_named() {
-    let bed = Bed::with(Profile::kubelet()).await;
-    bed.fault(Effect::reply(403), |rule| rule.verb(Verb::Delete));
-    let (_keep, interrupt) = watch::channel(false);
-    let probed = bed.probe().run(interrupt, &|_| {}).await;
-    assert_eq!(probed.left.len(), 3, "{probed:?}");
-    assert!(
-        probed.left[0].contains("pod default/swaplet-probe-id-swap-onfailure is still there"),
-        "{:?}",
-        probed.left
-    );
-}
-
-/// An answer that is lost tells nothing: the pod may be there.
-#[tokio::test(start_paused = true)]
-async fn a_pod_whose_creation_was_not_answered_is_deleted_all_the_same() {
-    let bed = Bed::with(Profile::kubelet()).await;
-    bed.fault(Effect::ApplyThenDrop, |rule| rule.verb(Verb::Create));
-    let (probed, _) = bed.run().await;
-    assert!(stopped(probed).contains("swaplet.io/probe=id"));
 }

@@ -2,6 +2,9 @@
 //! its own is taken from a controller that has something to do for the feature, and a sidecar to
 //! end.
 
+mod on_config;
+mod predownload;
+
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::Verb;
 use swaplet_testbed::virtual_node::ImageOptions;
@@ -9,13 +12,8 @@ use swaplet_testbed::virtual_node::ImageOptions;
 use super::harness::{Life, World};
 use super::log::{keep_log, logged};
 use super::objects::{pod_of, sidecar};
-use super::predownload::{
-    NEW, OLD, create_deployment, create_pod, edit_deployment, install_clone_sets, template,
-};
 use super::pull_jobs::{Jobs, LIST, ONE, image};
-use super::restart::config::{Configured, web};
 use super::rights::{ALL, MOST_IN_FIVE_MINUTES, Missing};
-use super::warm::Cluster;
 
 /// A controller with this feature, and what it has to do.
 trait Feature {
@@ -229,180 +227,4 @@ async fn to_have_image_caches_made() {
     costs::<Caching>(all(to(Verb::List, "imagecaches"))).await;
     costs::<Caching>(nothing(to(Verb::Watch, "imagecaches"))).await;
     costs::<Caching>(all(to(Verb::Create, "imagecaches"))).await;
-}
-
-/// A Deployment that gets another image.
-struct Predownload(Cluster);
-
-impl Feature for Predownload {
-    const NODE: &str = "n0";
-
-    async fn new() -> Self {
-        let cluster = Cluster::with_kubelets(1, &ImageOptions::default()).await;
-        install_clone_sets(&cluster.world).await;
-        create_deployment(&cluster.world, &json!({"swaplet.io/predownload": "true"})).await;
-        create_pod(&cluster.world, "a", OLD, "one").await;
-        Self(cluster)
-    }
-
-    fn world(&self) -> &World {
-        &self.0.world
-    }
-
-    async fn start(&self) -> Life {
-        let life = self.world().start_predownloading_controller();
-        self.world().wait(60).await;
-        edit_deployment(self.world(), &json!({"spec": {"template": template(NEW)}})).await;
-        life
-    }
-
-    fn is_done(&self) -> bool {
-        self.world()
-            .notes("web")
-            .iter()
-            .any(|(reason, _)| reason == "CreatedImagePullJob")
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn to_pull_images_of_workloads_beforehand() {
-    costs::<Predownload>(all(to(Verb::List, "deployments"))).await;
-    costs::<Predownload>(nothing(to(Verb::Watch, "deployments"))).await;
-    costs::<Predownload>(nothing(to(Verb::List, "statefulsets"))).await;
-    costs::<Predownload>(nothing(to(Verb::Watch, "statefulsets"))).await;
-    costs::<Predownload>(nothing(to(Verb::List, "clonesets"))).await;
-    costs::<Predownload>(nothing(to(Verb::Watch, "clonesets"))).await;
-    costs::<Predownload>(all(to(Verb::List, "imagepulljobs"))).await;
-    // The Deployment is told as well.
-    costs::<Predownload>(all(to(Verb::Create, "imagepulljobs").told(2))).await;
-}
-
-/// A Deployment that asks no more after it got another image.
-struct NoMore(Predownload);
-
-impl Feature for NoMore {
-    const NODE: &str = Predownload::NODE;
-
-    async fn new() -> Self {
-        Self(Predownload::new().await)
-    }
-
-    fn world(&self) -> &World {
-        self.0.world()
-    }
-
-    async fn start(&self) -> Life {
-        let life = self.0.start().await;
-        self.world().wait(60).await;
-        assert!(self.0.is_done());
-        edit_deployment(
-            self.world(),
-            &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}}),
-        )
-        .await;
-        life
-    }
-
-    fn is_done(&self) -> bool {
-        let is_gone = self
-            .world()
-            .server
-            .peek_all("imagepulljobs.apps.kruise.io")
-            .is_empty();
-        assert!(
-            is_gone
-                || self
-                    .world()
-                    .events("web")
-                    .contains(&"WriteDenied".to_owned())
-        );
-        is_gone
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn to_delete_the_jobs_of_workloads() {
-    // The Deployment is told as well.
-    costs::<NoMore>(all(to(Verb::Delete, "imagepulljobs").told(2))).await;
-}
-
-/// A pod that names a ConfigMap, which changes.
-struct OnConfig(Configured);
-
-impl Feature for OnConfig {
-    const NODE: &str = "virtual";
-
-    async fn new() -> Self {
-        Self(Configured::pods(1, "app=configmap/settings,secret-metadata/tls").await)
-    }
-
-    fn world(&self) -> &World {
-        &self.0.0.world
-    }
-
-    async fn start(&self) -> Life {
-        let life = self.0.start().await;
-        self.world().wait(60).await;
-        self.0.set_color("blue").await;
-        life
-    }
-
-    fn is_done(&self) -> bool {
-        self.0.restarts_of("web-0") == (1, 0)
-    }
-}
-
-/// A second pod of the owner, which comes before the change: whatever of the first pod was recorded
-/// when its objects became known, in one write or in two, this one changes the record.
-struct OnConfigOfTwo(OnConfig);
-
-impl Feature for OnConfigOfTwo {
-    const NODE: &str = OnConfig::NODE;
-
-    async fn new() -> Self {
-        Self(OnConfig::new().await)
-    }
-
-    fn world(&self) -> &World {
-        self.0.world()
-    }
-
-    async fn start(&self) -> Life {
-        let configured = &self.0.0;
-        let life = configured.start().await;
-        self.world().wait(60).await;
-        self.world().create(&web(1, "app=configmap/settings")).await;
-        self.world().wait(5).await;
-        configured.set_color("blue").await;
-        life
-    }
-
-    fn is_done(&self) -> bool {
-        self.0.is_done()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn to_see_objects_change_and_to_record_it() {
-    // The pod is told as well, in other words; and the change came before the object was seen.
-    costs::<OnConfig>(what_was_asked(to(Verb::List, "configmaps"))).await;
-    costs::<OnConfig>(nothing(to(Verb::Watch, "configmaps"))).await;
-    costs::<OnConfigOfTwo>(all(to(Verb::Patch, "configmaps"))).await;
-    // Two tasks see requests; and the change came before anything was recorded.
-    costs::<OnConfig>(what_was_asked(
-        to(Verb::List, "containerrecreaterequests").told(2),
-    ))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn to_restart_containers_when_objects_change() {
-    costs::<OnConfig>(nothing(to(Verb::List, "secrets"))).await;
-    costs::<OnConfig>(nothing(to(Verb::Watch, "secrets"))).await;
-    // The pod is told as well.
-    costs::<OnConfig>(all(to(Verb::List, "poddisruptionbudgets").told(2))).await;
-    costs::<OnConfig>(all(to(Verb::Create, "containerrecreaterequests").told(2))).await;
-    costs::<OnConfig>(all(to(Verb::Create, "configmaps"))).await;
-    // What the containers had seen before the change, nobody knows then.
-    costs::<OnConfig>(what_was_asked(to(Verb::Get, "configmaps"))).await;
 }

@@ -1,21 +1,20 @@
 //! An installation by Helm, in a namespace of its own that takes restricted pods only.
 
+mod asked;
+mod parking;
+
 use std::path::Path;
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use kube::{Api, ResourceExt as _};
-use serde_json::{Value, json};
-use swaplet_core::restart::parked::{PARKED, Parked};
+use serde_json::json;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use super::chart::{CHART, run_helm};
 use crate::audit::system_namespace;
-use crate::images::push_work;
 use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
 use crate::shared::{LABEL, Shared};
@@ -184,93 +183,6 @@ impl Installation {
         .await;
     }
 
-    /// Asks for a restart of the container `app` of a pod, and waits until that is done.
-    pub async fn restart(&self, pod: &str, world: &World) {
-        let request = json!({
-            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
-            "metadata": {"name": "again", "namespace": world.namespace},
-            "spec": {"podName": pod, "containers": [{"name": "app"}]},
-        });
-        create(&request).await;
-        let done = [
-            "wait",
-            "--for=jsonpath={.status.phase}=Completed",
-            "crr/again",
-            "--timeout=180s",
-            "-n",
-            &world.namespace,
-        ];
-        kubectl(&done).await;
-    }
-
-    /// Takes away the part of its leash that is about everybody else, and returns it; comes back
-    /// when the account of the case may park the container of this pod.
-    pub async fn lets_others_park(
-        &self,
-        pod: &Pod,
-        park: &str,
-    ) -> ValidatingAdmissionPolicyBinding {
-        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
-        let name = format!("{}-swaplet-leash-parked", self.namespace);
-        let mut binding = bindings.get(&name).await.unwrap();
-        bindings.delete(&name, &Default::default()).await.unwrap();
-        (binding.metadata.uid, binding.metadata.resource_version) = (None, None);
-        let (name, namespace, container) = (
-            pod.name_any(),
-            pod.namespace().unwrap(),
-            &pod.spec.as_ref().unwrap().containers[0],
-        );
-        let images = [(
-            container.name.as_str().into(),
-            container.image.clone().unwrap().into(),
-        )]
-        .into();
-        let uid = pod.uid().unwrap().into();
-        let note = Parked {
-            pod: uid,
-            name: "r".into(),
-            request: "r".into(),
-            park: park.into(),
-            images,
-        }
-        .as_text();
-        let marks = json!({"labels": {PARKED: "true"}, "annotations": {PARKED: note}});
-        let patch = json!({"metadata": marks, "spec": {"containers": [{"name": container.name, "image": park}]}}).to_string();
-        let account = format!("--as=system:serviceaccount:{namespace}:swaplet");
-        eventually("others to be let park", || async {
-            let patch = [
-                "patch",
-                "pod",
-                &name,
-                "-n",
-                &namespace,
-                "--type=strategic",
-                "-p",
-                &patch,
-                "--dry-run=server",
-                &account,
-            ];
-            // kubectl reads the pod before, for which the account has no right.
-            let output = Command::new("kubectl")
-                .args(patch)
-                .arg("--as-group=system:masters")
-                .output()
-                .await
-                .expect("kubectl");
-            output.status.success().then_some(())
-        })
-        .await;
-        binding
-    }
-
-    /// Gives a part of its leash back, without which its Job would restore nothing.
-    pub async fn binds_again(&self, binding: &ValidatingAdmissionPolicyBinding) {
-        Api::all(self.client.clone())
-            .create(&PostParams::default(), binding)
-            .await
-            .unwrap();
-    }
-
     /// Ends all its replicas.
     pub async fn stop(&self) {
         kubectl(&[
@@ -292,71 +204,6 @@ impl Installation {
             &self.namespace,
         ])
         .await;
-    }
-
-    /// Asks for an image on the node, by a job, and waits until it is there.
-    pub async fn pull(&self, world: &World) {
-        let image = format!(
-            "{}/e2e/pulled-by-{}:v1",
-            variable("SWAPLET_E2E_REGISTRY"),
-            world.namespace
-        );
-        push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
-        let nodes = json!({"names": [variable("SWAPLET_E2E_NODE")]});
-        create(&json!({
-            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob",
-            "metadata": {"name": "pull", "namespace": world.namespace},
-            "spec": {"image": image, "selector": nodes, "completionPolicy": {"type": "Always"}},
-        }))
-        .await;
-        let done = [
-            "wait",
-            "--for=jsonpath={.status.succeeded}=1",
-            "imagepulljob/pull",
-            "--timeout=180s",
-            "-n",
-            &world.namespace,
-        ];
-        kubectl(&done).await;
-    }
-
-    /// Warms an image from a pod of the controller image, and waits until that is done.
-    pub async fn warm(&self, world: &World) {
-        let image = format!(
-            "{}/e2e/warmed-by-{}:v1",
-            variable("SWAPLET_E2E_REGISTRY"),
-            world.namespace
-        );
-        push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
-        let restricted =
-            json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
-        let node = variable("SWAPLET_E2E_NODE");
-        // The chart has made it, for warmer pods and who makes them: never that of the controller.
-        let namespace = format!("{}-swaplet-warm", self.namespace);
-        let container = json!({
-            "name": "warm", "image": CONTROLLER.get().unwrap(), "securityContext": restricted,
-            "args": ["warm", image, "--park-image", world.images.park, "--node", node, "--namespace", namespace],
-        });
-        let spec = json!({
-            "serviceAccountName": "swaplet-warm", "restartPolicy": "Never", "containers": [container],
-            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-        });
-        let job: Job = serde_json::from_value(crate::pods::job("warm", spec)).unwrap();
-        Api::namespaced(self.client.clone(), &namespace)
-            .create(&PostParams::default(), &job)
-            .await
-            .unwrap();
-        kubectl(&[
-            "wait",
-            "--for=condition=Complete",
-            "job/warm",
-            "--timeout=180s",
-            "-n",
-            &namespace,
-        ])
-        .await;
-        let told = kubectl(&["logs", "job/warm", "-n", &namespace]).await;
-        assert!(told.contains(&image), "{told}");
     }
 
     pub async fn done(self) {
@@ -384,13 +231,6 @@ impl Drop for Installation {
                 .status();
         }
     }
-}
-
-async fn create(object: &Value) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("object.json");
-    std::fs::write(&file, object.to_string()).unwrap();
-    kubectl(&["create", "-f", file.to_str().unwrap()]).await;
 }
 
 /// The id of the running container of a pod that has one container.

@@ -1,4 +1,4 @@
-//! `docs/examples` on a real kubelet. The demo runs them each day too (tests/demo.rs).
+//! `docs/examples` on a real kubelet. The demo runs them each day too (tests/demo/manifests.rs).
 
 /// What differs here: the namespace, images that the cluster has, a schedule that begins at once, and an
 /// owner that exists.

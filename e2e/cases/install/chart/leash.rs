@@ -1,0 +1,96 @@
+//! The leash is that of the installation: its images, its namespaces, its name.
+
+use super::{CHART, VALUES, names, rendered, run_helm};
+
+async fn has_the_exit_images() {
+    let all = rendered(&format!(
+        "{VALUES},terminate.derivedRepository=r.example/derived,terminate.exitImages={{r.example/exit/*}}"
+    ))
+    .await
+    .unwrap();
+    let own = ["events", "pods", "pods-status", "state", "warmers"]
+        .map(|policy| format!("swaplet-leash-{policy}"));
+    assert_eq!(names(&all, "ValidatingAdmissionPolicy"), own);
+    assert_eq!(names(&all, "ValidatingAdmissionPolicyBinding"), own);
+    assert!(
+        all.contains(
+            r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#
+        ),
+        "the exit images"
+    );
+    assert!(
+        !all.contains("registry.example/swaplet/park"),
+        "a parameter that was not set"
+    );
+}
+
+#[tokio::test]
+async fn the_leash_is_that_of_the_installation() {
+    let leash = |values: &'static str| async move {
+        rendered(&format!("{VALUES},{values}")).await.unwrap()
+    };
+    has_the_exit_images().await;
+    let parks = leash(
+        "restart.enabled=true,parkImage=r.example/park:2,leash.parkImages={r.example/park:1}",
+    )
+    .await;
+    assert!(
+        parks.contains(r#"["r.example/park:2","r.example/park:1"]"#)
+            && parks.contains("--park-image=r.example/park:2"),
+        "the park images"
+    );
+
+    // Who may ask matters where it works, and nowhere else.
+    let some = leash("restart.enabled=true,namespaces={a}").await;
+    for policy in ["requests", "parked"] {
+        let found = some
+            .split("\n---\n")
+            .find(|object| object.contains(&format!("name: swaplet-leash-{policy}\n")))
+            .unwrap();
+        assert!(found.contains("namespaceSelector"), "{found}");
+    }
+    for words in [
+        "- --leash=swaplet-leash\n",
+        "- swaplet-leash-pods\n",
+        "- swaplet-leash-parked\n",
+    ] {
+        assert!(some.contains(words), "{words}");
+    }
+    let without = leash("restart.enabled=true,restart.withoutLeash=true,leash.enabled=false").await;
+    assert!(without.contains("- --restart-without-leash\n") && !without.contains("- --leash="));
+    assert_eq!(
+        names(&without, "ClusterRoleBinding"),
+        ["swaplet", "swaplet-nodes", "swaplet-restart"]
+    );
+
+    assert_eq!(
+        names(
+            &leash("leash.enabled=false").await,
+            "ValidatingAdmissionPolicy"
+        ),
+        [""; 0]
+    );
+    has_the_name_of_its_installation().await;
+}
+
+async fn has_the_name_of_its_installation() {
+    let elsewhere = run_helm(&[
+        "template",
+        "other",
+        CHART,
+        "--namespace",
+        "teams",
+        "--set",
+        VALUES,
+    ])
+    .await
+    .unwrap();
+    assert!(
+        elsewhere.contains("system:serviceaccount:teams:other-swaplet\"")
+            && !elsewhere.contains("serviceaccount:swaplet:")
+    );
+    assert_eq!(
+        names(&elsewhere, "ValidatingAdmissionPolicy")[0],
+        "teams-other-swaplet-leash-events"
+    );
+}

@@ -1,0 +1,84 @@
+//! A container leaves its crash loop by a request.
+
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::{Restarts, restarts, started, status};
+use crate::audit::written_in;
+use crate::pods::{container, pod, spec};
+
+/// How long a kubelet makes a container wait that has crashed for the third time.
+const BACK_OFF: &str = "back-off 20s";
+
+/// From the change of the image, by the API server's clock, to the new container, by the kubelet's,
+/// which tells whole seconds; both run on this machine. `None` where the kubelet's own back-off may
+/// have been over.
+async fn leaves_the_crash_loop(restart: &Restarts, request: &str) -> Option<i64> {
+    let waits = |pod: &Pod| {
+        let waiting = status(pod, "app").and_then(|status| status.state.as_ref()?.waiting.clone());
+        waiting
+            .and_then(|waiting| waiting.message)
+            .is_some_and(|message| message.starts_with(BACK_OFF))
+    };
+    let before = restart.world.pod_is("p", "in a crash loop", waits).await;
+    restart.request(request, &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})).await;
+    let next = restarts(&before, "app") + 1;
+    let after = restart
+        .world
+        .pod_is("p", "restarted", |pod| {
+            restarts(pod, "app") >= next && began(pod).is_some()
+        })
+        .await;
+    let crashed = ended(&before).unwrap();
+    let changed = written_in(&restart.world.namespace)
+        .into_iter()
+        .rfind(|write| write.is_applied_swap())
+        .unwrap()
+        .at;
+    let began = began(&after).unwrap();
+    println!("crashed {crashed}, changed {changed}, began {began}");
+    (began.duration_since(crashed).as_secs() < 20).then(|| began.as_second() - changed.as_second())
+}
+
+/// When the container that is there, or the one before it where none is, was started, and when that
+/// one ended.
+fn began(pod: &Pod) -> Option<Timestamp> {
+    let ended = || terminated(pod)?.started_at.as_ref().map(|at| at.0);
+    started(pod, "app").or_else(ended)
+}
+
+fn ended(pod: &Pod) -> Option<Timestamp> {
+    terminated(pod)?.finished_at.as_ref().map(|at| at.0)
+}
+
+fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    let status = status(pod, "app")?;
+    let now = status
+        .state
+        .as_ref()
+        .and_then(|state| state.terminated.as_ref());
+    now.or_else(|| status.last_state.as_ref()?.terminated.as_ref())
+}
+
+/// A busy machine may be late once or twice.
+#[tokio::test]
+async fn a_crash_loop_is_left_within_three_seconds() {
+    let restart = Restarts::new("restart-crash").await;
+    let _controller = restart.controller().await;
+    restart
+        .world
+        .create_pod(pod(
+            "p",
+            spec("Always", vec![container(&restart.world, "app", "exit 1")]),
+        ))
+        .await;
+    let mut took = Vec::new();
+    for nth in 0..4 {
+        took.push(leaves_the_crash_loop(&restart, &format!("r{nth}")).await);
+        if took.last().unwrap().is_some_and(|seconds| seconds <= 3) {
+            return restart.world.done().await;
+        }
+    }
+    panic!("it took {took:?} s");
+}

@@ -1,0 +1,93 @@
+//! Which containers are sidecars: marked, named, native, and marked without effect.
+
+use super::{MARK, check, good, job, json, verdicts};
+
+#[test]
+fn an_unmarked_container_can_be_named() {
+    let text = job(
+        "injected",
+        "      - {name: istio-proxy, image: \"i:1\", args: [proxy, sidecar]}\n",
+    );
+    let ran = check(&text, &["--sidecar", "istio-proxy"]);
+    assert!(
+        ran.code == 0 && ran.out.contains("Job/injected"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn marks_without_effect_are_found() {
+    let marked = |entry: &str| {
+        job(
+            "m",
+            &format!("      - {{name: side, image: \"s:1\", env: [{entry}]}}\n"),
+        )
+    };
+    for (entry, words) in [
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}",
+            "not the text true or false",
+        ),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: true}",
+            "write value: \"true\"",
+        ),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, valueFrom: {configMapKeyRef: {name: c, key: k}}}",
+            "valueFrom",
+        ),
+        (
+            "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"\"}",
+            "empty",
+        ),
+    ] {
+        let ran = check(&marked(entry), &[]);
+        assert!(
+            ran.code == 1 && ran.out.contains("MarkInvalid") && ran.out.contains(words),
+            "{}",
+            ran.out
+        );
+    }
+    assert_eq!(
+        check(
+            &marked("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"false\"}"),
+            &[]
+        )
+        .code,
+        0
+    );
+}
+
+#[test]
+fn a_pod_of_sidecars_only_would_never_end() {
+    let text = format!(
+        "kind: Pod\nmetadata: {{name: p}}\nspec: {{restartPolicy: Never, containers: [{{name: a, image: \"a:1\", {MARK}}}]}}\n"
+    );
+    let ran = check(&text, &[]);
+    assert!(
+        ran.code == 1 && ran.out.contains("OnlySidecars"),
+        "{}",
+        ran.out
+    );
+    assert!(!ran.out.contains("NAMESPACE"), "none is known");
+}
+
+#[test]
+fn native_sidecars_and_pods_without_an_end_are_explained() {
+    let native = job(
+        "n",
+        "      initContainers: [{name: proxy, image: \"p:1\", restartPolicy: Always}, {name: init, image: \"i:1\"}]\n",
+    );
+    let report = json(&native);
+    assert_eq!(
+        (verdicts(&report), &report["sidecars"][0]["ok"]),
+        (vec!["Native"], &true.into())
+    );
+    let deployment = format!(
+        "kind: Deployment\nmetadata: {{name: d}}\nspec: {{template: {{spec: {{containers: [{{name: m, image: \"m:1\"}}, {{name: s, image: \"s:1\", {MARK}}}]}}}}}}\n"
+    );
+    assert_eq!(verdicts(&json(&deployment)), ["NotAJob"]);
+    assert_eq!(check(&deployment, &[]).code, 0);
+    assert!(check(&good(), &[]).err.contains("native sidecar"));
+}

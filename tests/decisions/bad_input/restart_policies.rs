@@ -1,0 +1,136 @@
+//! Restart policies and rules of pods and containers: unknown ones, and what follows from others.
+
+use serde_json::{Value, json};
+use swaplet_core::report::reason::Reason;
+
+use super::{beside_done_main, ready};
+use crate::builder::{PodBuilder, main_container, pod, sidecar};
+use crate::expect::{assert_silent, swaps, warns};
+
+#[test]
+fn an_unknown_or_missing_restart_policy_is_told_for_marked_pods_only() {
+    for policy in [json!("Sometimes"), json!("never"), json!(""), Value::Null] {
+        let note = warns(
+            &ready().set("/spec/restartPolicy", policy.clone()),
+            Reason::RestartPolicyUnknown,
+        );
+        assert!(note.contains("spec.restartPolicy"), "{note}");
+        assert_silent(
+            &pod("Never")
+                .with(main_container("main").ended(0))
+                .set("/spec/restartPolicy", policy),
+            Reason::NoSidecar,
+        );
+    }
+}
+
+#[test]
+fn an_unknown_restart_policy_of_a_container_is_told() {
+    let note = warns(
+        &beside_done_main(
+            sidecar("sidecar")
+                .spec("restartPolicy", "Sometimes")
+                .running(),
+        ),
+        Reason::RestartPolicyUnknown,
+    );
+    assert!(note.contains("container sidecar"), "{note}");
+    let main = pod("Never")
+        .with(
+            main_container("main")
+                .spec("restartPolicy", "Sometimes")
+                .ended(0),
+        )
+        .with(sidecar("sidecar").running());
+    assert!(warns(&main, Reason::RestartPolicyUnknown).contains("container main"));
+}
+
+#[test]
+fn a_sidecar_that_restarts_always_is_told() {
+    let note = warns(
+        &beside_done_main(sidecar("sidecar").spec("restartPolicy", "Always").running()),
+        Reason::SidecarRestartsAlways,
+    );
+    assert!(note.contains("container sidecar"), "{note}");
+}
+
+#[test]
+fn a_main_that_restarts_always_is_never_done() {
+    let pod = pod("Never")
+        .with(
+            main_container("main")
+                .spec("restartPolicy", "Always")
+                .ended(0),
+        )
+        .with(sidecar("sidecar").running());
+    assert_silent(&pod, Reason::MainsRunning);
+}
+
+#[test]
+fn the_policy_of_a_main_outranks_that_of_its_pod() {
+    let failed = |pod_policy, own| {
+        pod(pod_policy)
+            .with(main_container("main").spec("restartPolicy", own).ended(1))
+            .with(sidecar("sidecar").running())
+    };
+    swaps(&failed("OnFailure", "Never"), &["sidecar"]);
+    assert_silent(&failed("Never", "OnFailure"), Reason::MainsRunning);
+}
+
+/// A main of its own policy with one rule, ended with this code, beside a sidecar that runs.
+fn with_rule(policy: &str, rules: &Value, code: i64) -> PodBuilder {
+    let main = main_container("main")
+        .spec("restartPolicy", policy)
+        .spec("restartPolicyRules", rules.clone())
+        .ended(code);
+    pod("Never").with(main).with(sidecar("sidecar").running())
+}
+
+/// Kubernetes: `ContainerShouldRestart` in `pkg/api/v1/pod/util.go`.
+#[test]
+fn a18_a_main_with_restart_rules_is_done_after_a_code_that_no_rule_names() {
+    let rule = |operator: &str, codes: Value| json!([{"action": "Restart", "exitCodes": {"operator": operator, "values": codes}}]);
+    let all = |codes: Value| json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": codes}}]);
+    // (policy, rules, codes after which it is done, codes after which it comes back)
+    let table: [(&str, Value, &[i64], &[i64]); 7] = [
+        (
+            "Never",
+            rule("In", json!([42, 43])),
+            &[0, 1, 143],
+            &[42, 43],
+        ),
+        ("Never", rule("NotIn", json!([0, 7])), &[0, 7], &[1, 42]),
+        ("OnFailure", rule("In", json!([42])), &[0], &[1, 42]),
+        ("OnFailure", rule("In", json!([0])), &[], &[0, 1]),
+        ("Never", all(json!([42])), &[0, 1], &[42]),
+        ("Never", json!([]), &[0, 1], &[]),
+        ("Never", json!([{"action": "Restart"}]), &[0, 1], &[]),
+    ];
+    for (policy, rules, done, comes_back) in table {
+        done.iter()
+            .for_each(|code| swaps(&with_rule(policy, &rules, *code), &["sidecar"]));
+        comes_back.iter().for_each(|code| {
+            assert_silent(&with_rule(policy, &rules, *code), Reason::MainsRunning)
+        });
+    }
+    let several = json!([rule("In", json!([3]))[0], rule("In", json!([5]))[0]]);
+    [3, 5]
+        .iter()
+        .for_each(|code| assert_silent(&with_rule("Never", &several, *code), Reason::MainsRunning));
+    swaps(&with_rule("Never", &several, 4), &["sidecar"]);
+}
+
+#[test]
+fn a18_a_rule_that_cannot_be_read_may_bring_the_main_back() {
+    let strange = [
+        json!(5),
+        json!([5]),
+        json!([{"action": "Restart", "exitCodes": 5}]),
+        json!([{"action": "Restart", "exitCodes": {"operator": "Between", "values": [1]}}]),
+        json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": ["one"]}}]),
+    ];
+    for rules in strange {
+        assert_silent(&with_rule("Never", &rules, 0), Reason::MainsRunning);
+        assert_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
+    }
+}

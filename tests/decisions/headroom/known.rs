@@ -1,0 +1,122 @@
+//! What has to be known of a Job and its pods, and what is told where it is not.
+
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::objects::job::Job;
+use swaplet_core::report::reason::Reason;
+
+use super::{JOB, done, ledger, never_fits, of_job, reads, restarted};
+use crate::builder::main_container;
+
+#[test]
+fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
+    let pod = done("a").read();
+    let mut ledger = Ledger::default();
+    ledger.pod_list_starts();
+    ledger.observe(&pod, Swapped::default(), 1);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
+    ledger.jobs_trouble("list: forbidden");
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown {
+            trouble: Some("list: forbidden".into())
+        }
+    );
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 2,
+    });
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
+    ledger.need(&pod, Need::Swaps(1));
+    assert_eq!(ledger.take_wakes(), []);
+    ledger.pod_list_ends(1);
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
+
+    ledger.pod_list_starts();
+    assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
+}
+
+/// What is told of a Job that is gone must not blame rights.
+#[test]
+fn watch_a_trouble_with_jobs_is_over_when_a_watch_was_opened_after_it() {
+    let pod = done("a").read();
+    let mut ledger = Ledger::default();
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    ledger.observe(&pod, Swapped::default(), 1);
+    ledger.jobs_trouble("watch: connection refused");
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown {
+            trouble: Some("watch: connection refused".into())
+        }
+    );
+    ledger.jobs_watched();
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
+
+    // Those of a namespace stay hidden, whatever is watched in others.
+    ledger.jobs_hidden("jobs is forbidden");
+    ledger.jobs_watched();
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown {
+            trouble: Some("jobs is forbidden".into())
+        }
+    );
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    assert_eq!(
+        ledger.answer(&pod, 1),
+        Headroom::JobUnknown { trouble: None }
+    );
+}
+
+#[test]
+fn pods_that_a_list_does_not_name_count_no_more() {
+    let gone = restarted(of_job("gone").with(main_container("main").running()), 5).read();
+    let pod = done("a").read();
+    let mut ledger = ledger(6, &[pod.clone(), gone]);
+    ledger.need(&pod, Need::Swaps(1));
+    assert_eq!(never_fits(&ledger.answer(&pod, 1)), 7);
+    ledger.take_wakes();
+    ledger.pod_list_starts();
+    ledger.observe(&pod, Swapped::default(), 1);
+    ledger.pod_list_ends(1);
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
+}
+
+#[test]
+fn what_is_true_of_a_job_is_told_once_for_each_limit() {
+    let pods = reads(&[done("a"), done("b")]);
+    let mut ledger = ledger(0, &pods);
+    assert!(ledger.first_time(&pods[0], Reason::NoHeadroom));
+    assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 0,
+    });
+    assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
+    ledger.job(&Job {
+        uid: JOB.into(),
+        backoff_limit: 1,
+    });
+    assert!(ledger.first_time(&pods[1], Reason::NoHeadroom));
+}

@@ -1,0 +1,192 @@
+//! Pods that wait for room in their Job: the wait has an end, and room is given back.
+
+use std::time::Duration;
+
+use serde_json::json;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::methods::AllowedMethods;
+
+use super::{FINISH, NEVER_FINISH, finishes, swapped_names, under};
+use crate::builder::PodBuilder;
+use crate::expect::{EXIT, Life};
+use crate::headroom::{done, ledger};
+
+/// How long a pod waits for others of its Job that do not get on, with the default grace period.
+const LINE_STANDS: u64 = 30 + 60 + 120;
+
+// ---- bug 7: waiting for room has an end
+
+/// A life in whose view another pod of the Job was swapped and does not end, and there is no room
+/// for a second.
+fn behind_one_that_does_not_end(allowed: AllowedMethods) -> Life {
+    let stuck = done("stuck").but("side", |side| side.image(EXIT)).read();
+    let mut headroom = ledger(2, &[]);
+    headroom.observe(
+        &stuck,
+        Swapped {
+            containers: 1,
+            coming: 1,
+        },
+        0,
+    );
+    Life {
+        headroom,
+        ..under(allowed)
+    }
+}
+
+#[test]
+fn bug7_a_pod_whose_line_stands_takes_the_next_method() {
+    let mut life = behind_one_that_does_not_end(FINISH);
+    let waits = life.assert_silent(&done("b"), Reason::HeadroomWait);
+    assert_eq!(waits.again, Some(Duration::from_secs(LINE_STANDS)));
+    life.later(LINE_STANDS - 1)
+        .assert_silent(&done("b"), Reason::HeadroomWait);
+    let decision = life.later(1).sees(&done("b"));
+    assert!(
+        finishes(&decision).contains("NoHeadroom")
+            && finishes(&decision).contains("have not ended in 210 s"),
+        "{decision:?}"
+    );
+}
+
+#[test]
+fn bug7_a_line_that_gets_on_is_waited_for() {
+    let mut life = behind_one_that_does_not_end(FINISH);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
+    life.later(LINE_STANDS).line_moved = Some(Duration::from_secs(LINE_STANDS - 10));
+    let waits = life.assert_silent(&done("b"), Reason::HeadroomWait);
+    assert_eq!(waits.again, Some(Duration::from_secs(2 * LINE_STANDS - 10)));
+}
+
+/// The pod stays in line: room that comes is still taken.
+#[test]
+fn bug7_where_no_method_is_left_it_is_told_with_the_fix() {
+    let mut life = behind_one_that_does_not_end(NEVER_FINISH);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
+    let decision = life.later(LINE_STANDS).sees(&done("b"));
+    assert_eq!(
+        (decision.reason, &decision.action, decision.swaps_wanted),
+        (Reason::NoHeadroom, &None, 1),
+        "{decision:?}"
+    );
+    let note = &decision.reports[0].note;
+    assert!(
+        note.contains("a node dead")
+            && note.contains("backoffLimit to at least 3")
+            && note.contains("--finish=never"),
+        "{note}"
+    );
+    life.headroom.pod_gone(&done("stuck").read());
+    assert_eq!(swapped_names(&life.sees(&done("b"))), ["side"]);
+}
+
+#[test]
+fn bug7_a_list_that_does_not_end_has_an_end_as_well() {
+    let mut headroom = ledger(2, &[]);
+    headroom.pod_list_starts();
+    let mut life = Life {
+        headroom,
+        ..under(FINISH)
+    };
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
+    let decision = life.later(LINE_STANDS).sees(&done("b"));
+    assert!(
+        finishes(&decision).contains("still being listed"),
+        "{decision:?}"
+    );
+}
+
+/// A pod that is being deleted mostly goes within its grace period, and on a dead node never.
+#[test]
+fn bug7_a_pod_that_is_being_deleted_is_waited_for_as_long_as_deletion_takes() {
+    let leaving = done("stuck")
+        .but("side", |side| side.image(EXIT))
+        .deleting()
+        .read();
+    let mut headroom = ledger(2, &[]);
+    headroom.observe(
+        &leaving,
+        Swapped {
+            containers: 1,
+            coming: 1,
+        },
+        0,
+    );
+    let Headroom::Wait(shortage) = ledger_with(&mut headroom, &done("b")) else {
+        panic!("it does not wait")
+    };
+    assert_eq!(
+        (shortage.under_way, shortage.restarts),
+        (0, 1),
+        "it makes room only by going"
+    );
+
+    let mut life = Life {
+        headroom,
+        ..under(FINISH)
+    };
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
+    life.later(59)
+        .assert_silent(&done("b"), Reason::HeadroomWait);
+    finishes(&life.later(1).sees(&done("b")));
+}
+
+fn ledger_with(headroom: &mut Ledger, pod: &PodBuilder) -> Headroom {
+    headroom.observe(&pod.read(), Swapped::default(), 0);
+    headroom.need(&pod.read(), Need::Swaps(1));
+    headroom.answer(&pod.read(), 1)
+}
+
+// ---- bug 6: room is given back
+
+#[test]
+fn bug6_a_pod_that_its_job_lets_go_leaves_the_account() {
+    let swapped = Swapped {
+        containers: 1,
+        coming: 1,
+    };
+    let held = done("a").but("side", |side| side.image(EXIT));
+    for owners in [
+        json!([]),
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "other", "uid": "other", "controller": true}]),
+    ] {
+        let mut ledger = ledger(2, &[]);
+        ledger.observe(&held.read(), swapped, 0);
+        assert!(matches!(
+            ledger_with(&mut ledger, &done("b")),
+            Headroom::Wait(_)
+        ));
+        ledger.take_wakes();
+        ledger.observe(
+            &held.clone().set("/metadata/ownerReferences", owners).read(),
+            swapped,
+            0,
+        );
+        assert_eq!(
+            ledger.take_wakes(),
+            ["b".into()],
+            "its room is given to the next"
+        );
+        assert_eq!(ledger.answer(&done("b").read(), 1), Headroom::Fits);
+    }
+}
+
+#[test]
+fn bug6_a_pod_that_is_gone_is_taken_out_of_the_account_that_it_was_in() {
+    let mut ledger = ledger(2, &[]);
+    ledger.observe(
+        &done("a").but("side", |side| side.image(EXIT)).read(),
+        Swapped {
+            containers: 1,
+            coming: 1,
+        },
+        0,
+    );
+    ledger_with(&mut ledger, &done("b"));
+    ledger.take_wakes();
+    ledger.pod_gone(&done("a").set("/metadata/ownerReferences", json!([])).read());
+    assert_eq!(ledger.take_wakes(), ["b".into()]);
+    assert!(!ledger.has("a") && ledger.has("b"));
+}

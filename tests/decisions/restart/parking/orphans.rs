@@ -1,0 +1,97 @@
+//! What is parked for a request that is gone, over, or another one.
+
+use serde_json::json;
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::orphan;
+use swaplet_core::restart::request::{RestartRequest, StatePhase};
+
+use super::parked;
+use crate::restart::world::{PARK, World, images, park_image, request};
+
+/// What a life does that finds the pod with these requests.
+fn orphans(world: &World, requests: &[RestartRequest]) -> Option<(String, String, bool)> {
+    let change = orphan(world.pod.as_ref().unwrap(), requests.iter(), |image| {
+        park_image().is(image)
+    })?
+    .change?;
+    let [swap] = &change.swaps[..] else {
+        return None;
+    };
+    Some((
+        swap.from.to_string(),
+        swap.to.to_string(),
+        change.note.unwrap().parked.is_none(),
+    ))
+}
+
+#[test]
+fn r5_what_is_parked_for_a_request_that_is_gone_or_over_is_brought_back() {
+    let world = parked("Always");
+    let back = Some((PARK.to_owned(), images("app").0, true));
+    assert_eq!(
+        orphans(&world, std::slice::from_ref(&world.request)),
+        None,
+        "it brings it back itself"
+    );
+    assert_eq!(orphans(&world, &[]), back);
+    let other = RestartRequest {
+        uid: "another".into(),
+        ..world.request.clone()
+    };
+    assert_eq!(orphans(&world, &[other]), back);
+    for change in [
+        (|request: &mut RestartRequest| request.deleting = true) as fn(&mut RestartRequest),
+        |request| request.completed_at = Some("2026-01-01T00:00:00Z".parse().unwrap()),
+        |request| request.journal = None,
+    ] {
+        let mut request = world.request.clone();
+        change(&mut request);
+        assert_eq!(orphans(&world, &[request]), back);
+    }
+}
+
+#[test]
+fn nothing_is_brought_back_that_is_not_parked_or_not_there_any_more() {
+    let unless = |change: fn(&mut World)| {
+        let mut world = parked("Always");
+        change(&mut world);
+        assert_eq!(orphans(&world, &[]), None);
+    };
+    unless(|world| {
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = "r.example/app:2".into()
+        });
+    });
+    unless(|world| {
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].image = images("app").0.into()
+        });
+    });
+    unless(|world| world.pod.as_mut().unwrap().pod.deleting = true);
+    unless(|world| world.pod.as_mut().unwrap().pod.phase = Phase::Failed);
+    unless(|world| world.pod.as_mut().unwrap().parked = None);
+}
+
+/// The next request waits until the image is back.
+#[test]
+fn a_container_that_is_still_parked_for_another_request_is_waited_for() {
+    let first = parked("Always");
+    let mut second = first.clone();
+    second.request = crate::restart::world::read_request(&{
+        let mut object = request(&["app"], &json!({}));
+        object["metadata"]["uid"] = json!("second");
+        object
+    });
+    second.dies();
+    assert_eq!(
+        (second.settle().reason, second.swaps),
+        (Reason::RequestWaits, 1)
+    );
+    second.pod.as_mut().unwrap().parked = None;
+    let (phase, message) = second.assert_over("app");
+    assert!(
+        phase == StatePhase::Failed && message.contains("nothing says"),
+        "{message}"
+    );
+}

@@ -1,0 +1,156 @@
+//! What happens to the object of the pod, and what it looks like then.
+
+use jiff::Timestamp;
+use swaplet_core::objects::pod::{ContainerState, Terminated};
+use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::reconcile::Action;
+
+use super::{Mutant, ORIGINAL, Stores};
+use crate::restart::world::images;
+use crate::restart_model::forger::forged_note;
+use crate::restart_model::state::{Id, ImageId, Real, Run};
+use crate::restart_model::store::key;
+
+/// What happens to the object of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodChange {
+    /// By anybody but the controller.
+    Image(ImageId),
+    /// By this write.
+    Swap(Id),
+    /// The container is like this, and the spec was seen up to this generation.
+    Status(Real, u8),
+    /// What it says of parked containers, by somebody else.
+    Note(u8),
+    Deleting,
+    Replaced,
+}
+
+impl PodChange {
+    /// It and the pod as one number.
+    fn key(self, pod: Id) -> u64 {
+        match self {
+            Self::Image(image) => key([pod, 1, image.into(), 0]),
+            Self::Swap(write) => key([pod, 2, write, 0]),
+            Self::Status(
+                Real {
+                    image,
+                    count,
+                    run,
+                    since,
+                },
+                seen,
+            ) => key([
+                pod,
+                8 + run as Id,
+                Id::from(image) << 8 | Id::from(count),
+                Id::from(since) << 8 | Id::from(seen),
+            ]),
+            Self::Deleting => key([pod, 3, 0, 0]),
+            Self::Replaced => key([pod, 4, 0, 0]),
+            Self::Note(form) => key([pod, 5, form.into(), 0]),
+        }
+    }
+}
+
+impl Stores {
+    /// A pod after a change of it.
+    pub fn change(&mut self, pod: Id, change: PodChange) -> Id {
+        let key = change.key(pod);
+        if let Some(known) = self.changes.get(&key) {
+            return *known;
+        }
+        let mut object = (*self.pods.get(pod).0).clone();
+        match change {
+            PodChange::Swap(write) => self.swap(&mut object, write),
+            PodChange::Image(image) => set_image(&mut object, &self.images[usize::from(image)]),
+            PodChange::Status(real, seen) => show(
+                &mut object,
+                &self.images[usize::from(real.image)],
+                real,
+                seen,
+            ),
+            PodChange::Note(form) => object.parked = forged_note(form),
+            PodChange::Deleting => object.pod.deleting = true,
+            PodChange::Replaced => {
+                object.pod.uid = "another".into();
+                object.pod.deleting = false;
+                object.parked = None;
+                object.generation = Some(0);
+                set_image(&mut object, &self.images[usize::from(ORIGINAL)]);
+                show(
+                    &mut object,
+                    &self.images[usize::from(ORIGINAL)],
+                    Real::FIRST,
+                    1,
+                );
+            }
+        }
+        let id = self.pod(object);
+        self.changes.insert(key, id);
+        id
+    }
+
+    /// What a write of the controller makes of a pod.
+    fn swap(&self, object: &mut RestartPod, write: Id) {
+        let Action::Swap(change) = self.actions.get(write) else {
+            unreachable!("this write is not of the pod")
+        };
+        if let Some(swap) = change.swaps.first() {
+            set_image(object, &swap.to);
+        }
+        if let Some(note) = change
+            .note
+            .as_ref()
+            .filter(|_| self.mutant != Mutant::ParksWithoutNote)
+        {
+            object.parked.clone_from(&note.parked);
+        }
+    }
+}
+
+fn set_image(object: &mut RestartPod, image: &str) {
+    object.pod.containers[0].image = image.into();
+    object.generation = object.generation.map(|generation| generation + 1);
+}
+
+/// The status that a kubelet of 1.34 writes.
+fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
+    object.observed_generation = object.observed_generation.map(|_| generation.into());
+    object.details[0].ready = real.run == Run::Running;
+    let status = object.pod.containers[0].status.as_mut().unwrap();
+    let name = image.split('@').next().unwrap_or_default();
+    status.image = if name == "r.example/app" {
+        images("app").0.into()
+    } else {
+        name.into()
+    };
+    status.restart_count = real.count.into();
+    status.container_id = format!("containerd://app-{}", real.count).into();
+    status.state = match real.run {
+        Run::Running => ContainerState::Running {
+            started_at: Some(started_at(real.since)),
+        },
+        Run::Ended => ContainerState::Terminated(Box::new(Terminated {
+            exit_code: Some(0),
+            ..Terminated::default()
+        })),
+        Run::Stopped => ContainerState::Terminated(Box::new(Terminated {
+            exit_code: Some(143),
+            ..Terminated::default()
+        })),
+        Run::NotPulled => ContainerState::Waiting {
+            reason: "ErrImagePull".into(),
+            message: image.into(),
+        },
+    };
+}
+
+pub fn started_at(since: bool) -> Timestamp {
+    let time = if since {
+        "2026-01-01T00:00:01Z"
+    } else {
+        "2025-12-31T00:00:00Z"
+    };
+    time.parse().unwrap()
+}

@@ -1,0 +1,111 @@
+//! Images that are refused, and pulls that do not end.
+
+use swaplet_core::warm::warming::Limits;
+
+use super::{A, B, C, Node, pod, refused, running, seconds, waiting};
+
+#[test]
+fn w4_a_refused_image_is_tried_again_later_while_others_go_on_and_then_fails_with_the_reason() {
+    let mut node = Node::new(&[A, B, C]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &refused("", "", A)))
+        .swaps("u", A, B, "")
+        .assert_silent();
+    node.sees(pod("u", B, Some(""), &running("c1", B)))
+        .swaps("u", B, C, "c1");
+    node.sees(pod("u", C, Some("c1"), &running("c2", C)))
+        .assert_silent();
+    node.after(11).assert_silent();
+    node.after(1).swaps("u", C, A, "c2").assert_silent();
+    node.sees(pod("u", A, Some("c2"), &refused("c2", C, A)))
+        .deletes("u")
+        .assert_silent();
+    assert_eq!(
+        node.failure(),
+        format!("ImagePullBackOff: Back-off pulling image \"{A}\": ErrImagePull: not found")
+    );
+    assert_eq!(node.ends()[1..], [Some(String::new()), Some(String::new())]);
+}
+
+#[test]
+fn a_refusal_of_another_image_is_not_about_this_one() {
+    // One refusal is enough to fail.
+    let mut node = Node::with(
+        &[A, B],
+        Limits {
+            parallelism: 1,
+            timeout: seconds(100),
+            backoff_limit: 0,
+            ask_again: None,
+        },
+    );
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &refused("", "", A)))
+        .swaps("u", A, B, "");
+    node.sees(pod("u", B, Some(""), &refused("", "", A)))
+        .assert_silent();
+    let full = waiting(
+        "",
+        "",
+        "ErrImagePull",
+        "failed to pull and unpack image \"r.example/a:1\": not found",
+    );
+    node.sees(pod("u", B, Some(""), &full)).assert_silent();
+    let crash = waiting(
+        "c0",
+        A,
+        "CrashLoopBackOff",
+        "back-off 10s restarting failed container=warmer",
+    );
+    node.sees(pod("u", B, Some("c0"), &crash)).assert_silent();
+    assert!(
+        node.ends()[0].is_some() && node.ends()[1].is_none(),
+        "{:?}",
+        node.ends()
+    );
+}
+
+#[test]
+fn the_only_image_is_left_to_the_kubelet_and_may_still_come() {
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &refused("", "", A)))
+        .assert_silent();
+    node.after(5)
+        .sees(pod("u", A, None, &running("c0", A)))
+        .deletes("u");
+    assert_eq!(node.ends(), [Some(String::new())]);
+}
+
+#[test]
+fn w19_an_image_for_another_platform_is_not_tried_again() {
+    let mut node = Node::new(&[A]);
+    let wrong = waiting(
+        "",
+        "",
+        "ErrImagePull",
+        "failed to pull: no match for platform in manifest: not found",
+    );
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &wrong))
+        .deletes("u");
+    assert!(node.failure().contains("no match for platform"));
+}
+
+#[test]
+fn w3_a_pull_that_does_not_end_costs_its_tries_and_a_new_pod_each() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u").after(99).assert_silent();
+    node.after(1)
+        .deletes("u")
+        .creates(B, "v")
+        .sees(pod("v", B, None, &running("c0", B)))
+        .assert_silent();
+    node.after(12)
+        .swaps("v", B, A, "c0")
+        .after(99)
+        .assert_silent();
+    node.after(1).deletes("v").assert_silent();
+    assert_eq!(node.failure(), "not pulled within 100 s");
+    assert!(node.warming.is_over());
+}

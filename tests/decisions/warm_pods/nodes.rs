@@ -1,0 +1,136 @@
+//! Nodes that are not Ready, that go, and that keep no images.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::warm::pod::Shape;
+use swaplet_core::warm::warming::nodes::shapes;
+use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits, Warming};
+
+use crate::node_classes::node as node_object;
+use crate::warm::{A, Node, nothing, pod, seconds};
+
+#[test]
+fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
+    let mut node = Node::new(&[A]);
+    node.warming.see_node("n", false, Duration::ZERO);
+    node.after(50).assert_silent();
+    node.warming.see_node("n", true, node.now);
+    node.creates(A, "u");
+    node.warming.see_node("n", false, node.now);
+    node.after(99).warming.see_node("n", false, seconds(149));
+    node.assert_silent();
+    node.after(1).deletes("u").assert_silent();
+    assert_eq!(node.failure(), "the node is not Ready");
+}
+
+#[test]
+fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
+    let limits = Limits {
+        parallelism: 1,
+        timeout: seconds(100),
+        backoff_limit: 1,
+        ask_again: None,
+    };
+    let mut warming = Warming::new(vec![A.into()], limits);
+    warming.add("a", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("b", Shapes::in_place(), true, Duration::ZERO);
+    let creates = |warming: &mut Warming| {
+        let created = warming
+            .step(Duration::ZERO, |_| Elsewhere::default())
+            .into_iter()
+            .filter(|(_, action)| matches!(action, Action::Create { .. }));
+        created.map(|(node, _)| node).collect::<Vec<_>>()
+    };
+    assert_eq!(creates(&mut warming), ["a".into()]);
+    assert!(creates(&mut warming).is_empty(), "one at a time");
+    let create = Action::Create {
+        shape: Shape::InPlace,
+        images: vec![A.into()],
+        number: 0,
+    };
+    let mut pod = pod("u", A, None, &nothing());
+    pod.node = "a".into();
+    warming.written("a", &create, Answer::Pod(Box::new(pod)), Duration::ZERO);
+    assert!(creates(&mut warming).is_empty());
+    warming.node_is_gone("a");
+    let actions = warming.step(Duration::ZERO, |_| Elsewhere::default());
+    assert!(
+        matches!(&actions[..], [(_, Action::Delete { .. }), (node, Action::Create { .. })] if &**node == "b"),
+        "{actions:?}"
+    );
+}
+
+/// Labels and taints of nodes that keep no images, and what is said of them.
+const KEEP_NOTHING: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["eks.amazonaws.com/compute-type=fargate"],
+        &[],
+        "EKS Fargate runs each pod on a machine of its own",
+    ),
+    (
+        &["virtualization=virtualnode2"],
+        &["virtual-kubelet.io/provider=azure"],
+        "(VN2) runs each pod on a machine of its own",
+    ),
+    (
+        &["node.kubernetes.io/instance-type=eklet"],
+        &[],
+        "on a machine of its own",
+    ),
+    (
+        &[],
+        &["virtual-kubelet.io/provider=alibabacloud"],
+        "Alibaba ECI keeps no images",
+    ),
+    (
+        &[],
+        &["virtual-kubelet.io/provider=azure"],
+        "keeps no images for later pods (row azure-aci",
+    ),
+    (
+        &["swaplet.io/node-class=VirtualUpdates"],
+        &[],
+        "keeps no images",
+    ),
+    (&["type=virtual-kubelet"], &[], "nobody knows whether"),
+    (&["kubernetes.io/os=windows"], &[], "this node runs windows"),
+    (
+        &["kubernetes.io/arch=s390x"],
+        &[],
+        "no park program for s390x",
+    ),
+];
+
+#[test]
+fn nodes_that_keep_no_images_are_left_out_with_the_reason() {
+    let why = |labels: &[&str], taints: &[&str]| {
+        let node = node_object("x", labels, taints, &[]);
+        shapes(
+            &node,
+            &Recognised::of(&node, &NodeTable::built_in()),
+            ShapeChoice::InPlace,
+        )
+        .err()
+    };
+    assert_eq!(
+        why(&["kubernetes.io/os=linux", "kubernetes.io/arch=arm64"], &[]),
+        None
+    );
+    assert_eq!(
+        why(
+            &["type=virtual-kubelet", "swaplet.io/node-class=Kubelet"],
+            &[]
+        ),
+        None
+    );
+    for &(labels, taints, words) in KEEP_NOTHING {
+        assert!(
+            why(labels, taints).is_some_and(|why| why.contains(words)),
+            "{labels:?} {taints:?}: {:?}",
+            why(labels, taints)
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Writes that fail, are denied or are never answered, and what the API server makes of others.
+
+use swaplet_core::warm::pod::Shape;
+use swaplet_core::warm::warming::{Action, Answer};
+
+use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
+
+#[test]
+fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
+    let mut node = Node::new(&[A]);
+    let create = Action::Create {
+        shape: Shape::InPlace,
+        images: vec![A.into()],
+        number: 0,
+    };
+    assert_eq!(node.step(), Some(create.clone()));
+    node.answers(
+        &create,
+        Answer::Failed {
+            retry_after: Some(seconds(7)),
+        },
+    )
+    .after(6)
+    .assert_silent();
+    assert_eq!(
+        node.after(1).step(),
+        Some(create.clone()),
+        "the same name: two pods are impossible"
+    );
+    node.answers(&create, Answer::Conflict).assert_silent();
+    node.sees(pod("u", A, None, &running("c0", A)))
+        .after(1)
+        .deletes("u");
+    assert_eq!(node.ends(), [Some(String::new())]);
+}
+
+/// The watch may be faster than the answer.
+#[test]
+fn a_swap_has_its_whole_time_whatever_is_seen_of_it_first() {
+    for answer_is_first in [true, false] {
+        let mut node = Node::new(&[A, B]);
+        node.creates(A, "u")
+            .after(90)
+            .sees(pod("u", A, None, &running("c0", A)));
+        let swap = node.step().unwrap();
+        let swapped = pod("u", B, Some("c0"), &running("c0", A));
+        if !answer_is_first {
+            node.sees(swapped.clone());
+        }
+        node.answers(&swap, Answer::Pod(Box::new(swapped)))
+            .after(99)
+            .assert_silent();
+        assert!(matches!(node.after(1).step(), Some(Action::Delete { .. })));
+    }
+}
+
+#[test]
+fn a_swap_that_was_done_and_never_answered_goes_on() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
+    let swap = node.step().unwrap();
+    node.answers(&swap, Answer::Failed { retry_after: None });
+    node.sees(pod("u", B, Some("c0"), &running("c0", A)))
+        .after(2)
+        .assert_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", B)))
+        .deletes("u");
+    assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
+}
+
+#[test]
+fn w2_a_swap_that_met_a_change_looks_again_and_a_foreign_image_proves_nothing() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)))
+        .swaps("u", A, B, "c0");
+    let mut foreign = object("u", B, Some("c0"), &running("c1", "r.example/evil:1"));
+    foreign["spec"]["containers"][0]["image"] = "r.example/evil:1".into();
+    node.sees(read(foreign)).deletes("u").creates(B, "v");
+    assert_eq!(node.ends(), [Some(String::new()), None]);
+}
+
+#[test]
+fn an_image_that_a_webhook_rewrites_is_judged_by_what_is_stored() {
+    let mut node = Node::new(&[A, B]);
+    let create = node.step().unwrap();
+    let stored = |image: &str, mirror: &str, before: Option<&str>, said: &crate::warm::Said| {
+        let mut object = object("u", image, before, said);
+        object["spec"]["containers"][0]["image"] = mirror.into();
+        read(object)
+    };
+    node.answers(
+        &create,
+        Answer::Pod(Box::new(stored(A, "mirror.example/a:1", None, &nothing()))),
+    );
+    node.sees(stored(
+        A,
+        "mirror.example/a:1",
+        None,
+        &running("c0", "mirror.example/a:1"),
+    ));
+    let swap = node.step().unwrap();
+    assert!(
+        matches!(&swap, Action::Swap { from, to, .. } if &**from == "mirror.example/a:1" && &**to == B),
+        "{swap:?}"
+    );
+    let old = running("c0", "mirror.example/a:1");
+    node.answers(
+        &swap,
+        Answer::Pod(Box::new(stored(B, "mirror.example/b:1", Some("c0"), &old))),
+    )
+    .assert_silent();
+    node.sees(stored(
+        B,
+        "mirror.example/b:1",
+        Some("c0"),
+        &running("c1", "mirror.example/b:1"),
+    ))
+    .deletes("u");
+    assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
+}
+
+#[test]
+fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() {
+    let create = |image: &str| Action::Create {
+        shape: Shape::InPlace,
+        images: vec![image.into()],
+        number: 0,
+    };
+    let denied = |why: &str| Answer::Denied(why.to_owned());
+    let mut node = Node::new(&[A, B]);
+    assert_eq!(node.step(), Some(create(A)));
+    node.answers(
+        &create(A),
+        denied("admission webhook \"policy\" denied the request: unsigned"),
+    )
+    .creates(B, "u");
+    assert!(node.failure().contains("unsigned") && node.ends()[1].is_none());
+    for why in [
+        "pods is forbidden: User \"u\" cannot create resource \"pods\"",
+        "violates PodSecurity \"restricted:latest\"",
+    ] {
+        let mut node = Node::new(&[A, B]);
+        assert_eq!(node.step(), Some(create(A)));
+        node.answers(&create(A), denied(why)).assert_silent();
+        assert_eq!(node.ends(), [Some(why.to_owned()), Some(why.to_owned())]);
+        assert!(node.warming.is_over());
+    }
+    let mut node = Node::new(&[A]);
+    assert_eq!(node.step(), Some(create(A)));
+    node.answers(&create(A), denied("exceeded quota: pods"))
+        .after(59)
+        .assert_silent();
+    node.after(1).creates(A, "u");
+}
+
+#[test]
+fn a_namespace_that_is_not_there_and_a_deletion_that_is_forbidden_end_the_node() {
+    let mut node = Node::new(&[A]);
+    let create = node.step().unwrap();
+    node.answers(&create, Answer::Gone).assert_silent();
+    assert_eq!(node.failure(), "there is no such namespace for warmer pods");
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u")
+        .sees(pod("u", A, None, &running("c0", A)));
+    let delete = node.step().unwrap();
+    node.answers(&delete, Answer::Denied("no".to_owned()))
+        .assert_silent();
+    assert!(node.warming.is_over() && node.ends() == [Some(String::new())]);
+}
+
+#[test]
+fn an_older_state_of_the_pod_changes_nothing() {
+    let mut node = Node::new(&[A, B]);
+    let generation =
+        |generation: i64, image: &str, before: Option<&str>, said: &crate::warm::Said| {
+            let mut object = object("u", image, before, said);
+            object["metadata"]["generation"] = generation.into();
+            read(object)
+        };
+    let create = node.step().unwrap();
+    node.answers(
+        &create,
+        Answer::Pod(Box::new(generation(1, A, None, &nothing()))),
+    );
+    node.sees(generation(1, A, None, &running("c0", A)));
+    let swap = node.step().unwrap();
+    node.answers(
+        &swap,
+        Answer::Pod(Box::new(generation(2, B, Some("c0"), &running("c0", A)))),
+    );
+    node.sees(generation(1, A, None, &running("c0", A)))
+        .assert_silent();
+    node.sees(generation(2, B, Some("c0"), &refused("c0", A, B)))
+        .assert_silent();
+}

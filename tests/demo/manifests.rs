@@ -1,0 +1,206 @@
+//! Manifests that are given to the demo: they run, or it is said why not.
+
+use crate::{JOB, demo, manifest, text};
+
+/// That of the README.
+#[test]
+fn a_users_own_job_completes() {
+    let readme = include_str!("../../README.md");
+    let (_, job) = readme.split_once("```yaml\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo()
+        .arg("-f")
+        .arg(manifest(folder.path(), job.split_once("```").unwrap().0))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("report") && line.contains("Complete")),
+        "{text}"
+    );
+    assert!(text.contains("SidecarEnded"), "{text}");
+}
+
+/// Sidecars that nobody has marked.
+#[test]
+fn the_examples_of_policies_end() {
+    for (file, ending, ended) in [
+        ("cronjob-collector", "report", 1),
+        ("job-injected-proxy", "import", 1),
+        ("indexed-job", "train", 2),
+        ("bare-pod", "migrate", 1),
+        ("custom-owner", "flow-main-1234", 1),
+    ] {
+        let path = format!(
+            "{}/../../docs/examples/{file}.yaml",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let output = demo().args(["-f", &path]).output().unwrap();
+        let text = text(&output);
+        assert!(output.status.success(), "{file}: {text}");
+        assert!(
+            text.lines()
+                .any(|line| line.contains(ending) && line.contains(" Succeeded ")),
+            "{file}: {text}"
+        );
+        assert_eq!(
+            text.matches("SidecarEnded").count(),
+            ended,
+            "{file}: {text}"
+        );
+    }
+}
+
+/// Its main runs for ever.
+#[test]
+fn a_job_that_does_not_end_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = manifest(folder.path(), &JOB.replace("run=500ms", "run=forever"));
+    let output = demo()
+        .args(["--timeout", "6", "-f"])
+        .arg(file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("giving up"), "{}", text(&output));
+}
+
+const ALL_SORTS: &str = "
+apiVersion: v1
+kind: List
+items:
+- apiVersion: batch/v1
+  kind: CronJob
+  metadata: {name: nightly, namespace: reports}
+  spec:
+    schedule: '0 3 * * *'
+    jobTemplate:
+      spec:
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: main, image: registry.example/app:v1, args: [run=500ms]}]
+            volumes: [{name: scripts, configMap: {name: scripts, defaultMode: 0755}}]
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: train}
+  spec:
+    completionMode: Indexed
+    completions: 2
+    parallelism: 2
+    template:
+      spec:
+        restartPolicy: Never
+        containers: [{name: main, image: registry.example/app:v1, args: [run=500ms]}]
+- apiVersion: batch/v1
+  kind: Job
+  metadata: {name: queued}
+  spec:
+    managedBy: kueue.x-k8s.io/multikueue
+    template: {spec: {restartPolicy: Never, containers: [{name: main, image: registry.example/app:v1}]}}
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: Role
+  metadata: {name: reader}
+";
+
+/// Nothing is marked, nothing is skipped without a word.
+#[test]
+fn a3_a4_what_kubectl_takes_runs_in_the_demo_or_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo()
+        .args(["--timeout", "30", "-f"])
+        .arg(manifest(folder.path(), ALL_SORTS))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    for said in [
+        "created once, now, from cronjob/nightly",
+        "job/nightly-1",
+        "it is left alone: spec.managedBy names another controller, kueue.x-k8s.io/multikueue",
+        "Role reader is left out",
+        "No container is marked as a sidecar",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    for pod in ["train-0-", "train-1-", "nightly-1-"] {
+        let row = text.lines().rfind(|line| line.contains(pod)).unwrap();
+        assert!(
+            row.contains("Complete") && row.contains("Succeeded"),
+            "{text}"
+        );
+    }
+    assert!(!text.contains("giving up"), "{text}");
+}
+
+/// The scheduler has said why.
+#[test]
+fn a3_who_gives_up_says_what_pods_wait_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let windows = JOB.replace(
+        "restartPolicy: Never",
+        "restartPolicy: Never\n      nodeSelector: {kubernetes.io/os: windows}",
+    );
+    let output = demo()
+        .args(["--timeout", "2", "-f"])
+        .arg(manifest(folder.path(), &windows))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    let why =
+        "is Pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector";
+    assert!(text.contains(why), "{text}");
+}
+
+/// In words, once, without the insides of the client.
+#[test]
+fn a4_a_refusal_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = JOB.replace("restartPolicy: Never", "restartPolicy: Always");
+    let output = demo()
+        .arg("-f")
+        .arg(manifest(folder.path(), &wrong))
+        .output()
+        .unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("error: Job mine: "), "{text}");
+    assert_eq!(text.matches("is invalid").count(), 1, "{text}");
+    assert!(
+        !text.contains("Status {") && !text.contains("ApiError"),
+        "{text}"
+    );
+}
+
+/// Nobody knows what these nodes do with a swap, and a pod under Never does not find out.
+#[test]
+fn a_job_completes_on_virtual_nodes_that_would_lose_it() {
+    for profile in ["inert", "rejects"] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = demo()
+            .args(["--profile", profile, "-f"])
+            .arg(manifest(folder.path(), JOB))
+            .output()
+            .unwrap();
+        let text = text(&output);
+        assert!(output.status.success(), "{text}");
+        assert!(
+            text.contains("PhaseWritten") && !text.contains("  swaps "),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let output = demo().args(["-f", "/no/such/file.yaml"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output).contains("/no/such/file.yaml"),
+        "{}",
+        text(&output)
+    );
+    let output = demo().args(["--serve", "192.0.2.1:80"]).output().unwrap();
+    assert!(text(&output).contains("loopback"), "{}", text(&output));
+}

@@ -1,0 +1,196 @@
+//! Beside an installation: its exit image is taken, what it has swapped is left alone.
+
+use serde_json::{Value, json};
+use swaplet_testbed::apiserver::Verb;
+
+use super::{Cluster, EXIT, Ran, WITH_EXIT_IMAGE, job, start};
+
+/// A pod whose sidecar a controller has swapped, which the node does not end yet.
+async fn with_swapped() -> Cluster {
+    let mut slow = job("slow", "Never");
+    slow["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 120.into();
+    slow["spec"]["template"]["spec"]["containers"][1]["args"] =
+        json!(["run=forever", "term=ignore"]);
+    let cluster = Cluster::with_stuck(&[slow]).await;
+    let mut child = start(&cluster, WITH_EXIT_IMAGE).await;
+    let is_told = |event: &Value| event["reason"] == "SidecarSwapped";
+    cluster
+        .eventually("the Event", || {
+            let events = cluster.server.peek_all("events");
+            events.iter().any(|event| is_told(event))
+        })
+        .await;
+    child.kill().await.unwrap();
+    assert_eq!(cluster.images("slow"), [EXIT]);
+    cluster
+}
+
+fn pod_writes(cluster: &Cluster) -> usize {
+    let writes = cluster.writes();
+    writes
+        .iter()
+        .filter(|write| write.resource == "pods")
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a7_a_dry_run_and_explain_say_the_same_of_a_pod_that_is_swapped_already() {
+    let cluster = with_swapped().await;
+    for flags in [&[][..], &["--exit-image", "registry.example/other/exit:v2"]] {
+        let dry = cluster
+            .rescue(&[&["--dry-run", "-o", "json"], flags].concat())
+            .await
+            .exits(0);
+        let dry: Value = serde_json::from_str(&dry.out).unwrap();
+        let pod = cluster.pod_of("slow");
+        let said = cluster
+            .explain(&[&[&*pod, "-o", "json"], flags].concat())
+            .await
+            .exits(0);
+        let said: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(dry["pods"][0]["decision"]["reason"], "SwapPending", "{dry}");
+        assert_eq!(
+            dry["pods"][0]["decision"]["reason"],
+            said["decision"]["reason"]
+        );
+        assert!(
+            said["remarks"]
+                .to_string()
+                .contains("an Event of swaplet names it"),
+            "{said}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_what_a_controller_has_swapped_is_not_swapped_again_to_another_exit_image() {
+    let cluster = with_swapped().await;
+    let other = ["--exit-image", "registry.example/other/exit:v2"];
+    let ran = cluster.rescue(&other).await.exits(1);
+    assert!(ran.err.contains("is left alone"), "{}", ran.err);
+    assert_eq!(
+        (cluster.images("slow"), pod_writes(&cluster)),
+        (vec![EXIT.to_owned()], 1)
+    );
+    let forced = [&other[..], &["--force", "--timeout", "2"]].concat();
+    cluster.rescue(&forced).await.exits(1);
+    assert_eq!(cluster.images("slow"), [other[1]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_beside_a_controller_its_exit_image_is_taken_and_no_other_without_force() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never"), job("later", "Never")]).await;
+    cluster.install(&["--exit-image", EXIT]).await;
+    cluster.lead().await;
+    let other = ["--exit-image", "registry.example/other/exit:v2"];
+    let ran = cluster.rescue(&other).await.exits(2);
+    for words in [
+        "swaplet-7d_1 holds the Lease default/swaplet",
+        EXIT,
+        "--force",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert_eq!(pod_writes(&cluster), 0);
+    let ran = cluster.rescue(&["job/report"]).await.exits(0);
+    assert!(
+        ran.err.contains(&format!(
+            "flags of Deployment default/swaplet: --exit-image={EXIT}"
+        )),
+        "{}",
+        ran.err
+    );
+    assert_eq!(
+        (cluster.images("report"), cluster.images("later")),
+        (vec![EXIT.to_owned()], vec!["log:1".to_owned()]),
+        "only the Job that is named"
+    );
+    let ran = cluster.explain(&["job/later", "-o", "json"]).await.exits(0);
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(
+        said["pods"][0]["remarks"].to_string().contains(EXIT),
+        "{said}"
+    );
+    let ran = cluster.rescue(&["job/report"]).await.exits(2);
+    assert!(ran.err.contains("Job report is not stuck"), "{}", ran.err);
+    let none = ["-l", "job-name=other", "--dry-run"];
+    assert!(!cluster.rescue(&none).await.exits(0).out.contains("later"));
+    let one = ["-l", "job-name=later", "--dry-run"];
+    assert!(cluster.rescue(&one).await.exits(0).out.contains("later"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a8_where_the_lease_cannot_be_read_that_is_said_and_nothing_is_done_without_force() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    cluster.install(&["--exit-image", EXIT]).await;
+    cluster.lead().await;
+    cluster.forbid(|rule| rule.resource("leases"));
+    let other = ["--exit-image", "registry.example/other/exit:v2"];
+    let ran = cluster.rescue(&other).await.exits(2);
+    for words in [
+        "the Lease default/swaplet cannot be read (",
+        "that is forbidden for jane",
+        "--force",
+    ] {
+        assert!(ran.err.contains(words), "{words}: {}", ran.err);
+    }
+    assert_eq!(pod_writes(&cluster), 0);
+    // With its own exit image both do the same.
+    cluster.rescue(&[]).await.exits(0);
+    assert_eq!(cluster.images("report"), [EXIT]);
+}
+
+/// It is stopped before it makes a pod: what it would run with is told by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_takes_its_images_from_the_installation() {
+    let cluster = Cluster::start().await;
+    let node = || cluster.server.peek_all("nodes").len() == 1;
+    cluster.eventually("the node", node).await;
+    let park = "registry.example/swaplet/park:v1";
+    cluster
+        .install(&["--exit-image", EXIT, "--restart", "--park-image", park])
+        .await;
+    cluster.forbid(|rule| rule.resource("pods").verb(Verb::Create));
+    let probe = async |given: &[&str]| {
+        let arguments = [&["node-1"], given].concat();
+        let ran = Ran::of(cluster.command("probe", &arguments).output().await.unwrap());
+        ran.out + &ran.err
+    };
+    let of_the_installation = |said: &str, flag: &str, image: &str| {
+        said.contains(&format!("--{flag} {image} comes from the installation"))
+    };
+    let said = probe(&[]).await;
+    assert!(of_the_installation(&said, "exit-image", EXIT), "{said}");
+    assert!(of_the_installation(&said, "park-image", park), "{said}");
+    assert!(said.contains("that is forbidden for jane"), "{said}");
+
+    let said = probe(&["--exit-image", "registry.example/mine:v1"]).await;
+    assert!(
+        !of_the_installation(&said, "exit-image", EXIT)
+            && of_the_installation(&said, "park-image", park),
+        "what is given by hand counts more: {said}"
+    );
+}
+
+/// Whoever may make Deployments somewhere must not choose what is written to the pods of others.
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_of_a_deployment_count_only_if_its_account_may_change_the_pods() {
+    let cluster = Cluster::with_stuck(&[job("report", "Never")]).await;
+    cluster
+        .install(&["--exit-image", "evil.example/exit:v1"])
+        .await;
+    cluster.server.set_webhook(|resource, object| {
+        if resource == "subjectaccessreviews" {
+            object["status"] = json!({"allowed": false});
+        }
+    });
+    let ran = cluster.rescue(&[]).await.exits(2);
+    assert!(ran.err.contains("may not change these pods"), "{}", ran.err);
+    // Nobody who could be asked is no yes.
+    cluster.forbid(|rule| rule.resource("subjectaccessreviews"));
+    let ran = cluster.rescue(&[]).await.exits(2);
+    assert!(ran.err.contains("--state-namespace"), "{}", ran.err);
+    assert_eq!(pod_writes(&cluster), 0);
+    let ran = cluster.rescue(&["--dry-run"]).await.exits(0);
+    assert!(ran.out.contains("evil.example/exit:v1"), "{}", ran.out);
+}

@@ -1,0 +1,123 @@
+//! Writes that are denied, and tokens that are refused.
+
+use std::time::Duration;
+
+use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_testbed::apiserver::{Effect, Verb};
+use tokio::time::Instant;
+
+use super::with_pods;
+use crate::harness::World;
+use crate::node::Kubelet;
+
+#[tokio::test(start_paused = true)]
+async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
+    let words = "admission webhook \"images.example\" denied the request: image is not signed";
+    for code in [403, 422] {
+        let (world, life) = World::with_pod("OnFailure").await;
+        let denied = world.patch_fault(Effect::reply(code).message(words));
+        world.ends("p", "main", 0).await;
+        world.wait(3600).await;
+        let times = life.line.patched_at();
+        let (quick, rare) = times.split_at(QUICK_DENIED_RETRIES as usize);
+        assert!(
+            rare.len() >= 5 && rare[0] - quick[0] < Duration::from_secs(5),
+            "{times:?}"
+        );
+        assert!(
+            rare.windows(2)
+                .all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)),
+            "{times:?}"
+        );
+        let notes = world.notes("p");
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].0 == "WriteDenied" && notes[0].1.contains(words),
+            "{notes:?}"
+        );
+
+        world.end_fault(denied);
+        world.start_kubelet(Kubelet::default());
+        world.wait(16 * 60).await;
+        assert_eq!(
+            (world.phase("p").as_str(), world.image_changes("p")),
+            ("Succeeded", 1)
+        );
+        assert_eq!(world.events("p"), ["WriteDenied", "SidecarEnded"]);
+        world.assert_quiet().await;
+    }
+}
+
+/// A webhook that was not reached, or roles that an API server does not know yet.
+#[tokio::test(start_paused = true)]
+async fn storm_a_lone_denial_costs_seconds_and_is_not_told() {
+    for (code, times) in [(403, 1), (422, 2), (403, QUICK_DENIED_RETRIES as usize)] {
+        let (world, _life) = World::with_pod("OnFailure").await;
+        let denied = Effect::reply(code)
+            .message("admission webhook \"images.example\" denied the request: no answer");
+        world.fault(denied, |rule| {
+            rule.verb(Verb::Patch).resource("pods").times(times)
+        });
+        world.start_kubelet(Kubelet::default());
+        world.ends("p", "main", 0).await;
+        world.wait(8).await;
+        assert_eq!(
+            (world.patches("p"), world.phase("p").as_str()),
+            (times + 1, "Succeeded")
+        );
+        assert_eq!(world.events("p"), ["SidecarEnded"]);
+        world.assert_quiet().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t31_a_token_that_is_refused_for_a_while() {
+    let (world, life, names) = with_pods(5).await;
+    world.next_watch_fault(Effect::CloseWatch(0));
+    let refused = world.fault(Effect::reply(401), |rule| rule);
+    for name in &names {
+        world.ends(name, "main", 0).await;
+    }
+    let start = Instant::now();
+    world.wait(45).await;
+    for resource in ["pods", "jobs"] {
+        let asked = life
+            .line
+            .sent()
+            .iter()
+            .filter(|sent| sent.at >= start && sent.uri.contains(resource))
+            .count();
+        assert!(asked <= 20, "{asked} requests for {resource} in 45 s");
+    }
+    world.end_fault(refused);
+    world.start_kubelet(Kubelet::default());
+    world.wait(60).await;
+    assert!(
+        names
+            .iter()
+            .all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1)
+    );
+    assert!(
+        names
+            .iter()
+            .all(|name| world.events(name) == ["SidecarEnded"])
+    );
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t31_a_token_that_is_refused_for_writes_only() {
+    let (world, _life) = World::with_pod("OnFailure").await;
+    let refused = world.patch_fault(Effect::reply(401));
+    world.start_kubelet(Kubelet::default());
+    world.ends("p", "main", 0).await;
+    world.wait(20).await;
+    world.end_fault(refused);
+    world.wait(60).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.image_changes("p")),
+        ("Succeeded", 1)
+    );
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_quiet().await;
+}

@@ -1,0 +1,109 @@
+//! What others do with the pods and the sets, and who has not asked for upgrades.
+
+use http::Method;
+use serde_json::json;
+use swaplet_core::terminate::openkruise::Coexist;
+use swaplet_testbed::apiserver::{Recorded, Verb};
+
+use super::{SETS, Upgrades, image};
+use crate::harness::SWAPLET;
+
+#[tokio::test(start_paused = true)]
+async fn what_others_change_meanwhile_is_left_to_them() {
+    let world = Upgrades::with_pods(2).await;
+    let life = world.start();
+    world.wait(5).await;
+    // A parked container waits for its image.
+    world
+        .edit(
+            "p0",
+            &json!({"metadata": {"annotations": {"swaplet.io/parked": "{}"}}}),
+        )
+        .await;
+    // One has no empty container.
+    world.set_second("p1", &image(9)).await;
+    world.wait(10).await;
+    world.upgrade_to(2).await;
+    world.wait(60).await;
+    assert_eq!(
+        (world.works("p0"), world.images("p1")),
+        (image(1), [image(1), image(9)])
+    );
+    let reasons = world.events("p1");
+    let refused = reasons
+        .iter()
+        .filter(|reason| *reason == "HotUpgradeRefused");
+    assert_eq!((refused.count(), world.writes().len()), (1, 0));
+    assert!(
+        world.status()["message"]
+            .as_str()
+            .unwrap()
+            .contains("1 pods have no empty container")
+    );
+    world
+        .edit(
+            "p0",
+            &json!({"metadata": {"annotations": {"swaplet.io/parked": null}}}),
+        )
+        .await;
+    world.wait(20).await;
+    assert_eq!(world.works("p0"), image(2));
+    life.kill();
+    drop(world.node.clone());
+}
+
+/// Its own CRD is of the same name, and its manager does what the sets say.
+#[tokio::test(start_paused = true)]
+async fn where_openkruise_is_installed_the_sets_are_left_to_it() {
+    let world = Upgrades::with_pods(1).await;
+    let life = world.start_beside(Coexist::Auto);
+    world.upgrade_to(2).await;
+    world.wait(60).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    world.install_node_images().await;
+    world.wait(60).await;
+    world.upgrade_to(3).await;
+    world.wait(120).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    // Nor does a life that begins there, unless it is told that the work is its own.
+    life.kill();
+    let next = world.start_beside(Coexist::Auto);
+    world.wait(120).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(2), 2));
+    next.kill();
+    let _own = world.start();
+    world.wait(60).await;
+    assert_eq!((world.works("p0"), world.writes().len()), (image(3), 4));
+}
+
+/// Who has not asked for it pays nothing, nor does who has no set.
+#[tokio::test(start_paused = true)]
+async fn without_the_flag_and_without_a_set_no_pods_are_watched_for_it() {
+    let world = Upgrades::with_pods(1).await;
+    let lists = || {
+        let is_list =
+            |request: &&Recorded| request.verb == Verb::List && request.resource == "pods";
+        world.requests().iter().filter(is_list).count()
+    };
+    world.upgrade_to(2).await;
+    let life = world.start_controller();
+    world.wait(60).await;
+    let plain = lists();
+    assert!(!world.requests().iter().any(
+        |request| request.resource == "sidecarsets" && request.user_agent.starts_with(SWAPLET)
+    ));
+    assert_eq!((world.works("p0"), world.writes().len()), (image(1), 0));
+    life.kill();
+    world
+        .request(
+            Method::DELETE,
+            &format!("{SETS}/mesh"),
+            "application/json",
+            &json!({}),
+        )
+        .await;
+    let before = lists();
+    let _next = world.start();
+    world.wait(60).await;
+    assert_eq!(lists() - before, plain);
+}

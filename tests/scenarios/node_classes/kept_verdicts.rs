@@ -1,0 +1,140 @@
+//! Verdicts are kept in a ConfigMap: the next life knows what the last one has learned.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Verb};
+
+use super::{unknown, world};
+use crate::harness::World;
+use crate::objects::pod;
+
+/// The next life knows what the last one has learned, from a ConfigMap, and asks no provider again.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_outlives_the_controller() {
+    let world = world(&unknown(), "OnFailure", 1).await;
+    world.create_namespace("state").await;
+    let first = world.start_controller_keeping("state");
+    world.wait(1).await;
+    world.provider_fails("p0", "Pending").await;
+    world.wait(1).await;
+    first.kill();
+    world.remove("p0").await;
+
+    let _next = world.start_controller_keeping("state");
+    for name in ["p1", "p2"] {
+        world.run_pod(&pod(name, "OnFailure")).await;
+        world.ends(name, "main", 0).await;
+    }
+    world.wait(60).await;
+    assert_eq!(
+        (world.patches("p1"), world.events("p1"), world.events("p2")),
+        (0, vec!["NoRung".to_owned()], vec!["NoRung".to_owned()])
+    );
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
+    let kept: Value = serde_json::from_str(map["data"]["node-1"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&kept["proved"], &kept["pod"]),
+        (&json!("Rejects"), &json!("default/p0"))
+    );
+    assert_eq!(
+        world
+            .requests()
+            .iter()
+            .filter(|request| request.resource == "configmaps" && request.verb != Verb::Get)
+            .count(),
+        1
+    );
+    world.assert_quiet().await;
+}
+
+/// A node that has not been listed has no uid yet: what a pod proves meanwhile must not take the
+/// place of what is kept of it.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_outlives_the_controller_also_where_pods_are_seen_before_nodes() {
+    let world = world(&unknown(), "OnFailure", 1).await;
+    world.create_namespace("state").await;
+    let first = world.start_controller_keeping("state");
+    world.wait(1).await;
+    world.provider_fails("p0", "Pending").await;
+    world.wait(1).await;
+    first.kill();
+
+    world.fault(Effect::Delay(Duration::from_secs(2)), |rule| {
+        rule.resource("nodes").verb(Verb::List).times(1)
+    });
+    let _next = world.start_controller_keeping("state");
+    world.wait(5).await;
+    world.run_pod(&pod("p1", "OnFailure")).await;
+    world.ends("p1", "main", 0).await;
+    world.wait(60).await;
+    assert_eq!(
+        (world.patches("p0"), world.patches("p1"), world.events("p1")),
+        (1, 0, vec!["NoRung".to_owned()])
+    );
+}
+
+/// What is proved within half a minute goes into two writes, and what another replica has written
+/// is kept.
+#[tokio::test(start_paused = true)]
+async fn verdicts_are_written_rarely_and_beside_those_of_others() {
+    let world = World::new();
+    world.create_namespace("state").await;
+    for number in 0..10 {
+        world.label_node(&format!("n{number}"), &unknown()).await;
+        let mut pod = pod(&format!("p{number}"), "OnFailure");
+        pod["spec"]["nodeName"] = format!("n{number}").into();
+        world.run_pod(&pod).await;
+    }
+    let _life = world.start_controller_keeping("state");
+    for number in 0..10 {
+        let name = format!("p{number}");
+        world.ends(&name, "main", 0).await;
+        world.wait(1).await;
+        world.provider_fails(&name, "Pending").await;
+        if number == 5 {
+            let theirs =
+                json!({"uid": "x", "proved": "Inert", "provedAt": "2026-01-01T00:00:00Z", "until": "2099-01-01T00:00:00Z"}).to_string();
+            world.keep_verdict("state", "theirs", &theirs).await;
+        }
+    }
+    world.wait(60).await;
+    let writes = world
+        .requests()
+        .iter()
+        .filter(|request| request.resource == "configmaps" && request.verb != Verb::Get)
+        .count();
+    assert_eq!(
+        writes, 3,
+        "one at once, one after the pause that somebody else had overtaken, and that one again"
+    );
+    let map = world
+        .server
+        .peek("configmaps", "state", "swaplet-node-verdicts")
+        .unwrap();
+    assert_eq!(map["data"].as_object().unwrap().len(), 11);
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_keep_verdicts_everything_else_goes_on() {
+    for effect in [Effect::from(Effect::reply(403)), Effect::Hang] {
+        let world = world(&unknown(), "OnFailure", 1).await;
+        world.create_namespace("state").await;
+        world.fault(effect, |rule| rule.resource("configmaps"));
+        let _life = world.start_controller_keeping("state");
+        world.wait(15).await;
+        world.provider_fails("p0", "Pending").await;
+        world.wait(1).await;
+        world.run_pod(&pod("p1", "OnFailure")).await;
+        world.ends("p1", "main", 0).await;
+        world.wait(60).await;
+        assert_eq!(
+            (world.patches("p0"), world.patches("p1"), world.events("p1")),
+            (1, 0, vec!["NoRung".to_owned()])
+        );
+    }
+}

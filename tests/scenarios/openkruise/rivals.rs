@@ -1,0 +1,148 @@
+//! OpenKruise's manager, and who of both ends the sidecars of a pod.
+
+use serde_json::json;
+use swaplet_testbed::apiserver::{Effect, Verb};
+
+use super::daemon::OBEDIENT;
+use super::{JSON, REQUESTS, both};
+use crate::harness::World;
+use crate::node::Kubelet;
+use crate::objects::pod;
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_openkruise_acts_on_is_left_to_it() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("SidecarTerminator=true").await;
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    let uid = world.get("p")["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let theirs = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
+        "metadata": {"name": format!("sidecar-termination-{uid}")}, "spec": {"podName": "p", "containers": [{"name": "side"}]},
+    });
+    world
+        .request(
+            http::Method::POST,
+            &format!("/apis/apps.kruise.io/v1alpha1/namespaces/default/{REQUESTS}"),
+            JSON,
+            &theirs,
+        )
+        .await;
+    world.start_daemon(OBEDIENT);
+    world.wait(5).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p"), world.asked()),
+        ("Succeeded", 0, 0)
+    );
+    assert_eq!(world.events("p"), ["LeftToOpenKruise"]);
+    world.assert_quiet_beside_openkruise().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn switching_openkruise_off_is_noticed() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("SidecarTerminator=true").await;
+    let _life = world.start_beside(both());
+    world.start_kubelet(Kubelet::default());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(100).await;
+    assert_eq!(
+        (world.patches("p"), world.events("p")),
+        (0, vec!["LeftToOpenKruise".to_owned()])
+    );
+    world.set_feature_gates("SidecarTerminator=false").await;
+    world.wait(65).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p"), world.asked()),
+        ("Succeeded", 1, 0)
+    );
+    assert_eq!(world.events("p"), ["LeftToOpenKruise", "SidecarEnded"]);
+    world.assert_quiet_beside_openkruise().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_that_are_missing_are_told() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("SidecarTerminator=true").await;
+    world.fault(Effect::reply(403), |rule| {
+        rule.verb(Verb::List).resource("deployments")
+    });
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!(
+        (world.patches("p"), world.events("p")),
+        (0, vec!["OpenKruiseUnclear".to_owned()])
+    );
+    world.assert_quiet_beside_openkruise().await;
+}
+
+/// Somebody has applied swaplet's CRD of requests, and given it no rights to look for OpenKruise,
+/// for there is none.
+#[tokio::test(start_paused = true)]
+async fn swaplets_crd_alone_is_no_openkruise() {
+    let world = World::new();
+    world.run_pod(&pod("p", "OnFailure")).await;
+    world.start_kubelet(Kubelet::default());
+    for resource in [
+        "deployments",
+        "leases",
+        "mutatingwebhookconfigurations",
+        REQUESTS,
+    ] {
+        world.fault(Effect::reply(403), |rule| rule.resource(resource));
+    }
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(10).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p")),
+        ("Succeeded", 1)
+    );
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+}
+
+/// A manager that cannot be asked for is no manager that is gone.
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_changes_nothing() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("SidecarTerminator=true").await;
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.fault(Effect::reply(500), |rule| {
+        rule.verb(Verb::List).resource("deployments")
+    });
+    world.wait(100).await;
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!(
+        (world.patches("p"), world.events("p")),
+        (0, vec!["LeftToOpenKruise".to_owned()])
+    );
+    world.assert_quiet_beside_openkruise().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_without_the_sidecar_terminator_is_no_rival() {
+    let world = World::with_openkruise("OnFailure").await;
+    world.start_manager("ImagePullJobGate=true").await;
+    let _life = world.start_beside(both());
+    world.start_kubelet(Kubelet::default());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!(
+        (world.phase("p").as_str(), world.patches("p"), world.asked()),
+        ("Succeeded", 1, 0)
+    );
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.assert_quiet_beside_openkruise().await;
+}

@@ -1,0 +1,122 @@
+//! D2 and V3, on a node: Jobs that a swap would fail.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::{job_controller, scheduler};
+use tokio::time::sleep;
+
+use crate::harness::World;
+use crate::objects::{EXIT, main_container, pod_of, sidecar};
+
+fn on_a_node(world: &World, change: impl FnOnce(&mut NodeOptions)) {
+    let mut options = NodeOptions::new("node-1", Profile::kubelet());
+    change(&mut options);
+    tokio::spawn(
+        VirtualNode::new(
+            world.server.client_as("node"),
+            world.server.clock(),
+            options,
+        )
+        .run(),
+    );
+}
+
+/// A main that ends after two seconds, and a sidecar that exits with 143.
+fn played() -> Vec<Value> {
+    let (mut main, mut side) = (main_container(), sidecar("side"));
+    main["args"] = json!(["run=2s"]);
+    side["args"] = json!(["run=forever", "term=143"]);
+    vec![main, side]
+}
+
+/// OpenKruise: `isPodFailed` (`broadcastjob_utils.go`), with the default `restartLimit` 0.
+fn broadcast_job_fails(pod: &Value) -> bool {
+    let statuses = ["initContainerStatuses", "containerStatuses"]
+        .map(|list| pod["status"][list].as_array().cloned().unwrap_or_default());
+    let restarts: i64 = statuses
+        .iter()
+        .flatten()
+        .map(|status| status["restartCount"].as_i64().unwrap())
+        .sum();
+    pod["status"]["phase"] == "Failed" || (pod["status"]["phase"] != "Succeeded" && restarts > 0)
+}
+
+/// OpenKruise's own test: "BroadcastJob, restartPolicy=OnFailure, main succeeded".
+#[tokio::test(start_paused = true)]
+async fn d2_a_broadcast_job_under_on_failure_completes() {
+    let world = World::new();
+    on_a_node(&world, |_| {});
+    world.wait(1).await;
+    let mut pod = pod_of("p", "OnFailure", played());
+    let owner = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "BroadcastJob", "name": "job", "uid": "job", "controller": true});
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    world.create(&pod).await;
+    let _life = world.start_controller_that_may_finish();
+    for _ in 0..600 {
+        sleep(Duration::from_millis(100)).await;
+        assert!(
+            !broadcast_job_fails(&world.get("p")),
+            "{}",
+            world.get("p")["status"]
+        );
+    }
+    assert_eq!(
+        (world.phase("p").as_str(), world.image_changes("p")),
+        ("Succeeded", 0)
+    );
+}
+
+/// `repro/promises/rep_never.py`: what is known of an exit image fails no further Job.
+#[tokio::test(start_paused = true)]
+async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
+    let world = World::new();
+    let clock = world.server.clock();
+    tokio::spawn(job_controller::run(
+        world.server.client_as("job-controller"),
+        clock,
+    ));
+    tokio::spawn(scheduler::run(world.server.client_as("scheduler"), clock));
+    on_a_node(&world, |options| {
+        options.images.missing = vec![EXIT.parse().unwrap()]
+    });
+    let _life = world.start_controller_that_may_finish();
+    world.wait(1).await;
+    world.create(&pod_of("first", "OnFailure", played())).await;
+    for _ in 0..60 {
+        world.wait(1).await;
+        if world
+            .events("first")
+            .contains(&"ExitImageNotPulled".to_owned())
+        {
+            break;
+        }
+    }
+    let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": played()});
+    for nth in 0..5 {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job{nth}")},
+            "spec": {"backoffLimit": 1, "template": {"spec": spec}}});
+        world
+            .request(
+                http::Method::POST,
+                "/apis/batch/v1/namespaces/default/jobs",
+                "application/json",
+                &job,
+            )
+            .await;
+    }
+    world.wait(120).await;
+    for nth in 0..5 {
+        let job = world
+            .server
+            .peek("jobs.batch", "default", &format!("job{nth}"))
+            .unwrap();
+        assert_eq!(
+            (&job["status"]["succeeded"], &job["status"]["failed"]),
+            (&json!(1), &Value::Null),
+            "{}",
+            job["status"]
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! What keeps containers from being restarted: no CRD, a bad annotation, a failure, a budget.
+
+use http::Method;
+use serde_json::json;
+
+use super::{Configured, ONE_POD, web};
+
+/// A loop that has nothing to wait for would never let the time pass.
+#[tokio::test(start_paused = true)]
+async fn where_the_crd_is_not_there_nothing_is_done_until_it_comes() {
+    let world = Configured::pods(1, "app=configmap/settings").await;
+    let life = world.start_controller_on_config();
+    life.line.hide(Some("/apis/apps.kruise.io"));
+    world.wait(600).await;
+    world.set_color("blue").await;
+    world.wait(60).await;
+    assert_eq!(world.restarts_of("web-0"), (0, 0));
+    life.line.hide(None);
+    world.wait(310).await;
+    assert_eq!(
+        world.restarts_of("web-0"),
+        (0, 0),
+        "what is seen first is no change"
+    );
+    world.set_color("green").await;
+    world.wait(ONE_POD).await;
+    assert_eq!(world.restarts_of("web-0"), (1, 0));
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_annotation_is_told_once_and_nothing_else_is_done() {
+    let world = Configured::pods(1, "app=secret/tls").await;
+    let _life = world.start().await;
+    world.set_color("blue").await;
+    world.wait(60).await;
+    let [(reason, words)] = &*world.said("web-0") else {
+        panic!("{:?}", world.said("web-0"))
+    };
+    assert_eq!(reason, "RestartOnInvalid");
+    assert!(
+        words.contains("annotation swaplet.io/restart-on: \"secret/tls\" is neither configmap/NAME nor secret-metadata/NAME"),
+        "{words}"
+    );
+    assert!(world.requests().iter().all(|request| {
+        !["configmaps", "secrets"].contains(&&*request.resource) || request.namespace == "state"
+    }));
+    assert_eq!(world.restarts_of("web-0"), (0, 0));
+    world.assert_quiet().await;
+}
+
+/// The first pod cannot be restarted: no other one is begun with, until its request is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_failure_stops_the_round() {
+    let mut pods = [
+        web(0, "app=configmap/settings"),
+        web(1, "app=configmap/settings"),
+    ];
+    pods.iter_mut()
+        .for_each(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"));
+    let world = Configured::with(&pods).await;
+    let _life = world.start().await;
+    world.node.set_missing_images(
+        ["registry.example/*", "registry.example/*@*"]
+            .map(|pattern| pattern.parse().unwrap())
+            .to_vec(),
+    );
+    world.set_color("blue").await;
+    world.wait(120).await;
+    let name = match &*world.names_of_requests() {
+        [name] => name.clone(),
+        other => panic!("one was asked for: {other:?}"),
+    };
+    let pod = if name.starts_with("web-0") {
+        "web-0"
+    } else {
+        "web-1"
+    };
+    let (reason, words) = world.said(pod).pop().unwrap();
+    assert_eq!(reason, "RestartOnStopped");
+    assert!(
+        words.contains(&format!("kubectl delete crr -n default {name}")),
+        "{words}"
+    );
+
+    world.node.set_missing_images(Vec::new());
+    world.wait(600).await;
+    assert_eq!(
+        world.names_of_requests(),
+        [&*name],
+        "nothing goes on by itself"
+    );
+    world
+        .delete_object(&format!(
+            "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/{name}"
+        ))
+        .await;
+    world.wait(600).await;
+    assert_eq!(world.names_of_requests().len(), 2);
+    assert!(
+        ["web-0", "web-1"]
+            .iter()
+            .all(|pod| world.restarts_of(pod).0 >= 1)
+    );
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disruption_budget_is_waited_for() {
+    let world = Configured::pods(2, "app=configmap/settings").await;
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}});
+    world
+        .world
+        .request(Method::POST, path, "application/json", &budget)
+        .await;
+    let status = |allowed: i32| {
+        json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "desiredHealthy": 2 - allowed, "currentHealthy": 2,
+            "expectedPods": 2}})
+    };
+    world
+        .request_patch(&format!("{path}/web/status"), &status(0))
+        .await;
+    let _life = world.start().await;
+    world.set_color("blue").await;
+    world.wait(120).await;
+    assert!(world.names_of_requests().is_empty());
+    world
+        .request_patch(&format!("{path}/web/status"), &status(1))
+        .await;
+    world.wait(4 * ONE_POD).await;
+    assert_eq!(
+        (world.restarts_of("web-0"), world.restarts_of("web-1")),
+        ((1, 0), (1, 0))
+    );
+    world.assert_quiet().await;
+}
+
+/// A controller that was not asked to does not even look.
+#[tokio::test(start_paused = true)]
+async fn without_the_flag_no_config_map_is_looked_at() {
+    let world = Configured::pods(1, "app=configmap/settings").await;
+    let _life = world.start_controller();
+    world.wait(5).await;
+    world.set_color("blue").await;
+    world.wait(300).await;
+    assert_eq!(world.restarts_of("web-0"), (0, 0));
+    assert!(
+        world
+            .requests()
+            .iter()
+            .all(|request| request.resource != "configmaps")
+    );
+}

@@ -1,0 +1,82 @@
+//! What is told of SidecarPolicies.
+
+use serde_json::{Value, json};
+
+use super::{Cluster, EXIT, of};
+
+/// A kind of policies, without its schema.
+fn policy_crd(kind: &str, plural: &str, scope: &str) -> Value {
+    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.swaplet.io")},
+        "spec": {"group": "swaplet.io", "scope": scope, "names": {"kind": kind, "plural": plural}, "versions": [version]}})
+}
+
+const POLICIES: &str = "/apis/swaplet.io/v1alpha1/sidecarpolicies";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sidecar_policies_are_told_with_what_they_have_come_to() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    let flags = ["--exit-image", EXIT, "--sidecar-policies"];
+    cluster.install("default", &flags).await;
+    let missing = cluster.checks(1).await;
+    let words = of(&missing, "sidecar policies")["words"].to_string();
+    assert!(
+        words.contains("are not served: apply deploy/crds"),
+        "{words}"
+    );
+    let namespaced = "NamespacedSidecarPolicy";
+    for crd in [
+        policy_crd("SidecarPolicy", "sidecarpolicies", "Cluster"),
+        policy_crd(namespaced, "namespacedsidecarpolicies", "Namespaced"),
+    ] {
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        cluster.create(crds, crd).await;
+    }
+    let policy = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": "mesh"},
+        "spec": {"sidecars": [{"preset": "istio"}]}});
+    cluster.create(POLICIES, policy).await;
+    let refused = json!([{"reason": "NoHeadroom", "count": 2}]);
+    let status = json!({"observedGeneration": 1, "matched": 7, "ended": 5, "refused": refused});
+    cluster.status_of(&format!("{POLICIES}/mesh"), status).await;
+    let told = cluster.checks(0).await;
+    let words = of(&told, "sidecar policies")["words"].as_str().unwrap();
+    assert_eq!(
+        words,
+        "on, 1 policy is there; pods that match: 7, ended: 5, not ended: 2 by NoHeadroom (SidecarPolicy mesh)"
+    );
+    let seen = &told["installations"][0]["sidecarPolicies"];
+    assert_eq!(
+        (&seen["on"], &seen["policies"][0]["ended"]),
+        (&json!(true), &json!(5))
+    );
+    let wrong = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": "wrong"},
+        "spec": {"sidecars": [{"preset": "isto"}]}});
+    cluster.create(POLICIES, wrong).await;
+    let told = cluster.checks(1).await;
+    let words = of(&told, "sidecar policies")["words"].to_string();
+    assert!(
+        words.contains("SidecarPolicy wrong counts only in part: spec.sidecars[0]: preset"),
+        "{words}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_that_nobody_reads_need_attention() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let off = cluster.checks(0).await;
+    assert_eq!(of(&off, "sidecar policies")["state"], "note");
+    let crd = policy_crd("SidecarPolicy", "sidecarpolicies", "Cluster");
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    cluster.create(crds, crd).await;
+    let policy = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": "mesh"},
+        "spec": {"sidecars": [{"preset": "istio"}]}});
+    cluster.create(POLICIES, policy).await;
+    let off = cluster.checks(1).await;
+    let words = of(&off, "sidecar policies")["words"].to_string();
+    assert!(words.contains("nobody reads them"), "{words}");
+}

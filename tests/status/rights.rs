@@ -1,0 +1,66 @@
+//! Rights that are missing: of whoever asks, and of what looks like an installation.
+
+use serde_json::json;
+use swaplet_testbed::apiserver::{Effect, Rule};
+
+use super::{Cluster, EXIT, of};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_asked_is_said_and_makes_exit_code_2() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    for resource in [
+        "subjectaccessreviews",
+        "validatingadmissionpolicies",
+        "nodes",
+    ] {
+        let rule = Rule::new(Effect::reply(403).message("not for jane"));
+        cluster
+            .server
+            .faults()
+            .add(rule.user_agent("swaplet/").resource(resource));
+    }
+    let status = cluster.checks(2).await;
+    for subject in ["rights", "admission policies", "nodes"] {
+        assert_eq!(of(&status, subject)["state"], "unknown", "{status:#}");
+    }
+    let rule = Rule::new(Effect::reply(403).message("not for jane"));
+    cluster
+        .server
+        .faults()
+        .add(rule.user_agent("swaplet/").resource("deployments"));
+    let (code, _, err) = cluster.status(&[]).await;
+    assert!(code == Some(2) && err.contains("with -n"), "{err}");
+}
+
+/// Whoever may make Deployments can give one the label: that must not make the status of the
+/// installation a bad one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_without_any_right_is_taken_for_none() {
+    let cluster = Cluster::start().await;
+    cluster.leash().await;
+    cluster.install("default", &["--exit-image", EXIT]).await;
+    let meta = json!({"name": "tenant"});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta});
+    cluster.create("/api/v1/namespaces", namespace).await;
+    cluster
+        .install("tenant", &["--exit-image", "evil.example/exit:v1"])
+        .await;
+    cluster.server.set_webhook(|resource, object| {
+        let user = object["spec"]["user"].as_str().unwrap_or_default();
+        if resource == "subjectaccessreviews" && user.contains(":tenant:") {
+            object["status"] = json!({"allowed": false});
+        }
+    });
+    let status = cluster.checks(0).await;
+    let checks = status["checks"].as_array().unwrap();
+    let of_tenant: Vec<_> = checks
+        .iter()
+        .filter(|check| check["installation"] == "tenant/swaplet")
+        .collect();
+    assert!(
+        of_tenant.len() == 1 && of_tenant[0]["state"] == "note",
+        "{status:#}"
+    );
+}
