@@ -94,11 +94,12 @@ impl Kubelet {
         let running = unit.is_running();
         let mut state = last.map(record_state);
         let mut last_state = before.map_or_else(|| json!({}), record_state);
-        // The reason of a failed start is shown where another start may follow.
+        // The reason of a failed start is shown where another start may follow: not in a pod that
+        // is deleted (`ShouldContainerBeRestarted` in pkg/kubelet/container/helpers.go).
         let waiting = unit
             .waiting
             .as_ref()
-            .filter(|_| unit.should_start(self.policy()));
+            .filter(|_| !self.pod.is_deleting() && unit.should_start(self.policy()));
         if let Some(waiting) = waiting {
             if let Some(ended) = state.take() {
                 last_state = ended;
