@@ -54,22 +54,21 @@ enum Command {
     Completion(about::CompletionArgs),
 }
 
-/// The name by which kubectl finds a program that it is to run as `kubectl swaplet`.
+/// The program name that kubectl searches for `kubectl swaplet`.
 const PLUGIN: &str = "kubectl-swaplet";
 
-/// The program with all that its command line takes, as it is printed and read.
+/// Returns the program with its whole command line, as it is printed and parsed.
 #[must_use]
 pub fn definition() -> clap::Command {
     prepared(anywhere::taken_by(Cli::command())).after_long_help(exit::help())
 }
 
 impl Cli {
-    /// Reads a command line, the name of the program first. Called as a plugin of kubectl, it
-    /// speaks of itself as the user does.
+    /// Parses a command line, the name of the program first. Called as a plugin of kubectl, it
+    /// prints its name as the user wrote it.
     ///
     /// # Errors
-    /// The usage, a help text, or what is wrong; also what is wrong with the file of `swaplet run
-    /// --config`.
+    /// The usage, a help text, or what is invalid; also in the file of `swaplet run --config`.
     pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
         let called = line
@@ -90,12 +89,12 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Runs the chosen subcommand and gives the exit code of the process. What stopped it is told
-    /// on standard error, in words that say what to do next.
+    /// Runs the chosen subcommand and returns the exit code of the process. An error is printed on
+    /// standard error, in words that say what to do next.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        // A registry that refuses is a failure of what was asked for; what else stops a command
-        // leaves it undone.
+        // A registry that refuses has failed the request; any other error leaves the command
+        // undone.
         let code = match self.command {
             Command::ExitImage(_) | Command::ParkImage(_) | Command::Image(_) => exit::FAILED,
             _ => exit::CANNOT,

@@ -1,8 +1,7 @@
 //! swaplet ends Job sidecars, restarts single containers and warms images on nodes where no daemon
 //! can run, by changing container images of live pods in place.
 //!
-//! The map of the house, in the direction in which everything flows; each room is a crate, and
-//! these are those of the program:
+//! The crates that the program is made of, in the direction in which data flows:
 //!
 //! | room | what it holds | what it may touch |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! `swaplet check`: what a swap would do to each sidecar, before it matters.
+//! `swaplet check`: predicts what a swap would do to each sidecar.
 
 mod hints;
 mod judge;
@@ -30,13 +30,13 @@ use report::{Report, github, is_ok, table};
 use settings::Settings;
 use words::count;
 
-/// A sidecar would not end, or there is less than was asked for.
+/// The exit code if a sidecar would not end, or there are fewer than required.
 const NOT_RUNNABLE: u8 = 1;
 
-/// Something could not be read.
+/// The exit code if something could not be read.
 const UNREADABLE: u8 = 2;
 
-/// What CI systems set: what is only good to know is not told there.
+/// The variable that CI systems set: notes are not printed there.
 const CI: &str = "CI";
 
 const EXAMPLES: &str = "\
@@ -184,7 +184,7 @@ pub(super) struct CheckArgs {
     cluster: ClusterArgs,
 }
 
-/// What the command line asks for besides what is looked at.
+/// The requests of the command line, besides the input.
 struct Asked {
     files: Vec<PathBuf>,
     allow_empty: bool,
@@ -218,7 +218,7 @@ impl CheckArgs {
         if self.live {
             let scope = live::Scope::new(self.namespace, self.all_namespaces);
             let policies = &mut report.policies;
-            match live::look(self.cluster, scope, policies, &settings).await {
+            match live::read(self.cluster, scope, policies, &settings).await {
                 Ok(found) => {
                     report.add_live(found.described, &found.maps, &found.nodes, &settings);
                 }
@@ -259,7 +259,7 @@ fn from_files(asked: &Asked, mut policies: CheckedPolicies, settings: &Settings)
 }
 
 impl Asked {
-    /// Results on standard output, words about them on standard error.
+    /// Prints the report on standard output, and messages on standard error.
     fn print(&self, report: &Report, settings: &Settings) -> anyhow::Result<()> {
         for problem in &report.problems {
             eprintln!("error: {}", printable(&format!("{problem:#}")));
@@ -297,7 +297,7 @@ impl Asked {
         Ok(())
     }
 
-    /// Says what is missing where that alone is the fault.
+    /// Returns the exit code; prints what is missing if that alone is the fault.
     fn exit_code(&self, report: &Report, settings: &Settings) -> ExitCode {
         if !report.problems.is_empty() {
             return ExitCode::from(UNREADABLE);

@@ -1,4 +1,4 @@
-//! `swaplet image`: the image that the controller runs from.
+//! `swaplet image`: the image from which the controller runs.
 
 pub(super) mod exit;
 mod exit_push;

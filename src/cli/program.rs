@@ -1,4 +1,4 @@
-//! What the program says of itself, and what all its commands share as a process.
+//! The information about the program, and the process setup that all its commands share.
 
 pub(super) mod about;
 pub(super) mod anywhere;

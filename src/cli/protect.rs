@@ -1,4 +1,4 @@
-//! `swaplet protect`: what is protected from deletion, and by what.
+//! `swaplet protect`: lists what is protected from deletion, and by what.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, dash, render};
 use crate::cli::{in_one_line, print};
 
-/// What the policies of `deploy/protection.yaml` are called, behind what they begin with.
+/// The suffixes of the policy names in `deploy/protection.yaml`.
 const POLICIES: [&str; 3] = [
     "protection-workloads",
     "protection-network",
@@ -96,8 +96,11 @@ impl ProtectArgs {
         if namespaces.is_empty() && !self.all_namespaces {
             namespaces.insert(client.default_namespace().to_owned());
         }
-        let (found, failed) =
-            slowly("reading what has the label", look(&client, &namespaces)).await?;
+        let (found, failed) = slowly(
+            "reading what has the label",
+            list_labelled(&client, &namespaces),
+        )
+        .await?;
         print(&show(&found, self.output)?)?;
         if found.is_empty() && failed.is_empty() {
             eprintln!("Nothing has the label {LABEL}.");
@@ -114,8 +117,8 @@ impl ProtectArgs {
     }
 }
 
-/// What has the label, and what may not be listed. Without namespaces: everywhere.
-async fn look(
+/// Lists the labelled objects, and the kinds that may not be listed; no `namespaces` means all.
+async fn list_labelled(
     client: &Client,
     namespaces: &BTreeSet<String>,
 ) -> anyhow::Result<(Vec<Labelled>, Vec<String>)> {
@@ -130,14 +133,14 @@ async fn look(
         match labelled(client, kind, namespaces).await {
             Ok(objects) => found.extend(objects),
             Err(error @ kube::Error::Api(_)) => failed.push(failure(&error)),
-            // It would not answer the other questions either.
+            // The other requests would not be answered either.
             Err(error) => return Err(anyhow!(failure(&error))),
         }
     }
     Ok((found, failed))
 }
 
-/// Nothing where the kind is not served.
+/// Lists the labelled objects of a kind; empty if the kind is not served.
 async fn labelled(
     client: &Client,
     kind: &'static ProtectedKind,
@@ -200,7 +203,7 @@ fn read(kind: &'static ProtectedKind, object: BoundedObject) -> Option<Labelled>
     })
 }
 
-/// Who may not ask is told nothing: the label says what was meant.
+/// Returns which policies are missing, if any; `None` also if the caller may not list them.
 async fn missing_policies(client: &Client) -> Option<String> {
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     let policy = |binding: ValidatingAdmissionPolicyBinding| {

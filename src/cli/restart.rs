@@ -148,7 +148,7 @@ impl RestartArgs {
             namespace: namespace.clone(),
             target,
         };
-        let plan = Plan::of(&group.target, &containers, group.look().await?)
+        let plan = Plan::of(&group.target, &containers, group.list_pods().await?)
             .map_err(|problems| anyhow::Error::msg(problems.join("\nerror: ")))?;
         plan.left_out
             .iter()
@@ -182,7 +182,7 @@ impl RestartArgs {
         Ok(code(&roll.members, interrupted))
     }
 
-    /// By requests, where the cluster knows them.
+    /// Chooses requests where the API server serves them, else direct restarts.
     async fn way(&self, client: &Client, namespace: &str) -> anyhow::Result<Way> {
         let strategy = self.strategy.clone();
         let resources = Discovery::new(client.clone())
@@ -236,7 +236,7 @@ fn code(members: &[Member], interrupted: bool) -> u8 {
     }
 }
 
-/// A container named twice would be refused with all others.
+/// Checks that no container is named twice: the API server would refuse all of them.
 fn distinct(containers: &[String]) -> anyhow::Result<Vec<String>> {
     let twice = containers
         .iter()

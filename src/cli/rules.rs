@@ -1,4 +1,4 @@
-//! The rules of the installation, as every subcommand that decides about pods takes them.
+//! The rules of the installation, for every subcommand that decides about pods.
 
 pub(super) mod asked;
 pub(super) mod policies;
@@ -19,7 +19,7 @@ use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
-/// What an exit image is called that nobody has named.
+/// The placeholder for an exit image that is not named.
 pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
 
 /// How nodes are recognised.
@@ -40,10 +40,7 @@ pub struct NodeTableArgs {
 }
 
 impl NodeTableArgs {
-    /// As [`table`](Self::table), with the rows of this text where no file is given here.
-    ///
-    /// # Errors
-    /// As [`table`](Self::table).
+    /// Like [`table`](Self::table), with the rows of this text if no file is given here.
     pub(super) fn table_or(&self, text: Option<String>) -> anyhow::Result<NodeTable> {
         if self.node_classes.is_some() {
             return self.table();
@@ -55,8 +52,10 @@ impl NodeTableArgs {
         .table()
     }
 
+    /// Returns the table of node classes.
+    ///
     /// # Errors
-    /// The file cannot be read or used; says which row and field, and the fix.
+    /// The file cannot be read or used; the error names row and field, and the fix.
     pub fn table(&self) -> anyhow::Result<NodeTable> {
         let built_in = NodeTable::built_in();
         if let Some(text) = &self.text {
@@ -151,26 +150,28 @@ enum CoexistArg {
 }
 
 impl RulesArgs {
-    /// Whether no exit image is named, and one has to be.
+    /// Returns true if an exit image is required and none is named.
     pub fn needs_exit_image(&self) -> bool {
         self.exit_image.is_none()
             && self.exit_images.is_empty()
             && self.prefer != Some(PreferArg::Finish)
     }
 
-    /// The exit image that is named.
+    /// Returns the exit image that is named.
     pub const fn exit_image(&self) -> Option<&ImageReference> {
         self.exit_image.as_ref()
     }
 
-    /// As if this one had been named by `--exit-image`.
+    /// Sets the exit image, as `--exit-image` does.
     pub fn assume_exit_image(&mut self, image: ImageReference) {
         self.exit_image = Some(image);
     }
 
+    /// Returns the rules.
+    ///
     /// # Errors
-    /// No exit image is named and no other way comes first, a path cannot be in one, the file of
-    /// node classes cannot be used, or what is preferred is not allowed.
+    /// No exit image is named and no other method is preferred, a path cannot be in one, the file
+    /// of node classes is invalid, or the preferred method is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
         ensure!(
             !self.needs_exit_image(),
@@ -233,7 +234,7 @@ impl From<CoexistArg> for Coexist {
     }
 }
 
-/// Derived images are written by their digest.
+/// Parses a repository without a tag: derived images are referred to by their digest.
 fn repository(written: &str) -> Result<ImageReference, String> {
     let named = |end: char| {
         written

@@ -1,4 +1,4 @@
-//! `swaplet run`: the controller.
+//! `swaplet run`: runs the controller.
 
 mod args;
 pub(super) mod config;
@@ -120,7 +120,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// Remembers where its flags came from.
+    /// Stores the sources of its flags.
     pub(super) fn configured_by(&mut self, origins: Vec<Setting>) {
         self.origins = origins;
     }
@@ -128,7 +128,7 @@ impl RunArgs {
     /// Runs until SIGTERM or SIGINT.
     ///
     /// # Errors
-    /// Bad flags, no way to reach a cluster, or a background task that died.
+    /// Invalid flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let Self {
             config: _,
@@ -145,8 +145,8 @@ impl RunArgs {
             controller.settings()?;
             return Ok(ExitCode::SUCCESS);
         }
-        // Before all else: the first process of a container is not ended by a signal that it does
-        // not handle, and would lead in a pod that is being deleted.
+        // First of all: the first process of a container is not ended by a signal that it does not
+        // handle, and would stay the leader in a pod that is being deleted.
         let stopped = stopped()?;
         let settings = controller.settings()?;
         start_log(log_format);
@@ -168,7 +168,7 @@ impl RunArgs {
     }
 }
 
-/// The Lease is renewed whatever the loops wait for.
+/// The clients. The Lease has one of its own, so that it is renewed whatever the loops wait for.
 struct Clients {
     lease: Client,
     loops: Client,

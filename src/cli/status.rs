@@ -1,4 +1,4 @@
-//! `swaplet status`: how the installation is, in one look and from the cluster alone.
+//! `swaplet status`: shows the state of the installation, from the cluster alone.
 
 pub(in crate::cli) mod ask;
 mod cluster;
@@ -102,8 +102,8 @@ impl StatusArgs {
         let cluster = match first {
             Some(asked) => {
                 let rules = RulesArgs::of_installation(&asked.installation);
-                let looking = cluster::look(&client, &asked.installation, rules);
-                Some(slowly("reading pods, nodes and Jobs", looking).await)
+                let reading = cluster::read(&client, &asked.installation, rules);
+                Some(slowly("reading pods, nodes and Jobs", reading).await)
             }
             None => None,
         };

@@ -1,5 +1,4 @@
-//! The commands about pods whose sidecars are to end, and about what decides it: their nodes and
-//! policies.
+//! The commands about pods whose sidecars must end, and about their nodes and policies.
 
 pub(super) mod explain;
 pub(super) mod nodes;

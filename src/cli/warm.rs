@@ -1,4 +1,4 @@
-//! `swaplet warm`: images are on nodes before pods need them.
+//! `swaplet warm`: pulls images to nodes before pods need them.
 
 mod bars;
 mod job;
@@ -34,7 +34,7 @@ use super::program::table::Output;
 use super::rules::NodeTableArgs;
 use crate::image::ImageReference;
 
-/// A pod of a run that was killed ends at last after a day.
+/// The longest lifetime of a pod in seconds, so that pods of a killed run end after a day.
 const LONGEST_LIFE: u64 = 86_400;
 
 const EXAMPLES: &str = "\
@@ -185,7 +185,7 @@ impl WarmArgs {
         self.warm(images, run).await
     }
 
-    /// Pulls the images, with progress, until all is known of them or Ctrl-C.
+    /// Pulls the images, with progress, until all have a result or Ctrl-C.
     async fn warm(self, images: Vec<Box<str>>, run: Box<str>) -> anyhow::Result<ExitCode> {
         let output = self.output;
         let mut progress = Progress::new(images.len());
@@ -200,10 +200,10 @@ impl WarmArgs {
         let finished = finished?;
         let results = Results::of(&finished.warming);
         print(&results.show(output)?)?;
-        Ok(told(&results, finished.interrupted))
+        Ok(reported(&results, finished.interrupted))
     }
 
-    /// What is to be pulled, where and how.
+    /// Returns the job: the images to pull, where and how.
     async fn job(self, images: Vec<Box<str>>, run: Box<str>) -> anyhow::Result<(Client, Job)> {
         let park_image = self.park_image.context("--park-image IMAGE is missing")?;
         let table = self.table.table()?;
@@ -213,7 +213,7 @@ impl WarmArgs {
             backoff_limit: self.backoff_limit,
             ask_again: None,
         };
-        // The watches below would ask a silent server for ever.
+        // The watches below would retry a silent server forever.
         let client = self.cluster.client_that_answers().await?;
         let namespace = self
             .namespace
@@ -244,8 +244,8 @@ impl WarmArgs {
     }
 }
 
-/// Says on standard error what the table does not, and how all of it has ended.
-fn told(results: &Results, interrupted: bool) -> ExitCode {
+/// Prints on standard error what the table lacks; returns the exit code.
+fn reported(results: &Results, interrupted: bool) -> ExitCode {
     if let Some(rate) = results.rate() {
         eprintln!("{rate}");
     }
@@ -263,7 +263,7 @@ fn told(results: &Results, interrupted: bool) -> ExitCode {
     })
 }
 
-/// The same images by the digests that their tags have now.
+/// Returns the same images by the digests that their tags have now.
 async fn pinned(
     images: &[ImageReference],
     registry: &RegistryArgs,
@@ -288,7 +288,7 @@ async fn pinned(
     Ok(pinned)
 }
 
-/// As they were written, but each only once.
+/// Returns the images as they were written, but each only once.
 fn each_once(images: &[ImageReference]) -> Vec<Box<str>> {
     let mut seen = BTreeSet::new();
     images
@@ -298,7 +298,7 @@ fn each_once(images: &[ImageReference]) -> Vec<Box<str>> {
         .collect()
 }
 
-/// As long as the pod may be needed: every image may take every try and the wait before it.
+/// Returns the longest time that the pod may be needed: every image may take every try and backoff.
 fn life_seconds(limits: &Limits, images: usize) -> u64 {
     const LONGEST_WAIT: u64 = 330;
     let tries = u64::from(limits.backoff_limit) + 1;
@@ -307,7 +307,7 @@ fn life_seconds(limits: &Limits, images: usize) -> u64 {
         .min(LONGEST_LIFE)
 }
 
-/// Another one for every run: two at a time must not take each other's pods for theirs.
+/// Returns a unique id: two runs at a time must not take each other's pods for their own.
 fn run_id(now: Timestamp, process: u32) -> Box<str> {
     short_digest(format!("{now} {process}"), 4).into()
 }

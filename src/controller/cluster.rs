@@ -1,5 +1,5 @@
-//! What several loops know of the cluster: its nodes and what was proved on them, OpenKruise, and
-//! the rules of the installation.
+//! The state of the cluster that several loops share: its nodes and what was proved on them,
+//! OpenKruise, budgets, and the rules of the installation.
 
 pub mod budgets;
 pub mod nodes;

@@ -1,5 +1,5 @@
-//! The ground floor of all loops: watches, lists, the queue, clocks, panics, the connection, the
-//! Lease, health and metrics, and guarded writes. It knows no product.
+//! The foundation of all loops: watches, lists, the queue, clocks, panics, the connection, the
+//! Lease, health, metrics and guarded writes. It knows no product.
 
 pub mod clock;
 pub mod connection;

@@ -1,14 +1,14 @@
-//! Everything that talks to the API server: watches, guarded writes, reports; and what asks
-//! registries meanwhile ([`terminate::derive`], [`warm::resolve`]) by the functions that it is
-//! given.
+//! The loops that talk to the API server: watches, guarded writes and reports. Two modules also
+//! query registries ([`terminate::derive`], [`warm::resolve`]), through functions that are passed
+//! to them.
 //!
 //! ```text
-//! watch -> index (memory of all pods, asks core) -> writer -> report
+//! watch -> index (memory of all pods, calls core) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`frame::writer`] writes. Of several processes one
-//! runs it ([`run::lead`], [`frame::lease`]). Which room may import which stands in
-//! `docs/architecture.md`, and `tests/docs/rooms.rs` holds it.
+//! [`run`] is the loop that connects them; every write to an object of a user goes through
+//! [`frame::writer`]. Of several replicas one runs it ([`run::lead`], [`frame::lease`]).
+//! `docs/architecture.md` says which room may import which, and `tests/docs/rooms.rs` checks it.
 
 pub mod cluster;
 pub mod frame;

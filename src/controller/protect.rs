@@ -1,6 +1,6 @@
-//! Deletion protection of Namespaces and CRDs: those that are to stay while there is something in
-//! them are watched, and what is in each; the count is kept on the object. What is written, and
-//! when, is decided in [`decide`](swaplet_core::protect::decide).
+//! Deletion protection of Namespaces and CRDs. Protected objects are watched, and so is what they
+//! contain; the count is kept on the object. Which count is written, and when, is decided in
+//! [`decide`](swaplet_core::protect::decide).
 //!
 //! Nothing else is watched: without a protected object there are two silent watches.
 
@@ -32,14 +32,14 @@ use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Writer};
 
-/// The contents of so many objects are watched at once; others stay until there is room.
+/// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
-/// After something could not be written.
+/// The wait after a failed write.
 const AGAIN: Duration = Duration::from_secs(5);
-/// A loop without anything to wait for looks again after this.
+/// The longest wait of a loop without a deadline.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// What the right to watch the kind is for.
+/// Returns the effect of a missing right to watch the kind.
 const fn see_objects(kind: GuardedKind) -> &'static str {
     match kind {
         GuardedKind::Namespace => {
@@ -51,7 +51,7 @@ const fn see_objects(kind: GuardedKind) -> &'static str {
     }
 }
 
-/// What the right to change the kind is for.
+/// Returns the effect of a missing right to patch the kind.
 const fn write_objects(kind: GuardedKind) -> &'static str {
     match kind {
         GuardedKind::Namespace => {
@@ -65,8 +65,8 @@ const fn write_objects(kind: GuardedKind) -> &'static str {
 
 type Key = (GuardedKind, Box<str>);
 
-/// Counts until `stopping` is true; then takes back what lets objects be deleted, for nobody counts
-/// any more. Ends otherwise only with the reason why it cannot go on.
+/// Counts until `stopping` is true; then withdraws every count that allows a deletion, because it
+/// would get stale. Returns otherwise only with the reason why it cannot continue.
 pub(crate) async fn run(
     client: Client,
     namespaces: Namespaces,
@@ -101,15 +101,15 @@ pub(crate) async fn run(
         let due = protect.clock.instant(protect.next_due());
         tokio::select! {
             event = spaces.recv() => match event {
-                Some(event) => protect.see(event),
+                Some(event) => protect.observe(event),
                 None => return TaskDied::of("the watch of Namespaces"),
             },
             event = crds.recv() => match event {
-                Some(event) => protect.see(event),
+                Some(event) => protect.observe(event),
                 None => return TaskDied::of("the watch of CRDs"),
             },
             Some((contents, event)) = protect.watches.next() => protect.count(&contents, event),
-            () = sleep_until(due) => protect.look().await,
+            () = sleep_until(due) => protect.reconcile().await,
             () = told_to_stop(&mut stopping) => {
                 protect.withdraw().await;
                 return TaskDied::of("the counting of protected objects, which was told to stop");
@@ -118,7 +118,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Also where nobody is left who could tell it.
+/// Waits until the loop is to stop, or the sender is gone.
 async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stops| *stops).await;
 }
@@ -129,32 +129,32 @@ struct Protect {
     health: Health,
     namespaces: Namespaces,
     objects: BTreeMap<Key, Entry>,
-    /// Those that were known when a list began and were not in it so far.
+    /// The known objects that the current list has not contained so far.
     unlisted: BTreeSet<Key>,
     watches: NamedWatches<Contents, (Box<str>, bool)>,
-    /// Of the entry that was made last.
+    /// The epoch of the newest entry.
     epoch: u64,
-    /// Whether something else is to be watched than is.
+    /// True if the set of watches may have to change.
     is_changed: bool,
 }
 
-/// A protected object, and what is known of it.
+/// A protected object, and the count of its contents.
 struct Entry {
     object: Guarded,
-    /// What is seen for another entry is not for this one.
+    /// The epoch of the entry: events of watches for another epoch are ignored.
     epoch: u64,
     held: Held,
     claims: Held,
     memory: Memory,
     due: Option<Duration>,
-    /// Whether it has a place among those whose contents are watched, for as long as they are.
+    /// True if its contents are watched, which takes one of the limited places.
     is_watched: bool,
-    /// Whether it has the label no more, or is gone.
+    /// True if it no longer has the label, or is gone.
     has_left: bool,
 }
 
 impl Entry {
-    /// What is watched to count what is in it.
+    /// Returns the watches that count its contents; none unless its mode is `Cascading`.
     fn contents(&self) -> Vec<Contents> {
         let Guarded {
             kind, name, mode, ..
@@ -167,7 +167,7 @@ impl Entry {
             (GuardedKind::CustomResourceDefinition, Some(served)) => {
                 vec![What::Objects(served.clone())]
             }
-            // Nothing can be counted that is not served.
+            // Objects that are not served cannot be counted.
             (GuardedKind::CustomResourceDefinition, None) => Vec::new(),
         };
         let contents = |what| Contents {
@@ -217,7 +217,7 @@ impl Protect {
         due.unwrap_or(self.clock.now() + IDLE)
     }
 
-    fn see<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
+    fn observe<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
         self.health.note_watch(see_objects(K::KIND), "", &event);
         let read = |object: GuardedWire<K>| isolated_read(K::KIND.as_str(), || object.read());
         match event {
@@ -277,7 +277,7 @@ impl Protect {
         self.is_changed = true;
     }
 
-    /// It was deleted, or has the label no more: then what was written on it is taken away.
+    /// Records that it is gone or no longer has the label: then its count is removed.
     fn leaves(&mut self, key: &Key) {
         let now = self.clock.now();
         if let Some(entry) = self.objects.get_mut(key) {
@@ -304,7 +304,7 @@ impl Protect {
             What::Claims => &mut entry.claims,
             What::Pods | What::Objects(_) => &mut entry.held,
         };
-        contents::told(held, event);
+        contents::reported(held, event);
         if held.needs_list() {
             self.is_changed = true;
             self.epoch += 1;
@@ -315,8 +315,8 @@ impl Protect {
         entry.due = Some(self.clock.now());
     }
 
-    /// Looks at the object whose turn it is.
-    async fn look(&mut self) {
+    /// Reconciles an object that is due, if there is one.
+    async fn reconcile(&mut self) {
         let now = self.clock.now();
         let is_due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);
         let Some((key, entry)) = self.objects.iter_mut().find(|(_, entry)| is_due(entry)) else {
@@ -343,11 +343,11 @@ impl Protect {
             .note_write(write_objects(entry.object.kind), "", &outcome);
         match outcome {
             Outcome::Applied(_) => entry.object.holds = text.map(Into::into),
-            // One that is denied may be of another uid.
+            // A denied object may have another uid.
             Outcome::Gone | Outcome::Conflict | Outcome::Denied(_) if entry.has_left => {
                 entry.object.holds = None;
             }
-            // What has changed is told by the watch.
+            // The watch shows what has changed.
             Outcome::Gone | Outcome::Conflict => entry.due = None,
             Outcome::Denied(error) | Outcome::Failed { error, .. } => {
                 let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
@@ -357,7 +357,7 @@ impl Protect {
         }
     }
 
-    /// Each is one write; the caller does not wait for them for ever.
+    /// Withdraws the counts that allow a deletion, by one write each; the caller bounds the wait.
     async fn withdraw(&self) {
         let mut writes = JoinSet::new();
         for entry in self.objects.values().filter(|entry| lets_go(&entry.object)) {

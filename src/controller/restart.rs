@@ -1,5 +1,5 @@
-//! Restarts of single containers: requests are carried out, or made because a configuration has
-//! changed; and hot upgrades of sidecars.
+//! Restarts of single containers, by request or after a configuration change, and hot upgrades of
+//! sidecars.
 
 pub mod driver;
 pub mod hot_upgrade;

@@ -1,4 +1,4 @@
-//! The loop: events in, decisions, writes out.
+//! The loop of the controller: takes events in, decides, and starts writes.
 
 mod beside;
 mod controller;
@@ -23,16 +23,16 @@ use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
 
-/// The most writes of pods under way at once, if nothing else is said.
+/// The default for the most writes of pods in flight at once.
 pub const CONCURRENCY: u16 = 64;
-/// Seconds that one write may take, if nothing else is said.
+/// The default deadline of one write, in seconds.
 pub const WRITE_SECONDS: u16 = 10;
 
-/// Runs the controller until `shutdown` completes; then waits for the writes under way. The client
+/// Runs the controller until `shutdown` completes, then waits for the writes in flight. `client`
 /// must not retry by itself.
 ///
 /// # Errors
-/// [`TaskDied`], where only a new process can go on.
+/// Returns [`TaskDied`] if a background task has ended: only a new process can continue.
 pub async fn run(
     client: Client,
     settings: Settings,
@@ -69,16 +69,16 @@ pub async fn run(
         }
         controller.go_on_with_restarts();
         controller.start_writes();
-        controller.tell_progress();
+        controller.report_progress();
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
             () = &mut shutdown => break,
-            event = watches.pods.recv() => controller.see(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
-            event = watches.nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
-            news = watches.openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
+            event = watches.pods.recv() => controller.observe(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
+            event = watches.nodes.recv() => controller.observe_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
+            news = watches.openkruise.recv() => controller.handle(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
             event = watches.jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             news = sidecars.news.recv() => controller.see_policies(news.ok_or_else(|| TaskDied::of("the watch of SidecarPolicies"))?, &sidecars)?,
-            Some(told) = sidecars.reports.join_next() => controller.policies_reported(told),
+            Some(reported) = sidecars.reports.join_next() => controller.policies_reported(reported),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),

@@ -1,5 +1,5 @@
-//! The sidecars of finished Job pods: the index of pods, the exit images that are derived, and the
-//! writes that are no swap.
+//! Ends the sidecars of finished Job pods: the index of pods, the derived exit images, and the
+//! writes other than swaps.
 
 pub mod derive;
 pub mod index;
@@ -12,5 +12,5 @@ pub mod snapshot;
 pub mod write_finish;
 pub mod write_recreate;
 
-/// Pods that restart always are not pods of Jobs; the API server keeps them from us.
+/// The field selector for pods of Jobs: pods with `restartPolicy: Always` are never such pods.
 pub(crate) const JOB_PODS: &str = "spec.restartPolicy!=Always";

@@ -1,5 +1,5 @@
-//! Images that are pulled to nodes before they are needed: the jobs that ask for it, one run for
-//! `swaplet warm`, and what is pulled before a workload needs it.
+//! Pulling images to nodes before they are needed: the loop of pull jobs, a single run for
+//! `swaplet warm`, and pre-download for workloads.
 
 pub mod direct;
 pub mod jobs;

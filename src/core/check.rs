@@ -1,8 +1,8 @@
-//! What `swaplet check` sees in manifests besides what is decided about pods: names that were
-//! meant to mark, sidecars that nothing marks, scripts in ConfigMaps, and pods that cost until they
-//! are deleted.
+//! Findings of `swaplet check` in manifests besides the decisions about pods: misspelt names of
+//! marks, sidecars that nothing marks, scripts in ConfigMaps, and pods that cost until they are
+//! deleted.
 //!
-//! What comes in is hostile: only what is said here is kept of it, and lists have bounds.
+//! The input is hostile: only what is described here is kept of it, and lists have bounds.
 
 pub mod around;
 pub mod form;

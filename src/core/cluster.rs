@@ -1,5 +1,5 @@
-//! What several products know of the cluster: nodes and what was proved on them, owners, the exit
-//! images of the installation, the ledger of restarts, and who leads.
+//! Facts about the cluster that several products share: nodes and what was proved on them, owners,
+//! the exit images of the installation, the ledger of restarts, and the leader election.
 
 pub mod budget;
 pub mod daemon_pod;

@@ -1,5 +1,5 @@
-//! Image references and what the exit and park images hold, as decisions need it: nothing here is
-//! built, read or pushed.
+//! Image references and the contents of exit and park images, as far as decisions need them: no
+//! image is built, read or pushed here.
 
 pub mod alias;
 pub mod exit;

@@ -1,7 +1,6 @@
-//! What swaplet decides, and the objects that it decides about: plain functions over plain values.
+//! The decisions of swaplet, and the objects they are about: plain functions over plain values.
 //!
-//! Nothing here waits, asks a clock, or speaks to anybody; the dependencies of this crate do not
-//! allow it.
+//! Nothing here waits, reads a clock or does I/O; the dependencies of this crate do not allow it.
 
 pub mod image;
 pub mod terminate;

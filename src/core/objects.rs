@@ -2,7 +2,7 @@
 //! everything else.
 //!
 //! Decoding never fails on well-formed JSON: a field of an unexpected type, or longer than its
-//! bound, is read as absent and remembered as [`pod::Pod::malformed`], so that one strange object
+//! bound, is read as absent and recorded in [`pod::Pod::malformed`], so that one malformed object
 //! cannot stop a watch (one undecodable item would fail a whole list).
 
 #[macro_use]

@@ -1,5 +1,5 @@
-//! SidecarPolicies: which of them is about a container of a pod. Who ends it, and when, is decided
-//! in [`terminate`](crate::terminate).
+//! SidecarPolicies: finds the policies that apply to a container of a pod. How and when the
+//! container is ended is decided in [`terminate`](crate::terminate).
 
 pub mod presets;
 pub mod set;

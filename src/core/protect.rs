@@ -1,6 +1,6 @@
-//! Deletion protection of Namespaces and CRDs, with which everything in them goes. An admission
-//! policy cannot count: so what is in them is counted here, and the count is kept on the object,
-//! where the policy reads it (`deploy/protection.yaml`).
+//! Deletion protection of Namespaces and CRDs, whose deletion removes everything in them. An
+//! admission policy cannot count. So the contents are counted here, and the count is kept on the
+//! object, where the policy reads it (`deploy/protection.yaml`).
 
 pub mod decide;
 pub mod held;

@@ -1,4 +1,4 @@
-//! What a decision says: what to write, why, and what is told.
+//! The outcome of a decision: what to write, why, and what to report.
 
 pub mod decision;
 pub mod log_tail;

@@ -1,5 +1,5 @@
-//! Restarts of single containers: by requests, because a configuration has changed, and of all pods
-//! of a workload; and hot upgrades of sidecars that pods have twice.
+//! Restarts of single containers (by request, after a configuration change, or for all pods of a
+//! workload), and hot upgrades of sidecars that a pod has as a pair.
 
 pub mod hot_upgrade;
 pub mod on_config;

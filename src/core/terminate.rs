@@ -1,4 +1,4 @@
-//! Ending sidecars: when, which, and with what image; and what to say about it.
+//! Ending sidecars: when, which ones, with which image, and what to report.
 //!
 //! The conditions are OpenKruise's (`isInterestingPod`), with these differences: phase `Pending`
 //! does not exclude a pod whose main containers are done (a sidecar in ImagePullBackOff keeps it
@@ -29,8 +29,8 @@ use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::decision::{Action, Decision, Method, Report, one_per_reason};
 use crate::report::reason::Reason;
 
-/// Decides about a pod. `memory` must have observed this state of the pod ([`Memory::observe`]).
-/// Total: every pod, however strange, gets a decision.
+/// Decides what to do about a pod. `memory` must have observed this state of the pod
+/// ([`Memory::observe`]). Total: every pod, however strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let case = Case {
@@ -56,8 +56,8 @@ pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decisio
     unless_said(when_free(decision, memory, around), memory)
 }
 
-/// What is said of a pod that is none of those that are to be ended: whatever else it is, nothing
-/// is written and nothing is told. One that could not be ended by anybody need not be kept either.
+/// Returns the decision for a pod that is not selected: nothing is written or reported. Its reason
+/// also shows whether anybody could end the pod; if not, it need not be kept.
 #[must_use]
 pub fn unselected(pod: &Pod) -> Decision {
     Decision::quiet(if pod.deleting {
@@ -71,7 +71,7 @@ pub fn unselected(pod: &Pod) -> Decision {
     })
 }
 
-/// One write per pod at a time, and a pause after one that failed.
+/// Drops the action while a write for the pod is in flight, or during the back-off after a failure.
 fn when_free(decision: Decision, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if decision.action.is_none() {
         return decision;
@@ -85,7 +85,8 @@ fn when_free(decision: Decision, memory: &Memory, around: &Circumstances<'_>) ->
     }
 }
 
-/// A report is made once per pod and reason; the decision stays what it is.
+/// Drops reports that were already made: each is made once per pod and reason. The rest of the
+/// decision stays as it is.
 fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
     decision
         .reports
@@ -107,7 +108,7 @@ pub(crate) fn out_of_scope(case: Case<'_>) -> Option<Decision> {
     None
 }
 
-/// The main containers are done and the pod is not finished.
+/// Decides about the sidecars of a pod that is not finished and whose main containers are done.
 fn sidecars(case: Case<'_>) -> Decision {
     let pod = case.pod;
     let mut decision = main_failed(pod).unwrap_or_else(|| climb(case));
@@ -118,11 +119,11 @@ fn sidecars(case: Case<'_>) -> Decision {
     decision
 }
 
-/// The first method that leads on says what to do about the sidecars, step by step.
+/// Decides by the first method that can act on the sidecars, step by step.
 fn climb(case: Case<'_>) -> Decision {
     let (pod, around) = (case.pod, case.around);
     let all = unended(pod);
-    if let Some(decision) = finish::go_on(case, &all) {
+    if let Some(decision) = finish::advance(case, &all) {
         return decision;
     }
     if all.is_empty() {
@@ -134,7 +135,7 @@ fn climb(case: Case<'_>) -> Decision {
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
-    // Of the whole pod, not only of the sidecars whose turn it is.
+    // This is about the whole pod, not only the sidecars whose turn it is.
     if let Some(left) = openkruise::left::left(case, &all) {
         return left;
     }
@@ -153,7 +154,7 @@ fn climb(case: Case<'_>) -> Decision {
     last
 }
 
-/// The first method of a step that leads on, or what all have said.
+/// Returns the decision of the first method that can act in a step, or the reports of all methods.
 fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     let Turn {
         unended, methods, ..
@@ -181,8 +182,8 @@ fn climb_turn(case: Case<'_>, turn: &Turn<'_>) -> Step {
     }
 }
 
-/// What is decided of a step, with what is to come: the next sidecar that is due, and the restarts
-/// of all those whose turn has not come, once the first was made.
+/// Adds to the decision of a step when the next sidecar is due and, once the first swap was made,
+/// the swaps of sidecars whose turn has not come.
 fn with_rest(case: Case<'_>, turn: &Turn<'_>, decision: Decision) -> Decision {
     let memory = case.memory;
     let again = decision.again.into_iter().chain(turn.waits).min();
@@ -198,8 +199,8 @@ fn with_rest(case: Case<'_>, turn: &Turn<'_>, decision: Decision) -> Decision {
     }
 }
 
-/// No method of a step leads on. While a sidecar has time left nothing is told: how it will be
-/// ended may end the others too.
+/// Decides where no method of a step can act. While a sidecar is not due yet nothing is reported,
+/// because the method that ends it may end the others too.
 fn nothing_led_on(
     case: Case<'_>,
     turn: &Turn<'_>,
@@ -232,8 +233,8 @@ fn nothing_led_on(
     }
 }
 
-/// What a method has decided, with what the methods before it have `refused`: what is not a swap
-/// tells why it is none, and a request to OpenKruise's daemon that did not do it is told along.
+/// Adds the reports of the methods tried before: to the note of an action that is no swap, why it
+/// is none; to the reports, a request to OpenKruise's daemon that did not end the sidecar.
 fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
     if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) =
         (&decision.action, &mut decision.done)
@@ -254,7 +255,7 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
     decision
 }
 
-/// What one method says; `later` are those after it.
+/// Queries one method for its step; `later` are the methods after it.
 pub(crate) fn ask(
     method: Method,
     case: Case<'_>,
@@ -268,7 +269,7 @@ pub(crate) fn ask(
     }
 }
 
-/// No method leads on.
+/// Reports why no method can act.
 fn exhausted(
     pod: &Pod,
     mut refused: Vec<Report>,

@@ -1,6 +1,6 @@
-//! Images that are pulled to nodes before they are needed: the warmer pods, the jobs that ask for
-//! it, the caches of providers, what is pulled before a workload needs it, the startup taint, and what
-//! is known of nodes to those who only ask.
+//! Pulling images to nodes before they are needed: warmer pods, pull jobs, image caches of
+//! providers, pre-download for workloads and the startup taint; and what is known about images on
+//! nodes, for read-only queries.
 
 pub mod image_cache;
 pub mod image_waits;

@@ -1,4 +1,4 @@
-//! `swaplet-demo demo`: a whole cluster in this process, and the real controller in it.
+//! `swaplet-demo demo`: runs a whole cluster in this process, and the real controller in it.
 
 mod cluster;
 mod controller;
@@ -71,7 +71,7 @@ impl DemoArgs {
     /// Runs the demo.
     ///
     /// # Errors
-    /// Unreadable files, objects that the API server refuses, an address that cannot be served.
+    /// Unreadable files, objects that the API server refuses, or an address that cannot be served.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let Self {
             filename,
@@ -151,7 +151,7 @@ impl Served {
         Ok(Self { kubeconfig, server })
     }
 
-    /// Tells what happens, for ever.
+    /// Prints what happens, forever.
     async fn stay(mut self, mut story: Story) -> anyhow::Result<()> {
         eprintln!(
             "\nThe cluster stays until Ctrl-C, and what your own Jobs do is told here. In another terminal:\n  export KUBECONFIG={}",
@@ -165,14 +165,14 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// However the demo ends, its kubeconfig leads nowhere.
+    /// Removes the kubeconfig file, however the demo ends.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.kubeconfig);
     }
 }
 
-/// The folder for temporary files is everybody's: a link that somebody left at this name is not
-/// followed.
+/// Writes a new file. The directory for temporary files belongs to everybody, so a link that
+/// somebody left at this name is not followed.
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let _ = std::fs::remove_file(path);
     let file = std::fs::OpenOptions::new()

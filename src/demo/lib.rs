@@ -1,5 +1,5 @@
-//! swaplet without a cluster of one's own: the demo, and a node that runs nothing. A program apart,
-//! for the testbed has no place in the one that is installed in clusters.
+//! swaplet without a cluster of one's own: the demo, and a node that runs nothing. It is a separate
+//! program, because the testbed does not belong in the one that is installed in clusters.
 
 mod demo;
 mod mock_node;
@@ -26,15 +26,14 @@ enum Command {
     MockNode(Box<mock_node::MockNodeArgs>),
 }
 
-/// The program with all that its command line takes, as it is printed and read.
+/// Returns the program with its whole command line, as it is printed and parsed.
 #[must_use]
 pub fn definition() -> clap::Command {
     prepared(Cli::command()).after_long_help(exit::help())
 }
 
 impl Cli {
-    /// Reads the command line that the process was called with. What is wrong with it ends the
-    /// process, as does a help text.
+    /// Parses the command line of the process. An error ends the process, as does a help text.
     #[must_use]
     pub fn read() -> Self {
         let line: Vec<_> = std::env::args_os().collect();
@@ -47,10 +46,10 @@ impl Cli {
         read.unwrap_or_else(|error| error.exit())
     }
 
-    /// Runs the chosen subcommand and gives the exit code of the process.
+    /// Runs the chosen subcommand and returns the exit code of the process.
     ///
     /// # Errors
-    /// Whatever stopped the subcommand, in words that say what to do next.
+    /// The error that stopped the subcommand, in words that say what to do next.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! `swaplet-demo mock-node`: a node that runs nothing, at a real API server.
+//! `swaplet-demo mock-node`: a virtual node that runs nothing, for a real API server.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -109,7 +109,7 @@ pub(super) enum ProfileName {
 }
 
 impl ProfileName {
-    /// The profile as it is without further options.
+    /// Returns the profile without further options.
     pub(super) fn default_options(self) -> Profile {
         match self {
             Self::Kubelet => Profile::kubelet(),

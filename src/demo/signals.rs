@@ -2,8 +2,8 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Until Ctrl-C or SIGTERM, which are heard from now on; gives the exit code that shells know each
-/// by. Where neither can be heard, the process is ended otherwise.
+/// Waits for Ctrl-C or SIGTERM, which are caught from the call on; returns the exit code that
+/// shells use for each. If neither can be caught, the default action ends the process.
 pub fn stopped() -> impl Future<Output = u8> {
     let signals = (
         signal(SignalKind::interrupt()),

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// How an address is written.
+/// The accepted form of an address.
 const FORM: &str = "write an address such as 127.0.0.1:8080, [::1]:8080, localhost:8080 or :8080";
 
 /// Reads an address; one without a host, such as `:8080` or `8080`, is one of `host`.
 ///
 /// # Errors
-/// How an address is written.
+/// Returns the accepted form of an address.
 pub fn listening(host: IpAddr, text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -23,18 +23,18 @@ pub fn listening(host: IpAddr, text: &str) -> Result<SocketAddr, String> {
     Ok(SocketAddr::new(host, port))
 }
 
-/// As [`listening`], on all addresses of the machine where none is named.
+/// Like [`listening`], on all addresses of the machine if no host is named.
 ///
 /// # Errors
-/// As [`listening`].
+/// Like [`listening`].
 pub fn everywhere(text: &str) -> Result<SocketAddr, String> {
     listening(Ipv4Addr::UNSPECIFIED.into(), text)
 }
 
-/// As [`listening`], for this machine alone where no address is named.
+/// Like [`listening`], on the loopback address if no host is named.
 ///
 /// # Errors
-/// As [`listening`].
+/// Like [`listening`].
 pub fn here(text: &str) -> Result<SocketAddr, String> {
     listening(Ipv4Addr::LOCALHOST.into(), text)
 }

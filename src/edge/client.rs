@@ -1,4 +1,4 @@
-//! How a subcommand reaches its cluster.
+//! The connection of a subcommand to its cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use swaplet_controller::frame::list::words;
 
 use crate::duration;
 
-/// What the flags below are listed under.
+/// The heading of the flags below in the help.
 pub const HEADING: &str = "Cluster";
 
 /// Which cluster, and as whom.
@@ -52,21 +52,21 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// A client that never retries by itself; each of its requests is answered within
-    /// `--request-timeout`, or fails.
+    /// Returns a client that never retries by itself. Each of its requests fails if it is not
+    /// answered within `--request-timeout`.
     ///
     /// # Errors
-    /// No usable configuration; says where it was looked for.
+    /// Fails without a usable configuration, and names where it was searched.
     pub async fn client(&self) -> anyhow::Result<Client> {
         let limit = Some(self.request_timeout).filter(|limit| !limit.is_zero());
         Ok(connect_within(self.connection.config().await?, limit)?)
     }
 
-    /// As [`client`](Self::client), after the API server has said its version: for commands that
-    /// would go on asking a server that is silent.
+    /// Like [`client`](Self::client), after the API server has reported its version: for commands
+    /// that would keep querying a silent server.
     ///
     /// # Errors
-    /// No usable configuration, or no answer.
+    /// Fails without a usable configuration, or without an answer.
     pub async fn client_that_answers(&self) -> anyhow::Result<Client> {
         let client = self.client().await?;
         client.apiserver_version().await.map_err(plain)?;
@@ -75,10 +75,11 @@ impl ClusterArgs {
 }
 
 impl ConnectionArgs {
-    /// A client that never retries by itself, and whose user sets the time for each request.
+    /// Returns a client that never retries by itself, and whose user sets the time for each
+    /// request.
     ///
     /// # Errors
-    /// No usable configuration; says where it was looked for.
+    /// Fails without a usable configuration, and names where it was searched.
     pub async fn client(&self) -> anyhow::Result<Client> {
         Ok(connect(self.config().await?)?)
     }
@@ -113,7 +114,7 @@ impl ConnectionArgs {
     }
 }
 
-/// What is wrong with a kubeconfig, without the path, which is said around it.
+/// Returns what is wrong with a kubeconfig, without the path, which the caller adds.
 fn reason(error: KubeconfigError) -> anyhow::Error {
     match error {
         KubeconfigError::ReadConfig(error, _) => error.into(),
@@ -121,7 +122,7 @@ fn reason(error: KubeconfigError) -> anyhow::Error {
     }
 }
 
-/// Neither a file nor an account. A file that is there and cannot be used is another thing.
+/// Returns the error that there is neither a file nor an account, or that a file cannot be used.
 fn nowhere(error: InferConfigError) -> anyhow::Error {
     const HINT: &str =
         "cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod";
@@ -136,8 +137,8 @@ fn nowhere(error: InferConfigError) -> anyhow::Error {
     }
 }
 
-/// An answer of the API server in plain words, and once: the sources of such an error repeat what it
-/// says itself.
+/// Returns the answer of the API server in plain words, and once: the sources of such an error
+/// repeat its message.
 #[must_use]
 pub fn plain(error: kube::Error) -> anyhow::Error {
     anyhow::Error::msg(words(&error))

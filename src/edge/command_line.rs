@@ -1,6 +1,5 @@
-//! What kubectl's users expect of a command line, and clap's definitions do not do by themselves:
-//! flags before the subcommand, `-h` that is short, variables that are empty, and errors that name a
-//! variable.
+//! The parts of a command line that kubectl's users expect, and clap does not provide by itself:
+//! flags before the subcommand, a short `-h`, empty variables, and errors that name a variable.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,9 +10,8 @@ use clap::{Arg, Command, Error};
 /// The widest line of a help text, so that one fits into 100 columns with a margin.
 pub const WIDTH: usize = 98;
 
-/// How a program and its subcommands are to be printed and read: `-h` says the first clause of each
-/// flag, `--help` all and the examples; an empty variable is none, as from an optional `env` of
-/// a container.
+/// Prepares a program and its subcommands. `-h` shows the first clause of each flag, `--help` all
+/// and the examples. An empty variable counts as none, as from an optional `env` of a container.
 #[must_use]
 pub fn prepared(command: Command) -> Command {
     let command = with_examples_in_long_help(command.max_term_width(WIDTH));
@@ -46,8 +44,8 @@ fn without_empty_variable(flag: Arg) -> Arg {
     }
 }
 
-/// As it is printed by `-h`: without the variables, which `--help` names, and with how many flags
-/// more that has.
+/// Returns the definition that `-h` prints: without the variables, which `--help` names, and with
+/// the number of flags that only `--help` has.
 #[must_use]
 pub fn in_summary(command: Command) -> Command {
     let more = command
@@ -66,7 +64,7 @@ pub fn in_summary(command: Command) -> Command {
         .mut_subcommands(in_summary)
 }
 
-/// The definition for this line, which may ask for the summary.
+/// Returns the definition for this line: the summary if the line has `-h`.
 #[must_use]
 pub fn for_line(command: Command, line: &[OsString]) -> Command {
     if line.iter().any(|word| word == "-h") {
@@ -76,7 +74,7 @@ pub fn for_line(command: Command, line: &[OsString]) -> Command {
     }
 }
 
-/// The first clause, and what a default in brackets says.
+/// Shortens the help of a flag to the first clause, and its default in brackets.
 fn short_help(flag: Arg) -> Arg {
     let Some(help) = flag.get_help().map(ToString::to_string) else {
         return flag;
@@ -96,7 +94,7 @@ fn short_help(flag: Arg) -> Arg {
     flag.help(short).long_help(help)
 }
 
-/// Where the first clause ends that is neither in brackets nor quoted.
+/// Returns where the first clause ends that is neither in brackets nor quoted.
 fn end_of_clause(help: &str) -> Option<usize> {
     let (mut depth, mut quoted) = (0_u32, false);
     for (at, letter) in help.char_indices() {
@@ -113,7 +111,7 @@ fn end_of_clause(help: &str) -> Option<usize> {
     None
 }
 
-/// The words of examples as a plugin of kubectl is called: `kubectl swaplet` for `swaplet`.
+/// Writes the examples as a plugin of kubectl is called: `kubectl swaplet` for `swaplet`.
 #[must_use]
 pub fn with_plugin_examples(command: Command) -> Command {
     let examples = command.get_after_long_help().map(ToString::to_string);
@@ -138,8 +136,8 @@ fn as_plugin(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The line with the flags that stand before the subcommand behind it, where that takes them or
-/// refuses them: `swaplet -n batch nodes`. The flags are those of `command` itself.
+/// Moves the flags before the subcommand behind it, where that takes them or refuses them:
+/// `swaplet -n batch nodes`. The flags are those of `command` itself.
 #[must_use]
 pub fn with_flags_behind(command: &Command, line: Vec<OsString>) -> Vec<OsString> {
     let Some(flags) = leading_flags(command, &line) else {
@@ -161,7 +159,7 @@ pub fn with_flags_behind(command: &Command, line: Vec<OsString>) -> Vec<OsString
     ordered
 }
 
-/// Where the words end that are flags of the program, and their values.
+/// Returns where the leading flags of the program end, with their values.
 fn leading_flags(command: &Command, line: &[OsString]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -174,7 +172,7 @@ fn leading_flags(command: &Command, line: &[OsString]) -> Option<usize> {
     }
 }
 
-/// How many words a flag is of, its value among them; `None` for one that the program has not.
+/// Returns the number of words of a flag and its value; `None` if the program has no such flag.
 fn words_of(command: &Command, flag: &str) -> Option<usize> {
     let takes_value = |flag: &Arg| flag.get_action().takes_values();
     if let Some(long) = flag.strip_prefix('-') {
@@ -197,8 +195,8 @@ fn words_of(command: &Command, flag: &str) -> Option<usize> {
     Some(1)
 }
 
-/// Gives the subcommands those of these flags, by their long names, that they do not have: accepted
-/// everywhere, as kubectl does, shown where they do something.
+/// Adds to the subcommands those of these flags, by their long names, that they do not have:
+/// accepted everywhere, as kubectl does, shown where they have an effect.
 #[must_use]
 pub fn accepting(command: Command, flags: &[Arg]) -> Command {
     if command.has_subcommands() && command.get_arguments().next().is_none() {
@@ -216,8 +214,8 @@ pub fn accepting(command: Command, flags: &[Arg]) -> Command {
     command.args(missing)
 }
 
-/// What is wrong with the value of a variable is said of the variable, for nobody has passed the
-/// flag.
+/// Reports an error in the value of a variable with the name of the variable, because nobody has
+/// passed the flag.
 #[must_use]
 pub fn with_variable(command: &Command, line: &[OsString], mut error: Error) -> Error {
     let Some(ContextValue::String(said)) = error.get(ContextKind::InvalidArg) else {

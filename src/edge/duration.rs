@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use swaplet_core::objects::values::go_duration;
 
-/// How a time is written.
+/// The accepted form of a time.
 const FORM: &str = "write a time such as 90s, 5m or 1h30m; a plain number is seconds";
 
 /// Reads a time, for `value_parser`.
 ///
 /// # Errors
-/// How a time is written.
+/// Returns the accepted form of a time.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match text.parse::<u32>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
@@ -19,10 +19,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a time of whole seconds within these bounds, for `value_parser`.
+/// Returns a parser of whole seconds within these bounds, for `value_parser`.
 ///
 /// # Errors
-/// Of the parser: how a time is written, or that it is out of bounds.
+/// The parser returns the accepted form, or that the time is out of bounds.
 pub fn seconds(
     bounds: RangeInclusive<u32>,
 ) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {

@@ -4,10 +4,10 @@
 pub const FAILED: u8 = 1;
 /// The usage is wrong, what was named is not there, or the cluster cannot be asked.
 pub const CANNOT: u8 = 2;
-/// As shells say of a program that Ctrl-C has ended.
+/// The exit code that shells report for a program that Ctrl-C has ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// Each code with what it means.
+/// The exit codes, each with its meaning.
 pub const TABLE: [(u8, &str); 4] = [
     (0, "done, or the answer is yes"),
     (
@@ -21,7 +21,7 @@ pub const TABLE: [(u8, &str); 4] = [
     (INTERRUPTED, "interrupted by Ctrl-C"),
 ];
 
-/// The same for a help text.
+/// Returns the table for a help text.
 #[must_use]
 pub fn help() -> String {
     let rows = TABLE.map(|(code, meaning)| format!("\n  {code:<5}{meaning}"));

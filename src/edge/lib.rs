@@ -1,6 +1,6 @@
-//! What the programs of swaplet share at their edge: how their command lines are read
-//! ([`command_line`]) and which exit codes they have ([`exit`]), which cluster they work on ([`client`]), the addresses ([`address`]), times ([`duration`]) and manifests
-//! ([`manifests`]) that they are given, and what they print.
+//! The parts that the programs of swaplet share at their edge: command lines ([`command_line`]),
+//! exit codes ([`exit`]), the cluster ([`client`]), addresses ([`address`]), times ([`duration`]),
+//! manifests ([`manifests`]) and standard output.
 
 pub mod address;
 pub mod client;
@@ -11,10 +11,10 @@ pub mod manifests;
 
 use std::io::{self, Write};
 
-/// Prints results. A reader that has seen enough (`| head`) is not an error.
+/// Prints results. A reader that has been closed (`| head`) is not an error.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Fails if standard output cannot be written.
 pub fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -22,8 +22,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// An error with its causes, on one line: each is said once, though libraries repeat their causes in
-/// their own words.
+/// Returns an error with its causes, on one line. Each cause appears once, though libraries repeat
+/// their causes in their own words.
 #[must_use]
 pub fn in_one_line(error: &anyhow::Error) -> String {
     let mut line = error.to_string();

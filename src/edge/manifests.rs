@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 
-/// A manifest larger than this is none; it bounds what is read from a pipe or a wrong file.
+/// The most bytes of a manifest, which bounds what is read from a pipe or a wrong file.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Standard input.
+/// The path that means standard input.
 const STDIN: &str = "-";
 
 /// One document of a file.
@@ -19,16 +19,16 @@ const STDIN: &str = "-";
 pub struct Document {
     /// The file as it was named; `-` is standard input.
     pub file: String,
-    /// The object.
+    /// The object that the document describes.
     pub object: Value,
 }
 
-/// What was read, and what could not be read.
+/// The documents that were read, and the errors of what could not be read.
 #[derive(Debug, Default)]
 pub struct Manifests {
     /// The documents, in the order of the files.
     pub documents: Vec<Document>,
-    /// What could not be read, each with its file.
+    /// The errors of what could not be read, each with its file.
     pub problems: Vec<anyhow::Error>,
 }
 
@@ -95,7 +95,7 @@ impl Manifests {
 }
 
 impl Manifests {
-    /// Takes an object, or those of a `kind: List`.
+    /// Adds an object, or the objects of a `kind: List`.
     fn take(&mut self, file: &str, mut object: Value) -> Result<(), &'static str> {
         if !object.is_object() {
             return Err("not an object");
@@ -116,8 +116,8 @@ impl Manifests {
     }
 }
 
-/// All manifests of a folder and of those in it, sorted. Hidden folders and links to folders are
-/// left out, as version control has them.
+/// Returns all manifests of a folder and its folders, sorted. Hidden folders and links to folders
+/// are skipped, because version control has such folders.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut entries = fs::read_dir(folder)
         .and_then(|entries| {
@@ -163,8 +163,8 @@ struct Part<'a> {
     text: &'a str,
 }
 
-/// Splits at the markers `---` and `...`: at the start of a line they are markers, whatever is
-/// around them.
+/// Splits a text at the markers `---` and `...`, which are markers at the start of a line, whatever
+/// is around them.
 fn parts(text: &str) -> Vec<Part<'_>> {
     let is_json = text.trim_start().starts_with('{');
     let mut parts = vec![Part { line: 1, text: "" }];
@@ -177,7 +177,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
             .get(3..)
             .is_none_or(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if marker && alone && !is_json {
-            // What stands behind the marker on its line belongs to the document.
+            // The text behind the marker on its line belongs to the document.
             start = end - line.len() + 3;
             parts.push(Part {
                 line: index + 1,
@@ -193,7 +193,7 @@ fn parts(text: &str) -> Vec<Part<'_>> {
 }
 
 impl Part<'_> {
-    /// Nothing but blank lines, comments and directives.
+    /// Returns true for nothing but blank lines, comments and directives.
     fn is_empty(&self) -> bool {
         self.text.lines().all(|line| {
             line.trim().is_empty() || line.trim_start().starts_with('#') || line.starts_with('%')

@@ -12,13 +12,13 @@ use swaplet_core::image::path_set::{PathError, PathSet};
 use super::layer::{self, BLOCK, LayerError};
 use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
 
-/// A user without rights that no distribution gives to anybody, in numbers: with `runAsNonRoot` the
-/// kubelet accepts no names.
+/// The user of the images, which has no rights and which no distribution assigns. It is a number,
+/// because with `runAsNonRoot` the kubelet accepts no names.
 const USER: &str = "65532:65532";
 
-/// What glibc keeps of freed memory, which it is told before a program begins. This is its default,
-/// which it raises by itself up to 64 MiB, unless somebody has said it: then the program keeps what
-/// pages of lists took once (`docs/scale.md`).
+/// The limit of freed memory that glibc keeps, as an environment variable, set to glibc's default.
+/// Unless it is set, glibc raises it by itself up to 64 MiB, and the program keeps what pages of
+/// lists took once (`docs/scale.md`).
 const MALLOC: &str = "MALLOC_TRIM_THRESHOLD_=131072";
 
 /// Media types of the OCI image specification.
@@ -39,7 +39,7 @@ pub mod media_type {
 pub struct Blob {
     /// The media type under which a registry keeps the bytes.
     pub media_type: &'static str,
-    /// The bytes.
+    /// The content of the blob.
     pub bytes: Vec<u8>,
     /// `sha256:` and the hexadecimal digest of the bytes.
     pub digest: String,
@@ -55,12 +55,13 @@ impl Blob {
         }
     }
 
-    /// `serde_json` writes object keys sorted, so the bytes depend on nothing but the value.
+    /// Returns a blob of JSON. `serde_json` sorts object keys, so the bytes depend on the value
+    /// only.
     fn json(media_type: &'static str, value: &Value) -> Self {
         Self::new(media_type, value.to_string().into_bytes())
     }
 
-    /// The descriptor of the bytes, as manifests and indexes hold it.
+    /// Returns the descriptor of the bytes, as manifests and indexes hold it.
     pub(crate) fn descriptor(&self) -> Value {
         json!({"mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len()})
     }
@@ -69,30 +70,30 @@ impl Blob {
 /// The image of one platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatformImage {
-    /// The platform.
+    /// The platform of the image.
     pub platform: Platform,
-    /// The only layer.
+    /// The only layer of the image.
     pub layer: Blob,
-    /// The configuration.
+    /// The configuration of the image.
     pub config: Blob,
-    /// The manifest.
+    /// The manifest of the image.
     pub manifest: Blob,
     /// The size of the program in bytes.
     pub program_size: usize,
-    /// The tar headers of links and of the directories that they need: what the paths cost, and
-    /// nothing else.
+    /// The bytes of the tar headers of links, and of the directories that they need: the cost of
+    /// the paths, and nothing else.
     link_headers: usize,
 }
 
 impl PlatformImage {
-    /// Everything that a node pulls for this platform, in bytes.
+    /// Returns the size of everything that a node pulls for this platform, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.layer.bytes.len() + self.config.bytes.len() + self.manifest.bytes.len()
     }
 
-    /// [`size`](Self::size) without the tar headers (one block of 512 bytes each) of links and
-    /// their directories.
+    /// Returns [`size`](Self::size) without the tar headers (one block of 512 bytes each) of links
+    /// and their directories.
     #[must_use]
     pub fn size_without_links(&self) -> usize {
         self.size() - self.link_headers
@@ -102,25 +103,25 @@ impl PlatformImage {
 /// An image for one platform or more, ready to be pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// Which image it is.
+    /// The label that tells which image it is.
     pub label: Label,
-    /// The paths at which its program lies, besides its own.
+    /// The paths of its program, besides the program's own.
     pub paths: PathSet,
     /// One image per platform, in the order of [`Platform::ALL`].
     pub platforms: Vec<PlatformImage>,
-    /// The index over them.
+    /// The index over the platforms.
     pub index: Blob,
 }
 
 impl BuiltImage {
-    /// The digest of the image: that of its index.
+    /// Returns the digest of the image, which is that of its index.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.index.digest
     }
 }
 
-/// Builds the image of a kind with these paths; a derived image is the standard paths and more.
+/// Builds the image of a kind with these paths; a derived image has more than the standard paths.
 ///
 /// # Errors
 /// [`LayerError`] if a path cannot be in an image.
@@ -171,7 +172,7 @@ fn controller_platform(program: &ProgramFiles) -> Result<PlatformImage, LayerErr
 /// parked is started with its own command.
 ///
 /// # Errors
-/// None in practice: a test holds the standard paths to what an image can hold.
+/// None in practice: a test checks that an image can hold the standard paths.
 pub fn build_standard(kind: Kind) -> Result<BuiltImage, LayerError> {
     build(kind, standard_paths().iter().map(|entry| entry.path))
 }
@@ -187,8 +188,8 @@ pub fn build_derived<S: AsRef<str>>(
     build(kind, derived_paths(more)?.iter())
 }
 
-/// The paths of a derived image. A standard path gives way where one of `more` needs it to be a
-/// directory, or is a directory of it: what was asked for comes first.
+/// Returns the paths of a derived image. A standard path is left out where one of `more` needs it
+/// to be a directory, or is a directory of it: requested paths come first.
 ///
 /// # Errors
 /// [`PathError`] if a path of `more` cannot be in an image.
@@ -203,7 +204,7 @@ pub fn derived_paths<S: AsRef<str>>(
     PathSet::new(standard.chain(more.iter()))
 }
 
-/// `sha256:` and the hexadecimal digest of these bytes.
+/// Returns `sha256:` and the hexadecimal digest of these bytes.
 #[must_use]
 pub fn digest_of(bytes: &[u8]) -> String {
     use std::fmt::Write;
@@ -222,7 +223,7 @@ fn build_platform(
 ) -> Result<PlatformImage, LayerError> {
     let program = kind.program(platform);
     let tar = layer::layer(program, kind.program_path(), paths)?;
-    // The directory of the program is there without any link.
+    // The directory of the program exists without any link.
     let link_headers = (tar.links + tar.directories - 1) * BLOCK;
     let layer = Blob::new(media_type::LAYER, tar.bytes);
     let start = Start {
@@ -239,10 +240,10 @@ fn build_platform(
     ))
 }
 
-/// How a container of the image is started.
+/// The way in which a container of the image is started.
 struct Start {
     program: &'static str,
-    /// Where the loader finds shared objects, if the program needs any.
+    /// The folder in which the loader finds shared objects, if the program needs any.
     libraries: Option<&'static str>,
 }
 

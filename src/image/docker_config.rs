@@ -1,6 +1,6 @@
 //! Credentials from a docker configuration file, and from nowhere else. Credential helpers are
-//! programs; they are never executed, for what they would run is decided by whoever can write the
-//! file.
+//! programs; they are never executed, because everybody who can write the file decides what they
+//! run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use swaplet_core::image::reference::ImageReference;
 /// The key under which `docker login` keeps the credentials of Docker Hub.
 const DOCKER_HUB_KEY: &str = "index.docker.io";
 
-/// Far more than any configuration file; a larger file is not one.
+/// The most bytes of a configuration file; a larger file is not one.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// What to show a registry.
+/// The credentials to send to a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
-    /// Nothing.
+    /// No credentials at all.
     Anonymous,
     /// A user name and a password (or an access token used as one).
     Basic {
-        /// The user name.
+        /// The name of the user.
         user: String,
-        /// The password.
+        /// The password or access token.
         password: String,
     },
-    /// A bearer token.
+    /// A bearer token, which is sent as it is.
     Token(String),
 }
 
 impl fmt::Debug for Credentials {
-    /// Never shows a secret.
+    /// Formats the kind of credentials, never a secret.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anonymous => out.write_str("Anonymous"),
@@ -76,29 +76,29 @@ pub enum DockerConfigError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of reading it.
         source: io::Error,
     },
     /// The file is not a docker configuration.
     #[error("{path} is not a docker configuration file: {problem}", path = path.display())]
     Format {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong; never holds contents of the file.
+        /// The error; it never holds contents of the file.
         problem: String,
     },
     /// The credentials are not in the file, but behind a program or a protocol that is not used.
     #[error("{path}: the credentials for {registry} are {place}; {fix}", path = path.display())]
     Elsewhere {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The registry.
+        /// The registry of the credentials.
         registry: String,
-        /// Where they are.
+        /// The place of the credentials, as text.
         place: String,
-        /// What to do.
+        /// The remedy, as text.
         fix: &'static str,
     },
 }
@@ -120,10 +120,10 @@ impl DockerConfig {
         }
     }
 
-    /// Reads this file, which somebody has named.
+    /// Reads this file, which must exist because a user has named it.
     ///
     /// # Errors
-    /// [`DockerConfigError`] if it is not there, or cannot be used.
+    /// [`DockerConfigError`] if the file does not exist, or cannot be used.
     pub fn load_from(path: &Path) -> Result<Self, DockerConfigError> {
         let text = read(path).map_err(|source| DockerConfigError::Read {
             path: path.to_owned(),
@@ -144,7 +144,8 @@ impl DockerConfig {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, DockerConfigError> {
-        // Only the place of the problem is told: the message of the parser could quote a secret.
+        // Only the place of the problem is reported: the message of the parser could quote a
+        // secret.
         let file = serde_json::from_str(text).map_err(|error| DockerConfigError::Format {
             path: path.to_owned(),
             problem: format!("line {}, column {}", error.line(), error.column()),
@@ -155,12 +156,12 @@ impl DockerConfig {
         })
     }
 
-    /// The credentials for the registry and repository of a reference: the entry with the longest
-    /// matching key, where a key is a host, with or without scheme and `/v1/`, or a host and the
-    /// start of a repository.
+    /// Returns the credentials for the registry and repository of a reference: those of the entry
+    /// with the longest matching key. A key is a host, with or without scheme and `/v1/`, or a host
+    /// and the start of a repository.
     ///
     /// # Errors
-    /// [`DockerConfigError`] if the file says that there are credentials, but they cannot be used.
+    /// [`DockerConfigError`] if the file names credentials that cannot be used.
     pub fn credentials(
         &self,
         reference: &ImageReference,
@@ -262,7 +263,7 @@ fn lookup_host(registry: &str) -> String {
     })
 }
 
-/// `https://index.docker.io/v1/` is `index.docker.io`.
+/// Normalizes a key: `https://index.docker.io/v1/` becomes `index.docker.io`.
 fn normalize(key: &str) -> String {
     let key = key
         .strip_prefix("https://")
@@ -279,7 +280,7 @@ fn normalize(key: &str) -> String {
     }
 }
 
-/// Whether `key` is `wanted` or a directory above it.
+/// Returns true if `key` is `wanted` or a directory above it.
 fn covers(key: &str, wanted: &str) -> bool {
     wanted
         .strip_prefix(key)

@@ -11,16 +11,16 @@ use super::build::{Blob, BuiltImage, PlatformImage};
 use super::layer::header;
 use swaplet_core::image::reference::ImageReference;
 
-/// A file of the layout.
+/// A file of the image layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutFile {
     /// Its path inside the layout, relative.
     pub path: String,
-    /// Its contents.
+    /// The contents of the file.
     pub bytes: Vec<u8>,
 }
 
-/// The files of the image layout, in a fixed order; the image is named `reference` in it.
+/// Returns the files of the image layout, in a fixed order; it names the image `reference`.
 #[must_use]
 pub fn layout(image: &BuiltImage, reference: &ImageReference) -> Vec<LayoutFile> {
     let blobs = image
@@ -41,10 +41,10 @@ pub fn layout(image: &BuiltImage, reference: &ImageReference) -> Vec<LayoutFile>
     heads.into_iter().chain(blobs).collect()
 }
 
-/// Writes the layout into a folder, which is made if it is not there.
+/// Writes the layout into a folder, which is created if it does not exist.
 ///
 /// # Errors
-/// Whatever stopped the writing.
+/// Returns the error that has stopped the writing.
 pub fn write_folder(files: &[LayoutFile], folder: &Path) -> io::Result<()> {
     for file in files {
         let path = folder.join(&file.path);
@@ -59,7 +59,7 @@ pub fn write_folder(files: &[LayoutFile], folder: &Path) -> io::Result<()> {
 /// Writes the layout as one tar archive: the same image and name give the same bytes.
 ///
 /// # Errors
-/// Whatever stopped the writing.
+/// Returns the error that has stopped the writing.
 pub fn write_archive(files: &[LayoutFile], out: impl Write) -> io::Result<()> {
     let mut tar = tar::Builder::new(out);
     for file in files {
@@ -83,7 +83,7 @@ fn blob_path(blob: &Blob) -> String {
     format!("blobs/{}", blob.digest.replace(':', "/"))
 }
 
-/// Both names: the one of the specification, and the one that containerd reads first.
+/// Returns the index, with the name of the specification and the one that containerd reads first.
 fn index(image: &BuiltImage, reference: &ImageReference) -> Value {
     let mut entry = image.index.descriptor();
     entry["annotations"] = json!({
@@ -93,8 +93,8 @@ fn index(image: &BuiltImage, reference: &ImageReference) -> Value {
     json!({"schemaVersion": 2, "mediaType": image.index.media_type, "manifests": [entry]})
 }
 
-/// The older form knows no platforms, so each is an image of its own, named as a push would name
-/// it.
+/// Returns the manifest of the older form. It knows no platforms, so each is an image of its own,
+/// named as a push names it.
 fn docker_manifest(image: &BuiltImage, reference: &ImageReference) -> Value {
     let name =
         |platform: &PlatformImage| format!("{}-{}", reference.normalized(), platform.platform);

@@ -1,5 +1,5 @@
-//! What the controller wants of registries: exit images pushed that pods need, and the digests of
-//! tags; with its own words for what is wrong.
+//! The requests of the controller to registries: it pushes exit images that pods need, and resolves
+//! tags to digests, with errors in its own words.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::push::{PushError, push};
 use crate::registry::{Access, Reach, Registry, RegistryOptions};
 use crate::registry_error::{Problem, RegistryError};
 
-/// As much of a digest as makes a tag that no other image has.
+/// The digits of a digest that make a tag which no other image has.
 const TAG_DIGITS: usize = 16;
 
-/// Pushes the exit image with these paths, unless it is there, and gives the reference to write.
+/// Pushes the exit image with these paths, unless it exists, and returns the reference to write.
 ///
-/// The image is written by its digest, and kept under a tag, so that no registry takes it for
-/// rubbish.
+/// The image is written by its digest, and kept under a tag, so that no registry collects it as
+/// garbage.
 ///
 /// # Errors
-/// What the registry, the credentials or the paths refuse.
+/// Returns what the registry, the credentials or the paths refuse.
 pub async fn push_derived(
     repository: &ImageReference,
     credentials: Result<Credentials, DockerConfigError>,
@@ -81,11 +81,11 @@ fn trouble(words: impl Display, retry_after: Option<Duration>) -> Trouble {
     }
 }
 
-/// Asks for the digest of a tag. An image for several platforms has one digest for all of them,
-/// that of its index.
+/// Returns the digest of a tag. An image for several platforms has one digest for all of them, that
+/// of its index.
 ///
 /// # Errors
-/// What the registry or the credentials refuse.
+/// Returns what the registry or the credentials refuse.
 pub async fn resolve(
     image: &ImageReference,
     credentials: Result<Credentials, DockerConfigError>,
@@ -134,8 +134,8 @@ fn answer(words: String) -> Unresolved {
     }
 }
 
-/// What is said of a registry that somebody else has named: nothing by which it could be told what
-/// is at an address, or whether there is one. The log has it, for the administrator.
+/// Returns the error about a registry that somebody else has named. It does not reveal what is at
+/// an address, or whether there is one; the log has it, for the administrator.
 fn for_others(image: &ImageReference, is_anonymous: bool, error: RegistryError) -> Unresolved {
     let registry = image.registry();
     match error.problem() {

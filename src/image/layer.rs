@@ -15,13 +15,13 @@ pub const BLOCK: usize = 512;
 pub struct Layer {
     /// The uncompressed tar archive.
     pub bytes: Vec<u8>,
-    /// How many hard links it holds.
+    /// The number of hard links.
     pub links: usize,
-    /// How many directories it holds.
+    /// The number of directories.
     pub directories: usize,
 }
 
-/// The layer with `program` at `program_path` and a hard link to it at each other path.
+/// Returns the layer with `program` at `program_path` and a hard link to it at each other path.
 ///
 /// # Errors
 /// [`LayerError`] if the paths conflict with the program's path, or the archive cannot be written.
@@ -39,7 +39,7 @@ pub fn layer(program: &[u8], program_path: &str, paths: &PathSet) -> Result<Laye
     })
 }
 
-/// The layer with these files, by their paths.
+/// Returns the layer with these files, by their paths.
 ///
 /// # Errors
 /// [`LayerError`] if a path cannot be in an image, or the archive cannot be written.
@@ -66,14 +66,14 @@ pub enum LayerError {
     Write(#[from] io::Error),
 }
 
-/// Names in a tar archive are relative to the root of the image.
+/// Returns the name of a path in a tar archive, relative to the root of the image.
 fn in_tar(path: &str) -> &str {
     path.trim_start_matches('/')
 }
 
-/// Everything that could differ between two machines or two runs is fixed here: time, owner and
-/// mode. 0755: the program must run as any user, and directories must be open to any user
-/// (OpenShift chooses one).
+/// Returns a header that fixes everything that could differ between two machines or runs: time,
+/// owner and mode. The mode is 0755: the program must run as any user, and directories must be open
+/// to any user (OpenShift chooses one).
 pub(crate) fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -85,7 +85,7 @@ pub(crate) fn header(kind: EntryType, size: u64) -> Header {
     header
 }
 
-/// An archive that has the directories of these paths, and how many they are.
+/// Returns an archive with the directories of these paths, and their number.
 fn begin(paths: &PathSet) -> io::Result<(Builder<Vec<u8>>, usize)> {
     let directories = paths.directories();
     let mut tar = Builder::new(Vec::new());

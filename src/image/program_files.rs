@@ -14,17 +14,17 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use swaplet_core::image::exit::Platform;
 
-/// Where the program lies in the image.
+/// The path of the program in the image.
 pub const PROGRAM: &str = "/swaplet/swaplet";
 
-/// Where its shared objects lie. The loader is told by `LD_LIBRARY_PATH`, for each distribution has
-/// default folders of its own.
+/// The folder of its shared objects in the image. `LD_LIBRARY_PATH` names it to the loader, because
+/// each distribution has default folders of its own.
 pub const LIBRARIES: &str = "/swaplet/lib";
 
-/// Where every TLS library of Linux looks for certificates, and where Debian and Alpine keep them.
+/// The file that every TLS library of Linux reads, where Debian and Alpine keep certificates.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Where other distributions keep them: Fedora and Red Hat, SUSE.
+/// The files in which other distributions keep them: Fedora and Red Hat, SUSE.
 const OTHER_CERTIFICATES: [&str; 2] =
     ["/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
@@ -35,16 +35,16 @@ const HERE: Platform = if cfg!(target_arch = "aarch64") {
     Platform::Amd64
 };
 
-/// What glibc before 2.34 opens when it looks up the name of a host, although the program does not
-/// name it.
+/// The libraries that glibc before 2.34 opens to look up the name of a host, although the program
+/// does not name them.
 const NAME_SERVICE: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2"];
 
 /// A program with all files that it needs, by their path in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramFiles {
-    /// What the program is built for.
+    /// The platform that the program is built for.
     pub platform: Platform,
-    /// The contents of the files.
+    /// The contents of the files, by path.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The size of the program in bytes.
     pub program_size: usize,
@@ -56,9 +56,9 @@ pub enum ProgramError {
     /// A file cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of reading it.
         error: io::Error,
     },
     /// A shared object of a program for another platform is not on this machine.
@@ -67,38 +67,38 @@ pub enum ProgramError {
         .program.display(), .folder.display()
     )]
     Cross {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// What it is built for.
+        /// The platform that it is built for.
         platform: Platform,
-        /// Where its shared objects are looked for.
+        /// The folder in which its shared objects are searched.
         folder: PathBuf,
-        /// What is wrong.
+        /// The error, as a message.
         words: String,
     },
     /// The program is not one for Linux on a platform that images are made for.
     #[error("{} is no 64-bit Linux program for amd64 or arm64, so no image can be made of it: run this on Linux", .0.display())]
     NotLinux(PathBuf),
-    /// The loader does not tell what the program needs.
+    /// The loader does not list what the program needs.
     #[error(
         "{loader} does not tell which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --target x86_64-unknown-linux-gnu",
         .program.display()
     )]
     Loader {
-        /// The loader.
+        /// The path of the loader.
         loader: String,
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// What it said.
+        /// The message of the loader.
         words: String,
     },
 }
 
 impl ProgramFiles {
-    /// Reads a program and what it needs.
+    /// Reads a program and the files that it needs.
     ///
     /// # Errors
-    /// [`ProgramError`]
+    /// Returns a [`ProgramError`] if the program cannot be packed.
     pub fn of(program: &Path) -> Result<Self, ProgramError> {
         let bytes = read(program)?;
         let (platform, loader) =
@@ -119,17 +119,17 @@ impl ProgramFiles {
         Ok(packed)
     }
 
-    /// Whether the program brings shared objects along.
+    /// Returns true if the program brings shared objects along.
     #[must_use]
     pub fn has_libraries(&self) -> bool {
         self.files.keys().any(|path| path.starts_with(LIBRARIES))
     }
 
-    /// Adds the certificates of the authorities that the program is to trust besides the one of its
-    /// cluster, as PEM: of this file, or those of this machine. Whether there were any.
+    /// Adds the certificates (PEM) of the authorities that the program trusts besides that of its
+    /// cluster: those of `file`, or else of this machine. Returns true if there were any.
     ///
     /// # Errors
-    /// The file that was named cannot be read.
+    /// Fails if `file` cannot be read.
     pub fn add_certificates(&mut self, file: Option<&Path>) -> Result<bool, ProgramError> {
         let found = match file {
             Some(file) => Some(read(file)?),
@@ -170,7 +170,7 @@ impl ProgramFiles {
         Ok(())
     }
 
-    /// The same of a program whose loader cannot be run here.
+    /// Like `add_shared_objects`, for a program whose loader cannot be run here.
     fn add_from(
         &mut self,
         program: &Path,
@@ -188,7 +188,7 @@ impl ProgramFiles {
         let bytes = std::fs::read(folder.join(name))
             .map_err(|error| fail(format!("{}: {error}", name.display())))?;
         self.files.insert(loader.to_owned(), bytes);
-        // Who needs the loader by its name as well has it already.
+        // The loader, which libraries may need by its name, is added above.
         for (name, path) in needed
             .iter()
             .filter(|(needed, _)| Path::new(needed) != name)
@@ -221,7 +221,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
     })
 }
 
-/// What the program is built for, and its loader if it is not static.
+/// Returns the platform of a program, and its loader unless it is static.
 fn kind_of(bytes: &[u8]) -> Option<(Platform, Option<String>)> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
@@ -240,8 +240,8 @@ fn kind_of(bytes: &[u8]) -> Option<(Platform, Option<String>)> {
     ))
 }
 
-/// Reads what a loader lists, one per line: `NAME => PATH (ADDRESS)`. Lines of another form are the
-/// loader itself and what the kernel brings.
+/// Parses the list of a loader, one line each: `NAME => PATH (ADDRESS)`. Lines of another form are
+/// the loader itself and what the kernel provides.
 fn needed(list: &str) -> Result<Vec<(&str, PathBuf)>, String> {
     let mut needed = Vec::new();
     for (name, rest) in list
@@ -298,12 +298,12 @@ mod tests {
     #[test]
     fn what_a_program_for_another_platform_needs_is_read_from_the_files() {
         let program = std::env::current_exe().unwrap();
-        let told = ProgramFiles::of(&program).unwrap();
-        if !told.has_libraries() {
+        let reported = ProgramFiles::of(&program).unwrap();
+        if !reported.has_libraries() {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        for (path, bytes) in told.files.iter().filter(|(path, _)| *path != PROGRAM) {
+        for (path, bytes) in reported.files.iter().filter(|(path, _)| *path != PROGRAM) {
             let name = Path::new(path).file_name().unwrap();
             std::fs::write(folder.path().join(name), bytes).unwrap();
         }
@@ -316,7 +316,7 @@ mod tests {
         };
         packed.add_from(&program, &loader, folder.path()).unwrap();
         let names = |of: &ProgramFiles| of.files.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&packed), names(&told));
+        assert_eq!(names(&packed), names(&reported));
 
         std::fs::remove_file(folder.path().join("libc.so.6")).unwrap();
         let error = packed.add_from(&program, &loader, folder.path());

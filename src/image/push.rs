@@ -1,4 +1,4 @@
-//! Pushing an image, and never over something else.
+//! Pushes of images, which never overwrite something else.
 
 use serde_json::Value;
 
@@ -11,22 +11,22 @@ use swaplet_core::image::reference::{ImageReference, ReferenceError};
 /// The longest tag that the distribution specification allows.
 const MAX_TAG: usize = 128;
 
-/// An index with more platforms than this is nobody's exit image; it bounds what is read to find
-/// that out.
+/// The most platforms that an index of ours can have; it bounds what is read to find out whether an
+/// index is ours.
 const MAX_PLATFORMS: usize = 16;
 
-/// What a reference holds now.
+/// The present content of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
-    /// Nothing.
+    /// The reference does not exist.
     Nothing,
     /// An image of ours, by the label of every platform.
     Ours(Label),
-    /// Anything else.
+    /// Anything that is not ours, or not all of it.
     Foreign,
 }
 
-/// How a push ended.
+/// The result of a push that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The image was written.
@@ -48,7 +48,7 @@ pub enum PushError {
         "{reference} is pinned, but the image that would be pushed has the digest {digest}; leave the digest away, or use the release of swaplet that made it"
     )]
     OtherDigest {
-        /// The reference.
+        /// The reference that is pinned.
         reference: String,
         /// The digest of the image.
         digest: String,
@@ -58,7 +58,7 @@ pub enum PushError {
         "the tag of {reference} is too long: with the name of a platform behind it, it must not exceed {MAX_TAG} characters"
     )]
     LongTag {
-        /// The reference.
+        /// The reference with the tag.
         reference: String,
     },
     /// The reference holds an image of another kind.
@@ -66,11 +66,11 @@ pub enum PushError {
         "{reference} holds the {there} image of swaplet, and images of two kinds never share a reference: containers would end that should stay, or stay that should end; push the {pushed} image to another repository"
     )]
     OtherKind {
-        /// The reference.
+        /// The reference that was given.
         reference: String,
-        /// What it holds.
+        /// The kind of image that it holds.
         there: Label,
-        /// What was to be pushed.
+        /// The kind of image that was to be pushed.
         pushed: Label,
     },
     /// The reference holds something that swaplet did not make.
@@ -78,23 +78,23 @@ pub enum PushError {
         "{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force"
     )]
     Foreign {
-        /// The reference.
+        /// The reference that was given.
         reference: String,
     },
     /// A name derived from the reference is not a reference.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// The registry did not do it.
+    /// The registry has refused a request, or did not answer.
     #[error(transparent)]
     Registry(#[from] RegistryError),
 }
 
-/// Pushes an image to the tag of `reference`, its platforms to tags such as `TAG-amd64`. Looks
-/// first at what these tags hold: the other kind is never overwritten, something foreign only with
+/// Pushes an image to the tag of `reference`, and its platforms to tags such as `TAG-amd64`. It
+/// inspects these tags first: another kind of image is never overwritten, a foreign one only with
 /// `force`.
 ///
 /// # Errors
-/// [`PushError`].
+/// Returns a [`PushError`] if a tag must not be written, or the registry fails.
 pub async fn push(
     registry: &Registry,
     reference: &ImageReference,
@@ -115,18 +115,18 @@ pub async fn push(
     Ok(Outcome::Pushed)
 }
 
-/// Checks that this image can be pushed to this reference, without asking the registry.
+/// Checks that this image can be pushed to this reference, without a request to the registry.
 ///
 /// # Errors
-/// [`PushError`].
+/// Returns a [`PushError`] if there is no tag, it is too long, or the digest is another one.
 pub fn check_reference(reference: &ImageReference, image: &BuiltImage) -> Result<(), PushError> {
     Targets::new(reference, image).map(drop)
 }
 
-/// What a reference holds now.
+/// Returns what a reference holds now.
 ///
 /// # Errors
-/// [`RegistryError`].
+/// Returns a [`RegistryError`] if the registry fails.
 pub async fn inspect(
     registry: &Registry,
     reference: &ImageReference,
@@ -216,8 +216,8 @@ fn guard(
     }
 }
 
-/// Children go under tags, not under digests alone: some registries answer a push by digest in a
-/// way that the client library cannot take.
+/// Pushes one platform. Its manifest goes under a tag, not under its digest alone: some registries
+/// answer a push by digest in a way that the client library cannot take.
 async fn push_platform(
     registry: &Registry,
     target: &ImageReference,
@@ -255,7 +255,7 @@ async fn kind_of_entry(
     }
 }
 
-/// By the label in the configuration: it stays with the image wherever it is copied.
+/// Returns the kind in the label of the configuration, which stays with the image wherever it is.
 async fn kind_of_manifest(
     registry: &Registry,
     reference: &ImageReference,

@@ -1,5 +1,5 @@
-//! One registry: reading and writing manifests and blobs, with timeouts, retries and errors in
-//! words.
+//! The client of one registry: it reads and writes manifests and blobs, with timeouts, retries and
+//! errors in words.
 //!
 //! It reads by requests of its own and writes by the registry library: the library reads without
 //! bounds, follows redirects anywhere, and drops the header that says when to come back.
@@ -29,15 +29,15 @@ pub use options::{Access, RegistryOptions, TIMEOUT};
 pub use reach::{Judged, Lookup, Reach};
 use swaplet_core::image::reference::ImageReference;
 
-/// The longest wait that a registry is granted; who asks for more is told as the error, for
-/// somebody else to come back.
+/// The longest wait that a registry is granted. The error reports a longer one, and the caller has
+/// to come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// One call of the client library makes up to this many requests (a version probe, and the steps of
+/// The most requests that one call of the client library makes (a version probe, and the steps of
 /// an upload).
 const REQUESTS_PER_CALL: u32 = 6;
 
-/// The types of manifest that are understood, or at least told apart.
+/// The types of manifest that are understood, or at least recognised.
 const ACCEPTED: [&str; 4] = [
     media_type::INDEX,
     media_type::MANIFEST,
@@ -61,7 +61,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Logs in to the repository of `reference`, for what the options say.
+    /// Logs in to the repository of `reference`, for the access that `options` name.
     ///
     /// # Errors
     /// [`RegistryError`] if the address is refused, the registry cannot be reached, or it does not
@@ -102,7 +102,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The manifest or index under a reference, with its digest; `None` if there is none.
+    /// Returns the manifest or index under a reference, with its digest; `None` if there is none.
     ///
     /// # Errors
     /// [`RegistryError`], also for one that is larger than 4 MiB.
@@ -123,10 +123,10 @@ impl Registry {
         Ok(Some((answer.body, digest)))
     }
 
-    /// The digest of what a reference names; `None` if there is nothing.
+    /// Returns the digest of what a reference names; `None` if there is nothing.
     ///
     /// # Errors
-    /// [`RegistryError`].
+    /// [`RegistryError`] if the registry fails, or the digest is another one.
     pub async fn digest(
         &self,
         reference: &ImageReference,
@@ -145,7 +145,7 @@ impl Registry {
         }
     }
 
-    /// A blob of the repository, checked against its digest; `None` if there is none.
+    /// Returns a blob of the repository, checked against its digest; `None` if there is none.
     ///
     /// # Errors
     /// [`RegistryError`], also for a blob that is larger than 4 MiB.
@@ -165,10 +165,10 @@ impl Registry {
         Ok(Some(answer.body))
     }
 
-    /// Uploads a blob, unless the repository has it. Says whether it was uploaded.
+    /// Uploads a blob, unless the repository has it. Returns true if it was uploaded.
     ///
     /// # Errors
-    /// [`RegistryError`].
+    /// [`RegistryError`] if the registry fails.
     pub async fn push_blob(
         &self,
         reference: &ImageReference,
@@ -199,7 +199,7 @@ impl Registry {
     /// names the same digest.
     ///
     /// # Errors
-    /// [`RegistryError`].
+    /// [`RegistryError`] if the registry fails, or names another digest.
     pub async fn push_manifest(
         &self,
         reference: &ImageReference,
@@ -223,7 +223,7 @@ impl Registry {
         }
     }
 
-    /// Asks for something of the repository, again while the registry is in trouble.
+    /// Requests something of the repository, and retries while the registry is in trouble.
     async fn read(
         &self,
         operation: &str,
@@ -251,8 +251,8 @@ impl Registry {
         self.again(ask).await
     }
 
-    /// Calls the client library, again while the registry is in trouble. The library drops the
-    /// header that says how long to wait, so the registry is asked for it.
+    /// Calls the client library, and retries while the registry is in trouble. The library drops
+    /// the header with the time to wait, so another request reads it.
     async fn write<T, F>(
         &self,
         operation: &str,
@@ -296,7 +296,7 @@ fn blob_path(reference: &ImageReference, digest: &str) -> String {
     format!("/v2/{}/blobs/{digest}", reference.repository())
 }
 
-/// Digests of two algorithms say nothing about each other; images of ours have one.
+/// Checks a digest. Digests of two algorithms are not compared; images of ours have one.
 fn check_digest(operation: &str, found: &str, expected: Option<&str>) -> Result<(), RegistryError> {
     let algorithm = |digest: &str| digest.split(':').next().map(str::to_owned);
     match expected {

@@ -1,4 +1,4 @@
-//! What can go wrong with a registry, in words that say what to do.
+//! The errors of registries, in words that say what to do.
 
 use std::error::Error;
 use std::fmt;
@@ -10,17 +10,17 @@ use serde_json::Value;
 /// A request that a registry did not grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryError {
-    /// What was tried, such as `reading registry.example/app:v1`.
+    /// The operation that has failed, such as `reading registry.example/app:v1`.
     operation: String,
-    /// What happened.
+    /// The kind of the error.
     problem: Problem,
-    /// What the registry or the network said.
+    /// The message of the registry or the network.
     detail: String,
-    /// How long the registry asks to wait.
+    /// The time that the registry asks to wait.
     retry_after: Option<Duration>,
 }
 
-/// The kinds of trouble that callers tell apart.
+/// The kinds of errors that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// 401: no or wrong credentials.
@@ -41,22 +41,22 @@ pub enum Problem {
     Timeout(Duration),
     /// No connection: name, address, port or TLS.
     Unreachable,
-    /// The registry holds or sent other bytes than those asked for.
+    /// The registry holds or sent other bytes than those requested.
     DigestMismatch,
-    /// More bytes than are ever read.
+    /// The answer has more bytes than are ever read.
     TooLarge,
     /// The address or the options make no sense; nothing was sent.
     Refused,
 }
 
 impl Problem {
-    /// Whether the same request may succeed a little later.
+    /// Returns true if the same request may succeed a little later.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::TooManyRequests | Self::Server(_))
     }
 
-    /// The kind of trouble that an answer tells.
+    /// Returns the kind of the error that an answer reports.
     #[must_use]
     pub fn from_answer(status: u16, body: &[u8]) -> Self {
         match status {
@@ -73,7 +73,7 @@ impl Problem {
 }
 
 impl RegistryError {
-    /// An error that was found here.
+    /// Returns an error; `detail` is cut to one line.
     #[must_use]
     pub fn new(operation: &str, problem: Problem, detail: impl Into<String>) -> Self {
         Self {
@@ -84,14 +84,14 @@ impl RegistryError {
         }
     }
 
-    /// An error of a request that got no answer.
+    /// Returns the error of a request that got no answer.
     #[must_use]
     pub fn from_http(operation: &str, timeout: Duration, error: &reqwest::Error) -> Self {
         let (problem, detail) = classify_http(timeout, error);
         Self::new(operation, problem, detail)
     }
 
-    /// The same error, with the time that the registry asks to wait.
+    /// Returns the same error, with the time that the registry asks to wait.
     #[must_use]
     pub fn retry_after(self, retry_after: Option<Duration>) -> Self {
         Self {
@@ -100,20 +100,20 @@ impl RegistryError {
         }
     }
 
-    /// How long the registry asks to wait, if it does.
+    /// Returns how long the registry asks to wait; `None` if it does not ask.
     #[must_use]
     pub fn wait(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// An error of the client library.
+    /// Returns the error that the client library reports.
     #[must_use]
     pub fn from_client(operation: &str, timeout: Duration, error: &OciDistributionError) -> Self {
         let (problem, detail) = classify(timeout, error);
         Self::new(operation, problem, detail)
     }
 
-    /// What happened.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn problem(&self) -> Problem {
         self.problem
@@ -178,7 +178,7 @@ fn classify_http(timeout: Duration, error: &reqwest::Error) -> (Problem, String)
     }
 }
 
-/// Whether an answer has one of the codes of the specification.
+/// Returns true if an answer has one of these codes of the specification.
 fn names_code(body: &[u8], codes: &[&str]) -> bool {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let mut errors = parsed["errors"].as_array().into_iter().flatten();
@@ -189,8 +189,8 @@ fn names_code(body: &[u8], codes: &[&str]) -> bool {
     })
 }
 
-/// The cause at the end of the chain says it best ("Connection refused", "dns error"); the outer
-/// ones repeat the URL.
+/// Returns the last cause in the chain, which is the clearest ("Connection refused", "dns error");
+/// the outer ones repeat the URL.
 fn innermost(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
@@ -199,7 +199,7 @@ fn innermost(error: &dyn Error) -> String {
     cause.to_string()
 }
 
-/// Registries answer with JSON or whole HTML pages; an error is one line.
+/// Cuts a text to one line: registries answer with JSON or whole HTML pages.
 fn one_line(text: &str) -> String {
     const SHOWN: usize = 200; // two terminal lines
     let words: Vec<&str> = text.split_whitespace().collect();

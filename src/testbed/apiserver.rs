@@ -1,36 +1,37 @@
 //! An API server in memory, under the real kube client as a service or on a loopback port for
 //! `kubectl`.
 //!
-//! It keeps to the real server (1.34) in what clients of swaplet can observe: codes, reasons and
-//! details of errors, the rules of pod and status updates, versions, watches, patches, deletion.
+//! It behaves like the real server (1.34) as far as clients of swaplet can observe: codes, reasons
+//! and details of errors, the rules of pod and status updates, versions, watches, patches,
+//! deletion.
 //!
-//! What it does **not** do:
+//! Not implemented:
 //!
 //! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only
 //!   one function at creation ([`ApiServer::set_webhook`]). Of the built-in admission only what
 //!   changes pods: default tolerations, priority, namespace life cycle.
-//! * JSON only: of protobuf no more than `kubectl create namespace`, `configmap` and `serviceaccount` send, no
-//!   YAML bodies, no compression, no aggregated discovery, an empty OpenAPI v2, no schemas of types. So there is no
-//!   `kubectl explain`, and no `kubectl create deployment x` and the like (415); `create -f` works.
-//! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`;
+//! * JSON only: of protobuf no more than `kubectl create namespace`, `configmap` and
+//!   `serviceaccount` send, no YAML bodies, no compression, no aggregated discovery, an empty
+//!   OpenAPI v2, no schemas of types. So there is no `kubectl explain`, and no `kubectl create
+//!   deployment x` and the like (415); `create -f` works.
+//! * The schema of a CRD is not enforced; no defaults, and no conversion beyond `apiVersion`;
 //!   printer columns know simple paths.
-//! * Server-side apply merges and removes what the same manager applied before; it knows no
-//!   ownership, so no conflicts, and writes no `managedFields`. Lists of custom resources are
+//! * Server-side apply merges and removes what the same manager applied before; it tracks no
+//!   ownership, so there are no conflicts and no `managedFields`. Lists of custom resources are
 //!   replaced whole.
 //! * Validation covers names, labels, containers, images, mounts, policies, jobs and events; other
-//!   rules are missing. The diff in the refusal of a pod update lists changed paths. Of the types,
-//!   fields newer than 1.33 are unknown and dropped.
+//!   rules are missing. The diff in the refusal of a pod update lists changed paths. Fields newer
+//!   than 1.33 are unknown and dropped.
 //! * Zero values that the real types leave out may stay if a client sends them (`hostNetwork:
 //!   false`).
-//! * Only jobs have a controller (in this testbed), and nodes none: no leases expire, no pod is
+//! * Jobs have the only controller (in this testbed); nodes have none: no leases expire, no pod is
 //!   evicted, services get no address, service accounts no token, and pods no token volume.
-//!   Deployments, disruption budgets and the like are stored and nothing else.
-//! * The garbage collector works within the request that makes garbage; it never looks for owners
-//!   that never existed.
-//! * Of logs only what [`ApiServer::set_log`] has said; no `follow`, no times. No exec, attach,
-//!   port-forward, proxy, eviction, scale, resize, ephemeral containers, token requests.
-//! * `continue` tokens and resource versions are its own: one counter for everything, dense, from
-//!   1.
+//!   Deployments, disruption budgets and the like are only stored.
+//! * The garbage collector works within the request that makes garbage; it ignores owners that
+//!   never existed.
+//! * Logs contain only what [`ApiServer::set_log`] was given; no `follow`, no timestamps. No exec,
+//!   attach, port-forward, proxy, eviction, scale, resize, ephemeral containers, token requests.
+//! * `continue` tokens and resource versions are its own: one counter for all, dense, from 1.
 
 mod faults;
 mod http;

@@ -14,7 +14,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `base` now and moves with the runtime's time.
+    /// Returns a clock that shows `base` now and moves with the runtime's time.
     #[must_use]
     pub fn starting_at(base: Timestamp) -> Self {
         Self {
@@ -23,14 +23,14 @@ impl Clock {
         }
     }
 
-    /// The time it shows.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let elapsed = self.start.elapsed();
         self.base.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 
-    /// How much time has passed since `then`; zero if `then` is in the future.
+    /// Returns the time since `then`; zero if `then` is in the future.
     #[must_use]
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or_default()
@@ -38,7 +38,7 @@ impl Clock {
 }
 
 impl Default for Clock {
-    /// A fixed day, so that recorded answers of a test are the same on every run.
+    /// Returns a clock that starts on a fixed day, so that recorded answers are always the same.
     fn default() -> Self {
         // 2026-01-01T00:00:00Z
         Self::starting_at(Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH))

@@ -1,8 +1,8 @@
 //! Runs the rules of [`super::job_rules`] against any API server. Meant for servers without a Job
 //! controller of their own.
 //!
-//! Not done: jobs of another controller (`managedBy`: left alone), pod failure and success policies
-//! and limits per index (passed over), adoption of orphans by selector. [`unsupported`] says so.
+//! Not implemented, see [`unsupported`]: jobs of another controller (`managedBy`: left alone), pod
+//! failure and success policies and limits per index (ignored), adoption of orphans by selector.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -23,10 +23,10 @@ use super::queue::Queue;
 use super::reporter::Reporter;
 use crate::clock::Clock;
 
-/// Changes of pods are gathered for so long before their job is looked at, as in the real
+/// How long changes of pods are collected before their job is reconciled, as in the real
 /// controller.
 const GATHER: Duration = Duration::from_secs(1);
-/// Steps of one look at a job; a bound for the case that a write never takes.
+/// The maximum number of steps in one sync of a job, in case a write never takes effect.
 const STEPS: usize = 20;
 
 type Key = (String, String);
@@ -38,7 +38,7 @@ struct Controller {
     backoffs: HashMap<Key, Backoff>,
 }
 
-/// Runs jobs until it is dropped.
+/// Reconciles jobs until it is dropped.
 pub async fn run(client: Client, clock: Clock) {
     let jobs =
         watcher(Api::<Job>::all(client.clone()), watcher::Config::default()).default_backoff();
@@ -69,7 +69,7 @@ fn job_key(event: &watcher::Event<Job>) -> Option<Key> {
     Some((job.namespace()?, job.name_any()))
 }
 
-/// The job that controls a pod.
+/// Returns the key of the job that controls a pod.
 fn owner_key(event: &watcher::Event<Pod>) -> Option<Key> {
     let pod = object_of(event)?;
     let owner = pod
@@ -100,7 +100,7 @@ impl Controller {
         }
     }
 
-    /// Takes a job as far as it goes now; gives when to look again.
+    /// Takes a job as far as possible now; returns when to sync it again.
     async fn sync(&mut self, key: &Key) -> kube::Result<Option<Duration>> {
         for _ in 0..STEPS {
             let Some(job) = self.jobs(key).get_opt(&key.1).await? else {
@@ -179,7 +179,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Pods whose job is gone must not be held back.
+    /// Removes the finalizers of pods whose job is gone.
     async fn release_orphans(&self, key: &Key) -> kube::Result<()> {
         let params =
             ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", key.1));
@@ -191,7 +191,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Removes the finalizer, and only that one.
+    /// Removes only our finalizer from a pod.
     async fn release(&self, key: &Key, name: &str) -> kube::Result<()> {
         let patch = Patch::Strategic(
             json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}),
@@ -260,7 +260,7 @@ fn suspension(status: Option<&JobStatus>) -> Option<bool> {
         .map(|one| one.status == "True")
 }
 
-/// The new status as a merge patch: what is gone from the old one is nulled.
+/// Returns a merge patch that replaces the status: fields that are gone are set to null.
 fn replaced(job: &Job, status: &JobStatus) -> serde_json::Value {
     let mut new = json!(status);
     let old = json!(job.status.clone().unwrap_or_default());
@@ -294,7 +294,7 @@ fn missing_is_fine<T>(result: kube::Result<T>) -> kube::Result<()> {
     }
 }
 
-/// Whether the job is another controller's.
+/// Returns true if another controller manages the job.
 #[must_use]
 pub fn is_left_alone(job: &Job) -> bool {
     let by = job
@@ -304,7 +304,7 @@ pub fn is_left_alone(job: &Job) -> bool {
     by.is_some_and(|by| by != OWN_NAME)
 }
 
-/// What of a job is not done as the real controller does it, in a sentence.
+/// Describes in a sentence what of a job is not done as by the real controller; `None` if nothing.
 #[must_use]
 pub fn unsupported(job: &Job) -> Option<String> {
     let spec = job.spec.as_ref()?;
@@ -336,7 +336,7 @@ pub fn unsupported(job: &Job) -> Option<String> {
 /// The `managedBy` of the real controller.
 const OWN_NAME: &str = "kubernetes.io/job-controller";
 
-/// What a pod of an Indexed Job has besides, as the real controller gives it.
+/// Adds the index to a pod of an Indexed Job, as the real controller does.
 fn give_index(pod: &mut Pod, job: &str, index: usize) {
     let text = index.to_string();
     pod.metadata.generate_name = Some(format!("{job}-{index}-"));
@@ -366,10 +366,10 @@ fn give_index(pod: &mut Pod, job: &str, index: usize) {
     }
 }
 
-/// The variable with the index, in every container.
+/// The environment variable with the index, in every container.
 const INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
 
-/// A pod from the template of a job.
+/// Returns a new pod from the template of a job.
 fn new_pod(job: &Job) -> Pod {
     let template = job
         .spec

@@ -54,8 +54,7 @@ pub fn decide(job: &Job, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Pla
     plan
 }
 
-/// Nothing happens to a finished job, but that stray pods are released and its time to live runs
-/// out.
+/// Plans for a finished job: stray pods are released, and its time to live runs out.
 fn after_the_end(
     spec: &JobSpec,
     status: &JobStatus,

@@ -1,9 +1,9 @@
 //! A cluster without a cluster: an API server in memory, the Job controller's rules and a
 //! scheduler, all in virtual or real time.
 //!
-//! It serves two masters: tests, which want milliseconds and determinism, and `swaplet-demo`, which
-//! shows everything to a newcomer with nothing but one program. That is why it is product code, and
-//! a crate of its own.
+//! It has two users: tests, which need milliseconds and determinism, and `swaplet-demo`, which
+//! shows everything to a newcomer with a single program. That is why it is product code, and a
+//! crate of its own.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {

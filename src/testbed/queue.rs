@@ -1,4 +1,4 @@
-//! Keys that are due at some time: the work queue of the testbed's controllers.
+//! The work queue of the testbed's controllers: keys, each due at some time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,7 +22,7 @@ impl<K> Default for Queue<K> {
     }
 }
 
-/// The first and the longest wait after failures, as the real Job controller waits.
+/// The first and the longest backoff after failures, those of the real Job controller.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 impl<K: Clone + Eq + Hash + Ord> Queue<K> {
@@ -46,9 +46,9 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.failures.remove(key);
     }
 
-    /// Waits for the next key that is due, for ever if there is none.
+    /// Waits for the next key that is due; forever if there is none.
     pub async fn next(&mut self) -> K {
-        // Ties go by key, so that runs are alike.
+        // Ties are broken by key, so that runs are deterministic.
         let next = self
             .due
             .iter()

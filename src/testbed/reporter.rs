@@ -1,5 +1,5 @@
-//! Events of the testbed's controllers, as the real ones write them: one per message, in the
-//! testbed's time.
+//! The events of the testbed's controllers, written like those of the real ones: one per message,
+//! in the testbed's time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::clock::Clock;
 
-/// Writes events in the name of one component. Equal events are not gathered.
+/// A writer of events for one component. Equal events are not aggregated.
 pub struct Reporter {
     client: Client,
     clock: Clock,
@@ -19,7 +19,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter for a component, such as `job-controller`.
+    /// Returns a reporter for a component, such as `job-controller`.
     pub fn new(client: Client, clock: Clock, component: &'static str) -> Self {
         Self {
             client,
@@ -43,7 +43,7 @@ impl Reporter {
             about.name.clone().unwrap_or_default(),
         );
         let now = self.clock.now();
-        // The time alone is not unique where time stands still.
+        // The time alone is not unique while the clock is paused.
         let unique = now.as_nanosecond() + i128::from(self.count.fetch_add(1, Ordering::Relaxed));
         let event = json!({"metadata": {"name": format!("{name}.{unique:x}"), "namespace": namespace}, "involvedObject": about,
             "type": kind, "reason": reason, "message": message, "count": 1, "firstTimestamp": now, "lastTimestamp": now,

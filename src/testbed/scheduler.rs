@@ -1,8 +1,8 @@
 //! A small scheduler: binds pods to Ready nodes by node selector, the node names of a required
 //! affinity, and taints, the emptiest node first.
 //!
-//! Not done: resources, other affinity, spreading, volumes, priorities, preemption. It also takes
-//! the `not-ready` taint off Ready nodes, which the node controller does in a cluster.
+//! Not implemented: resources, other affinity, spreading, volumes, priorities, preemption. It also
+//! removes the `not-ready` taint from Ready nodes, which the node controller does in a cluster.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::ready;
@@ -24,8 +24,7 @@ use super::reporter::Reporter;
 use crate::clock::Clock;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// A pod that fits nowhere is tried again after so long, should no change of a node bring it
-/// forward.
+/// The wait before a pod that fits nowhere is retried, unless a change of a node brings it forward.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Binds pods until it is dropped.
@@ -66,12 +65,12 @@ impl Scheduler {
         }
     }
 
-    /// A Ready node may take pods that fitted nowhere.
+    /// Handles a changed node: a Ready one may fit waiting pods.
     async fn node_changed(&self, queue: &mut Queue<(String, String)>, node: &Node) {
         if !is_ready(node) {
             return;
         }
-        // A failure shows again with the next change of the node.
+        // A failure is retried with the next change of the node.
         let _ = self.untaint(node).await;
         let unbound = ListParams::default().fields("spec.nodeName=");
         let waiting = Api::<Pod>::all(self.client.clone()).list(&unbound).await;
@@ -101,7 +100,7 @@ impl Scheduler {
             .map(|_| ())
     }
 
-    /// Whether there is nothing more to do for the pod.
+    /// Schedules a pod; returns true if nothing more is left to do for it.
     async fn schedule(&self, (namespace, name): &(String, String)) -> kube::Result<bool> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let Some(pod) = api.get_opt(name).await?.filter(is_waiting) else {
@@ -125,7 +124,7 @@ impl Scheduler {
         }
     }
 
-    /// Pods per node.
+    /// Returns the number of pods per node.
     async fn load(&self) -> kube::Result<HashMap<String, usize>> {
         let mut load = HashMap::new();
         for pod in Api::<Pod>::all(self.client.clone())
@@ -185,7 +184,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a pod is ours to bind.
+/// Returns true if this scheduler has to bind the pod.
 fn is_waiting(pod: &Pod) -> bool {
     let spec = pod.spec.as_ref();
     let free = spec.is_some_and(|spec| {
@@ -198,7 +197,7 @@ fn is_waiting(pod: &Pod) -> bool {
     free && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// The node for a pod: of those that fit the one with the fewest pods, by name among equals.
+/// Returns the node for a pod: the fitting one with the fewest pods, by name among equals.
 #[must_use]
 pub fn choose(pod: &Pod, nodes: &[Node], load: &HashMap<String, usize>) -> Option<String> {
     let fitting = nodes
@@ -212,7 +211,7 @@ fn fits(pod: &Pod, node: &Node) -> bool {
     obstacle(pod, node).is_none()
 }
 
-/// Why no node takes the pod, as the real scheduler puts it.
+/// Returns why no node fits the pod, in the words of the real scheduler.
 fn unschedulable(pod: &Pod, nodes: &[Node]) -> String {
     let mut obstacles = BTreeMap::new();
     for obstacle in nodes.iter().filter_map(|node| obstacle(pod, node)) {
@@ -229,7 +228,7 @@ fn unschedulable(pod: &Pod, nodes: &[Node]) -> String {
     }
 }
 
-/// What keeps the pod from the node.
+/// Returns why the pod does not fit on the node; `None` if it does.
 fn obstacle(pod: &Pod, node: &Node) -> Option<String> {
     let Some(spec) = &pod.spec else {
         return Some("cannot run a pod without a spec".to_owned());
@@ -262,7 +261,7 @@ fn obstacle(pod: &Pod, node: &Node) -> Option<String> {
     }
 }
 
-/// Whether a required node affinity, where there is one, names the node.
+/// Returns true if a required node affinity names the node, or there is none.
 fn is_named(spec: &PodSpec, node: &str) -> bool {
     let affinity = spec
         .affinity

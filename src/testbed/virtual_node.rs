@@ -1,10 +1,10 @@
-//! A node that runs nothing: it plays how kubelets and virtual nodes treat pods, above all how they
-//! react to a changed image.
+//! A node that runs nothing: it simulates how kubelets and virtual nodes treat pods, above all how
+//! they react to a changed image.
 //!
 //! A pod on the node is a state machine without I/O ([`kubelet`], [`provider`]); [`behaviour`] is
-//! what its containers do, [`images`] what the node can get. [`VirtualNode`] is the node at an API
-//! server: the embedded one or a real one, in virtual or in real time. [`trace`] reduces what is
-//! seen of a pod to what can be compared between nodes.
+//! what its containers do, [`images`] what the node can pull. [`VirtualNode`] is the node at an API
+//! server: the embedded one or a real one, in virtual or in real time. [`trace`] reduces the states
+//! of a pod to what can be compared between nodes.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {

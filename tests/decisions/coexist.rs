@@ -76,7 +76,6 @@ fn who_takes_a_pod_that_openkruise_would_act_on() {
     assert!(note.contains("--coexist=own"), "{note}");
 }
 
-/// `openkruise.md`, table B.3.
 #[test]
 fn what_openkruise_silently_leaves_alone_is_taken() {
     let plain = sidecar("log").running();

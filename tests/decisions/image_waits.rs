@@ -244,8 +244,8 @@ fn waiting(uid: &str, node: &str) -> ImageWait {
 fn i6_serial_a_pod_counts_for_two_minutes_from_when_it_was_first_seen() {
     let mut waits = ImageWaits::default();
     assert!(!waits.are_on("n", seconds(0)));
-    waits.see(waiting("a", "n"), seconds(0));
-    waits.see(
+    waits.observe(waiting("a", "n"), seconds(0));
+    waits.observe(
         ImageWait {
             waits: false,
             ..waiting("a", "n")
@@ -253,7 +253,7 @@ fn i6_serial_a_pod_counts_for_two_minutes_from_when_it_was_first_seen() {
         seconds(50),
     );
     assert!(!waits.are_on("n", seconds(50)));
-    waits.see(waiting("a", "n"), seconds(100));
+    waits.observe(waiting("a", "n"), seconds(100));
     assert!(waits.are_on("n", seconds(119)) && !waits.are_on("other", seconds(119)));
     assert!(
         !waits.are_on("n", seconds(120)),
@@ -261,14 +261,14 @@ fn i6_serial_a_pod_counts_for_two_minutes_from_when_it_was_first_seen() {
     );
     // Another list changes nothing about that.
     waits.list_starts();
-    waits.see(waiting("a", "n"), seconds(130));
-    waits.see(waiting("b", "m"), seconds(130));
+    waits.observe(waiting("a", "n"), seconds(130));
+    waits.observe(waiting("b", "m"), seconds(130));
     waits.list_ends();
     assert!(!waits.are_on("n", seconds(130)) && waits.are_on("m", seconds(130)));
     waits.list_starts();
     waits.list_ends();
     assert!(!waits.are_on("m", seconds(130)), "it is gone");
-    waits.see(waiting("c", "m"), seconds(140));
+    waits.observe(waiting("c", "m"), seconds(140));
     waits.is_gone(&waiting("c", "m"));
     assert!(!waits.are_on("m", seconds(140)));
 }
@@ -289,12 +289,12 @@ fn i6_serial_until_pods_were_listed_all_nodes_wait_for_ten_seconds_at_most() {
 fn i6_serial_so_many_pods_are_kept_and_no_more() {
     let mut waits = ImageWaits::default();
     for number in 0..1000 {
-        waits.see(waiting(&number.to_string(), "crowded"), seconds(0));
+        waits.observe(waiting(&number.to_string(), "crowded"), seconds(0));
     }
     (0..256).for_each(|number: i32| waits.is_gone(&waiting(&number.to_string(), "crowded")));
     assert!(!waits.are_on("crowded", seconds(0)), "of one node");
     for number in 0..40_000 {
-        waits.see(waiting("u", &format!("ghost{number}")), seconds(0));
+        waits.observe(waiting("u", &format!("ghost{number}")), seconds(0));
     }
     assert!(
         waits.are_on("ghost19999", seconds(0)) && !waits.are_on("ghost20000", seconds(0)),

@@ -199,7 +199,6 @@ fn every_row_is_found_by_each_of_its_marks() {
     }
 }
 
-/// virtual-nodes.md B.7.
 #[test]
 fn rows_are_tried_in_the_order_of_the_reference() {
     let names: Vec<_> = table()

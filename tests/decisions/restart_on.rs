@@ -81,7 +81,7 @@ fn stand_at(
         recorded,
         requests,
         &Around {
-            look: &|_| sight.clone(),
+            find: &|_| sight.clone(),
             mount_delay: MOUNT_DELAY,
             edited_at: Duration::ZERO,
             now: Duration::from_secs(now),

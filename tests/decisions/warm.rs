@@ -139,7 +139,7 @@ impl Node {
     }
 
     pub fn sees(&mut self, pod: WarmerPod) -> &mut Self {
-        self.warming.see_pod(pod, self.now);
+        self.warming.observe_pod(pod, self.now);
         self
     }
 

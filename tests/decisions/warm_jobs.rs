@@ -129,7 +129,7 @@ fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_s
         took: Some(seconds(2)),
         bytes: Some(7),
     };
-    node.warming.hear("u", &pulled);
+    node.warming.handle("u", &pulled);
     node.deletes("u").assert_silent();
     node.after(900).assert_silent();
     node.after(100);
@@ -142,9 +142,9 @@ fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_s
         [],
         "others have the node"
     );
-    node.warming.see_node("n", false, node.now);
+    node.warming.observe_node("n", false, node.now);
     node.assert_silent();
-    node.warming.see_node("n", true, node.now);
+    node.warming.observe_node("n", true, node.now);
     node.creates(A, "v");
     assert_eq!(
         (
@@ -184,7 +184,7 @@ fn bug9_where_nothing_happens_nothing_has_changed() {
     node.after(1).assert_silent();
     node.warming.pod_is_gone("of somebody else", node.now);
     assert_eq!(
-        node.warming.hear(
+        node.warming.handle(
             "of somebody else",
             &Pulled {
                 image: A.into(),

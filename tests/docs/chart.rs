@@ -14,10 +14,9 @@ const HEAD: &str = "# The Helm chart of swaplet\n\n\
     --set image=IMAGE,terminate.exitImage=EXIT_IMAGE\n\
     helm test swaplet --namespace swaplet          # with parkImage: a Job whose sidecar never ends by itself\n\
     ```\n\n\
-    What must be set: `image`, and `terminate.exitImage` unless `terminate.prefer` is `finish`. How the images are pushed, and what\n\
-    each platform needs, is in [docs/install](../../docs/install/README.md); each right is explained in\n\
-    [docs/rights.md](../../docs/rights.md). An image is a text, or `repository`, `tag` and `digest`. A key that is not in this table is an\n\
-    error.\n\n\
+    Set `image`, and `terminate.exitImage` unless `terminate.prefer` is `finish`. To push the images, and for the needs of each platform,\n\
+    see [docs/install](../../docs/install/README.md). [docs/rights.md](../../docs/rights.md) explains each right. An image is a string, or\n\
+    `repository`, `tag` and `digest`. A key that is not in this table is an error.\n\n\
     | value | default | what it is for |\n|---|---|---|\n";
 
 /// A key of the values with its default, as it is written, and the comment before it.

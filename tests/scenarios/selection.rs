@@ -43,7 +43,7 @@ async fn only_the_selected_pods_are_ended_and_told_of() {
         (EXIT.to_owned(), "side:1".to_owned())
     );
     let first = told(&mut news);
-    assert!(first.iter().any(|news| matches!(news, Progress::Told(notice) if notice.report.reason == Reason::SidecarSwapped)), "{first:?}");
+    assert!(first.iter().any(|news| matches!(news, Progress::Reported(notice) if notice.report.reason == Reason::SidecarSwapped)), "{first:?}");
     assert_eq!(
         decisions(&first).last(),
         Some(&Reason::SwapPending),

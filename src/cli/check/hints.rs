@@ -1,5 +1,4 @@
-//! What is to be known about an object besides its sidecars: what looks like one and is not
-//! marked, what means nothing, what costs.
+//! Hints about an object besides its sidecars: unmarked sidecars, settings without effect, costs.
 
 use swaplet_core::check::around::Described;
 use swaplet_core::check::known;
@@ -16,7 +15,7 @@ use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words;
 
-/// Something to know about an object.
+/// A hint about an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hint {
     pub file: Option<String>,
@@ -40,7 +39,7 @@ impl Hint {
         }
     }
 
-    /// What it is about, and what there is to know.
+    /// Returns its subject and the hint.
     pub(super) fn words(&self) -> String {
         let container = self
             .container
@@ -53,14 +52,14 @@ impl Hint {
         cut(&format!("{kind}/{name}{container}: {text}"), MESSAGE)
     }
 
-    /// The file, unless it is standard input.
+    /// Returns the file, unless it is standard input.
     pub(super) fn file(&self) -> Option<&str> {
         self.file.as_deref().filter(|file| *file != "-")
     }
 }
 
-/// What is to be known of a template whose sidecars have these rows; `node` is one that its pods
-/// may be on for certain, with a name for it.
+/// Returns the hints about a template whose sidecars have these rows; `node` is one that its pods
+/// may certainly run on, with a name for it.
 pub(super) fn of(
     described: &Described,
     rows: &[Row],
@@ -111,7 +110,7 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
     let containers = &template.spec.containers;
     let has_row = |name: &str| rows.iter().any(|row| *row.container == *name);
     let mut hints = Vec::new();
-    // One alone is what the pod is for.
+    // A single container is the main one.
     for container in containers.iter().filter(|_| containers.len() > 1) {
         if let Some(what) = known::sidecar(&container.name, &container.image)
             && !has_row(&container.name)
@@ -145,7 +144,7 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
     hints
 }
 
-/// A Job that is deleted in time costs no more than that time.
+/// Returns a hint about costs; a Job that is deleted in time has none beyond that time.
 fn cost(
     described: &Described,
     rows: &[Row],

@@ -1,4 +1,4 @@
-//! The rows of a pod template: what is said about each of its sidecars.
+//! The rows of a pod template: the verdict on each of its sidecars.
 
 use swaplet_core::check::around::Described;
 use swaplet_core::check::names::meant_variable;
@@ -17,8 +17,8 @@ use super::rows::{Answer, By, Row, mark_problem};
 use super::settings::Settings;
 use super::words;
 
-/// The rows of a pod template. Containers named in the settings count as sidecars whatever their
-/// marks.
+/// Returns the rows of a pod template. Containers named in the settings count as sidecars whatever
+/// their marks.
 pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) -> Vec<Row> {
     let template = &described.template;
     let containers = &template.spec.containers;
@@ -47,7 +47,7 @@ pub(super) fn of(described: &Described, settings: &Settings, maps: &ConfigMaps) 
     rows
 }
 
-/// A rule may say that its container is ended otherwise than by a swap, or not at all.
+/// Returns the answer for a rule whose method is not a swap.
 fn by_method(
     described: &Described,
     container: &ContainerSpec,
@@ -62,13 +62,13 @@ fn by_method(
     }
 }
 
-/// A container that a policy names, where that would leave no main container.
+/// Returns the answer for a container that a policy names, if no main container would be left.
 fn refused(described: &Described) -> Option<Answer> {
     let refused = described.ruled.refused.as_ref()?;
     Some(Answer::PolicyRefused(words::said_by(refused)))
 }
 
-/// What a rule says besides the method.
+/// Adds notes on the parts of a rule besides the method.
 fn note_rule(row: &mut Row, settings: &Settings) {
     let Some(rule) = &row.rule else { return };
     if rule.method == RuleMethod::Finish && !settings.finish {
@@ -109,10 +109,10 @@ fn first_line(
     )
 }
 
-/// What is wrong with a container that was meant to be marked, if it was.
+/// Returns the problem of a container that was meant to be marked, if it was.
 fn without_mark(container: &ContainerSpec) -> Option<Answer> {
     match &container.mark.problem {
-        // Harmless: it has a meaning only beside another variable that marks.
+        // Harmless: it has an effect only together with another variable that marks.
         Some(MarkProblem::NotAFlag { variable } | MarkProblem::FromReference { variable })
             if *variable == IGNORE_EXIT_CODE =>
         {
@@ -133,7 +133,7 @@ fn misspelt(container: &ContainerSpec) -> Option<(&str, &'static str)> {
         .next()
 }
 
-/// Under `OnFailure` each swap is a restart that the Job counts.
+/// Checks the headroom: under `OnFailure` each swap is a restart that the Job counts.
 fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     let policy = &described.template.spec.restart_policy;
     let Some(job) = described
@@ -166,7 +166,7 @@ fn counted(described: &Described, settings: &Settings, rows: &mut [Row]) {
     }
 }
 
-/// Whether the pods of a template are to end.
+/// Returns true if the pods of a template are expected to end.
 pub(super) fn may_end(template: &PodTemplate) -> bool {
     let containers = &template.spec.containers;
     !containers
@@ -174,7 +174,7 @@ pub(super) fn may_end(template: &PodTemplate) -> bool {
         .all(|container| is_not_a_job(template, container))
 }
 
-/// A container's own policy is its own matter.
+/// Returns true if the container is to run forever; its own restart policy takes precedence.
 fn is_not_a_job(template: &PodTemplate, container: &ContainerSpec) -> bool {
     let always = match &template.spec.restart_policy {
         Some(policy) => *policy == RestartPolicy::Always,
@@ -243,7 +243,7 @@ fn warnings(
     warnings
 }
 
-/// A script that was not read.
+/// Returns the note on a script that was not read.
 fn assumed(
     described: &Described,
     container: &ContainerSpec,

@@ -1,5 +1,5 @@
-//! The pods and templates of a cluster, the ConfigMaps with their scripts, and the nodes on which
-//! finished pods cost.
+//! Reads the pods and templates of a cluster, the ConfigMaps with their scripts, and the nodes on
+//! which finished pods cost money.
 
 use std::collections::BTreeSet;
 
@@ -26,10 +26,10 @@ use super::{ClusterArgs, plain};
 use crate::cli::program::table::printable;
 use crate::cli::status::installation::{Found as InstallationFound, Purpose};
 
-/// What does not end any more needs no verdict.
+/// The field selector for pods: a finished one needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// Where to look.
+/// The scope of the check.
 pub(super) enum Scope {
     All,
     Namespace(String),
@@ -46,25 +46,25 @@ impl Scope {
     }
 }
 
-/// No more ConfigMaps are read, each by a request of its own.
+/// The maximum number of ConfigMaps that are read, each by a request of its own.
 const MOST_MAPS: usize = 200;
 
-/// What was found in a cluster.
+/// The objects of a cluster.
 pub(super) struct Found {
     /// CronJobs first, then Jobs, then pods: owners before what they own.
     pub described: Vec<Described>,
-    /// The ConfigMaps that hold what containers execute, as far as they can be read.
+    /// The ConfigMaps with the scripts of containers, as far as they can be read.
     pub maps: ConfigMaps,
-    /// The nodes on which a finished pod may cost, as far as nodes can be listed.
+    /// The nodes on which a finished pod may cost money, if nodes can be listed.
     pub nodes: Vec<CostlyNode>,
 }
 
-/// Looks at a cluster.
+/// Reads the objects of a cluster.
 ///
 /// # Errors
-/// Pods, Jobs or CronJobs cannot be listed. What else cannot be read is left out: without
-/// ConfigMaps scripts are assumed, and without nodes the templates alone say where pods run.
-pub(super) async fn look(
+/// Pods, Jobs or CronJobs cannot be listed. Other unreadable objects are left out: without
+/// ConfigMaps scripts are assumed, and without nodes the templates alone decide where pods run.
+pub(super) async fn read(
     cluster: ClusterArgs,
     scope: Scope,
     policies: &mut CheckedPolicies,
@@ -90,7 +90,7 @@ pub(super) async fn look(
     })
 }
 
-/// Those that the installation of the cluster reads; where none is found, all.
+/// Adds the policies that the installation of the cluster reads; all, if none is found.
 async fn add_policies(
     client: &Client,
     scope: &Scope,
@@ -108,7 +108,7 @@ async fn add_policies(
     if listed.policies.is_empty() {
         return Ok(());
     }
-    let found = InstallationFound::look(client, None, namespace, Purpose::Tell).await?;
+    let found = InstallationFound::find(client, None, namespace, Purpose::Tell).await?;
     match &found.installation {
         Some(installation) if found.flags().is_some_and(|flags| !flags.reads_policies()) => {
             eprintln!(
@@ -134,7 +134,7 @@ async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
     })
 }
 
-/// Those alone in which something lies that a sidecar executes.
+/// Reads the ConfigMaps that contain something that a sidecar executes.
 async fn config_maps(client: &Client, found: &[Described], settings: &Settings) -> ConfigMaps {
     let mut wanted = BTreeSet::new();
     for described in found {
@@ -165,7 +165,7 @@ async fn config_maps(client: &Client, found: &[Described], settings: &Settings) 
     maps
 }
 
-/// Only what counts of each object is kept.
+/// Adds the objects; only the parts that matter are kept.
 async fn add(
     client: &Client,
     scope: &Scope,
@@ -179,7 +179,7 @@ async fn add(
         Scope::Context => Api::default_namespaced_with(client.clone(), resource),
     };
     let templates = |mut object: DynamicObject| {
-        // The items of a list do not say what they are.
+        // The items of a list have no type.
         object.types = Some(TypeMeta {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),

@@ -1,4 +1,4 @@
-//! The SidecarPolicies that count for what is checked: of files, presets and the cluster.
+//! The SidecarPolicies that apply to the input: of files, presets and the cluster.
 
 use std::path::PathBuf;
 
@@ -25,20 +25,20 @@ mod fields;
 
 /// The label that every namespace has.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// The most policies that are read of files.
+/// The maximum number of policies that are read from files.
 const MOST: usize = 1024;
-/// The most of a cluster, and the most of their problems that are told.
+/// The maximum number of policies of a cluster, and of their problems that are reported.
 const MOST_LISTED: usize = 10_000;
 const MOST_TOLD: usize = 20;
 /// The uid of a manifest that has none.
 const NO_UID: &str = "-";
 
-/// Those that count, and what has become of them.
+/// The policies that apply, and their effect.
 #[derive(Debug, Default)]
 pub(super) struct CheckedPolicies {
     set: Policies,
     known: Vec<Known>,
-    /// Labels of namespaces whose manifests are in the input.
+    /// The labels of namespaces whose manifests are in the input.
     namespaces: Vec<(Box<str>, Labels)>,
 }
 
@@ -47,7 +47,7 @@ struct Known {
     policy: SidecarPolicy,
     key: PolicyKey,
     from: Origin,
-    /// Whether a container of the input is a sidecar by it, or would be.
+    /// True if a container of the input is a sidecar by it, or would be.
     selects: bool,
 }
 
@@ -59,7 +59,7 @@ enum Origin {
 }
 
 impl CheckedPolicies {
-    /// Reads files and presets. What cannot be used is a problem that names file, object and field.
+    /// Reads files and presets. Each problem names file, object and field.
     pub(super) fn read(
         files: &[PathBuf],
         presets: &[String],
@@ -102,7 +102,7 @@ impl CheckedPolicies {
         (policies, problems)
     }
 
-    /// Adds those of a cluster.
+    /// Adds the policies of a cluster.
     pub(super) fn add_listed(&mut self, listed: Listed) {
         for (kind, object) in listed.policies.into_iter().take(MOST_LISTED) {
             self.add(SidecarPolicy::read(kind, object), &Origin::Cluster);
@@ -110,7 +110,7 @@ impl CheckedPolicies {
         self.namespaces.extend(listed.namespaces);
     }
 
-    /// Takes the labels of an object, if it is a namespace.
+    /// Records the labels of an object, if it is a namespace.
     pub(super) fn add_namespace(&mut self, object: &Value) {
         let metadata = &object["metadata"];
         if let (Some("Namespace"), Some(name)) =
@@ -121,7 +121,7 @@ impl CheckedPolicies {
         }
     }
 
-    /// Marks the sidecars of what was found, by annotations and policies.
+    /// Marks the sidecars in the input, by annotations and policies.
     pub(super) fn mark(&mut self, found: &mut [Described], settings: &Settings) {
         for described in found {
             let template = &mut described.template;
@@ -187,7 +187,7 @@ impl CheckedPolicies {
             }
         }
         let by_crd = fields::problems(kind, &object["spec"]);
-        // As from the API server: bounded while it is read.
+        // Read with bounds, like from the API server.
         let read = BoundedObject::deserialize(object).ok();
         let Some(policy) = read.and_then(|object| SidecarPolicy::read(kind, object)) else {
             return vec![format!(
@@ -224,8 +224,8 @@ impl CheckedPolicies {
         });
     }
 
-    /// Presets, and all policies of files, that are about nothing of the input: most likely they
-    /// were to be about something.
+    /// Returns an error for each preset, and for the policies of files together, that match nothing
+    /// in the input: most likely they were meant to.
     pub(super) fn without_effect(&self) -> Vec<Error> {
         let mut problems = Vec::new();
         let of_files = || {
@@ -258,7 +258,7 @@ impl CheckedPolicies {
         problems
     }
 
-    /// What is to be known of policies.
+    /// Returns hints about policies.
     pub(super) fn hints(&self, settings: &Settings) -> Vec<Hint> {
         let of_files = || {
             self.known
@@ -270,16 +270,16 @@ impl CheckedPolicies {
         for known in of_files().filter(|known| some_selects && !known.selects) {
             hints.push(known.hint(known.about_nothing().to_owned()));
         }
-        let told = self.known.iter().flat_map(|known| {
+        let reported = self.known.iter().flat_map(|known| {
             let problems = self.problems(known).into_iter();
             let all = known.unlisted(settings).into_iter().chain(problems);
             all.map(|words| known.hint(words))
         });
-        hints.extend(told.take(MOST_TOLD));
+        hints.extend(reported.take(MOST_TOLD));
         hints
     }
 
-    /// Those of a policy of the cluster: of one of a file they are errors.
+    /// Returns the problems of a policy of the cluster: those of a file are errors.
     fn problems(&self, known: &Known) -> Vec<String> {
         if known.from != Origin::Cluster {
             return Vec::new();
@@ -323,7 +323,7 @@ impl Known {
         }
     }
 
-    /// Exit images that the administrator has not listed, where the list is known.
+    /// Returns exit images that the administrator has not listed, if the list is known.
     fn unlisted(&self, settings: &Settings) -> Vec<String> {
         let Some(images) = &settings.exit_images else {
             return Vec::new();

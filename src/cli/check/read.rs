@@ -1,4 +1,4 @@
-//! Manifests of files, folders and standard input, and what is missing in them.
+//! Reads manifests of files, folders and standard input, and finds empty ones.
 
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -9,7 +9,7 @@ use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
 use crate::cli::manifests::{Document, Manifests};
 
-/// Reads all of them, each for itself, so that an empty one can be named.
+/// Reads all files, each separately, so that an empty one can be named.
 pub(super) fn manifests(files: &[PathBuf], allow_empty: bool) -> Manifests {
     let mut all = Manifests::default();
     let mut empty = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn manifests(files: &[PathBuf], allow_empty: bool) -> Manifests {
         all.problems.extend(read.problems);
     }
     let nothing = all.documents.is_empty();
-    // A file of comments among others is nothing strange; a pipe or folder without anything is.
+    // A file of comments among others is normal; an empty pipe or folder is not.
     let is_wrong = |file: &&PathBuf| nothing || !file.is_file();
     if !allow_empty {
         let words = empty

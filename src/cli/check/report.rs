@@ -1,4 +1,4 @@
-//! What was found, and whether it is good.
+//! The findings of the check, and whether they are good.
 
 pub(super) mod github;
 pub(super) mod table;
@@ -18,30 +18,30 @@ use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words::count;
 
-/// No more names are listed of those that there are.
+/// The maximum number of names that are listed.
 const NAMES: usize = 20;
 
-/// What was found, in the order in which it was read.
+/// The findings, in the order of the input.
 #[derive(Default)]
 pub(super) struct Report {
     pub rows: Vec<Row>,
     pub hints: Vec<Hint>,
     pub templates: usize,
     pub problems: Vec<anyhow::Error>,
-    /// The policies that count.
+    /// The policies that apply.
     pub policies: CheckedPolicies,
     /// The names of all containers.
     containers: BTreeSet<Box<str>>,
 }
 
-/// A node that has finished pods cost, and how it is recognised.
+/// A node on which finished pods cost money, and the row that recognises it.
 pub(super) type CostlyNode = (Node, std::sync::Arc<NodeRow>);
 
-/// Kind and name of an object, in its namespace.
+/// The namespace, kind and name of an object.
 type Id = (Option<Box<str>>, Box<str>, Box<str>);
 
 impl Report {
-    /// Nothing yet but what could not be read.
+    /// Returns a report that only has the read errors.
     pub(super) fn new(problems: Vec<anyhow::Error>, policies: CheckedPolicies) -> Self {
         Self {
             problems,
@@ -72,8 +72,8 @@ impl Report {
         }
     }
 
-    /// Adds the objects of a cluster, which have been marked. A pod is shown beside its Job, and a Job beside its CronJob,
-    /// only where they differ.
+    /// Adds marked objects of a cluster. A pod is shown beside its Job, and a Job beside its
+    /// CronJob, only if they differ.
     pub(super) fn add_live(
         &mut self,
         found: Vec<Described>,
@@ -124,7 +124,7 @@ impl Report {
             .extend(containers.map(|container| container.name.clone()));
     }
 
-    /// What is to be known of policies, when all has been looked at.
+    /// Adds hints about policies, after all objects were added.
     pub(super) fn look_at_policies(&mut self, settings: &Settings, allow_empty: bool) {
         self.hints.extend(self.policies.hints(settings));
         if !allow_empty && self.problems.is_empty() {
@@ -132,7 +132,7 @@ impl Report {
         }
     }
 
-    /// A name that no container has checks nothing, and is most likely misspelt.
+    /// Reports names that no container has: they check nothing, and are most likely misspelt.
     pub(super) fn look_for(&mut self, sidecars: &[String]) {
         let missing = sidecars
             .iter()
@@ -161,7 +161,7 @@ impl Report {
         self.problems.extend(problems);
     }
 
-    /// The sidecars that end, those that do not, and those that are to run for ever.
+    /// Returns the numbers of sidecars that end, that do not, and that are to run forever.
     pub(super) fn ends(&self, settings: &Settings) -> (usize, usize, usize) {
         let (forever, left) = (self.answered(&Answer::NotAJob), self.left_alone());
         let fine = self.rows.iter().filter(|row| is_ok(row, settings)).count();
@@ -177,7 +177,7 @@ impl Report {
         self.rows.iter().filter(|row| row.answer == *answer).count()
     }
 
-    /// One sentence.
+    /// Summarises the report in one sentence.
     pub(super) fn summary(&self, settings: &Settings) -> String {
         if self.templates == 0 {
             return "No pod and no pod template found.".to_owned();
@@ -206,7 +206,7 @@ impl Report {
         format!("{sidecars} in {templates}: {}", parts.join(", "))
     }
 
-    /// What is worth a thought on ordinary nodes.
+    /// Returns a suggestion for ordinary nodes.
     pub(super) fn native(&self) -> Option<String> {
         let native = self.rows.iter().filter(|row| row.could_be_native()).count();
         let them = match (native, self.rows.len()) {
@@ -220,7 +220,7 @@ impl Report {
     }
 }
 
-/// Whether nothing is left to do about a sidecar.
+/// Returns true if nothing is left to do about a sidecar.
 pub(super) fn is_ok(row: &Row, settings: &Settings) -> bool {
     let derived = matches!(row.answer, Answer::Verdict(Verdict::NeedsImage { .. }));
     row.is_fine() || settings.allow_derived && derived

@@ -1,4 +1,4 @@
-//! One row per sidecar.
+//! The report has one row per sidecar.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use swaplet_core::objects::values::env::MarkProblem;
 
 use super::words;
 
-/// What is said about one container.
+/// The verdict on one container.
 pub(super) struct Row {
     pub file: Option<String>,
     pub namespace: Option<Box<str>>,
@@ -18,35 +18,35 @@ pub(super) struct Row {
     pub name: Box<str>,
     pub place: String,
     pub container: Box<str>,
-    /// Who says that it is a sidecar.
+    /// What makes it a sidecar.
     pub by: By,
-    /// What an annotation or a policy says of it.
+    /// The annotation or policy rule about it.
     pub rule: Option<Arc<SidecarRule>>,
     pub answer: Answer,
-    /// Whether the container has a command; else the entrypoint of its image is executed.
+    /// True if the container has a command; else the entrypoint of its image is executed.
     pub has_command: bool,
-    /// Whether its pods are pointed to nodes where no kubelet would run a native sidecar.
+    /// True if its pods are directed to nodes where no kubelet would run a native sidecar.
     pub on_virtual_node: bool,
-    /// What everybody is to know.
+    /// The warnings, for everybody.
     pub warnings: Vec<String>,
-    /// What is good to know, and changes nothing.
+    /// The notes, which change nothing.
     pub notes: Vec<String>,
 }
 
-/// Who says that a container is a sidecar.
+/// What makes a container a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// Its variable, or it was meant to.
+    /// Its environment variable, or a misspelt one.
     Variable,
     Annotation,
     Policy,
-    /// `--preset`
+    /// The flag `--preset`.
     Preset,
-    /// `--sidecar`
+    /// The flag `--sidecar`.
     Flag,
-    /// What injects it.
+    /// The injector that adds it.
     Injector,
-    /// It is an init container that restarts always.
+    /// Its place: an init container that always restarts.
     Native,
 }
 
@@ -71,7 +71,7 @@ impl By {
         }
     }
 
-    /// For programs.
+    /// Returns the name for programs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Variable => "variable",
@@ -88,32 +88,31 @@ impl By {
 /// The answer to whether the container will end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// As far as the exit image goes.
+    /// The verdict on a swap to the exit image.
     Verdict(Verdict),
     /// The mark has no effect.
     MarkInvalid(MarkProblem),
-    /// The name of the variable that was to mark is another.
+    /// The name of the marking variable is misspelt.
     Misspelt {
-        /// As it is written.
+        /// The name as it is written.
         written: Box<str>,
-        /// As it should be.
+        /// The name that was meant.
         meant: &'static str,
     },
-    /// The restart that its end costs does not fit into the Job, and nothing else may end it.
+    /// The restart that its end costs exceeds the limit of the Job, and nothing else may end it.
     NoHeadroom {
-        /// The field that says how many fit.
+        /// The field with the limit.
         field: String,
-        /// The least that it has to be.
+        /// The least value that it needs.
         least: u32,
     },
     /// The pod has no main container.
     OnlySidecars,
-    /// A policy names it, and does not count, for it would leave no main container; what it is
-    /// called.
+    /// A policy of this name matches it, and is refused, because no main container would be left.
     PolicyRefused(String),
-    /// By its rule the phase of the pod is written for it.
+    /// Its rule makes swaplet write the phase of the pod.
     ByPhase,
-    /// By its rule it is neither ended nor waited for.
+    /// Its rule neither ends it nor waits for it.
     LeftAlone,
     /// The kubelet ends it.
     Native,
@@ -121,10 +120,10 @@ pub(super) enum Answer {
     NotAJob,
 }
 
-/// What to do about a sidecar.
+/// The advice about a sidecar.
 #[derive(Default)]
 pub(super) struct ToDo {
-    /// One sentence; empty where nothing is to be done.
+    /// One sentence; empty if nothing is to be done.
     pub text: String,
     /// The command that does it.
     pub command: Option<String>,
@@ -138,7 +137,7 @@ impl ToDo {
         }
     }
 
-    /// The sentence with the command.
+    /// Returns the sentence with the command.
     pub(super) fn whole(&self) -> String {
         match &self.command {
             Some(command) => format!("{}: {command}", self.text),
@@ -158,7 +157,7 @@ pub(super) fn mark_problem(problem: &MarkProblem) -> String {
 }
 
 impl Row {
-    /// The same row, from this file.
+    /// Returns the row with this file.
     pub(super) fn from(self, file: &str) -> Self {
         Self {
             file: Some(file.to_owned()),
@@ -166,7 +165,7 @@ impl Row {
         }
     }
 
-    /// Whether nothing is left to do.
+    /// Returns true if nothing is left to do.
     pub(super) fn is_fine(&self) -> bool {
         matches!(
             self.answer,
@@ -178,7 +177,7 @@ impl Row {
         )
     }
 
-    /// Whether the kubelet could end it without a swap.
+    /// Returns true if the kubelet could end it without a swap.
     pub(super) fn could_be_native(&self) -> bool {
         !self.on_virtual_node
             && matches!(
@@ -188,7 +187,7 @@ impl Row {
             )
     }
 
-    /// What a row says about a container of this owner.
+    /// Returns a key of the verdict on a container of this owner.
     pub(super) fn identity(&self, kind: &str, name: &str) -> String {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         format!(
@@ -236,7 +235,7 @@ impl Row {
         }
     }
 
-    /// What to do about it.
+    /// Returns the advice about it.
     pub(super) fn to_do(&self) -> ToDo {
         match &self.answer {
             Answer::Verdict(Verdict::Runnable { .. }) | Answer::ByPhase | Answer::Native => {
@@ -277,7 +276,7 @@ impl Row {
             .as_deref()
             .map(|namespace| format!(" -n {namespace}"))
             .unwrap_or_default();
-        // It reads variables alone.
+        // The flag reads variables alone.
         let named = self.rule.is_some() && self.by != By::Variable;
         let sidecar = if named {
             format!(" --sidecar {}", self.container)

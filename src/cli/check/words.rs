@@ -1,20 +1,19 @@
-//! Sentences with numbers, lines of a width that can be read, and who says that a container is a
-//! sidecar.
+//! Sentences with numbers, lines of a readable width, and the origin of sidecars.
 
 use swaplet_core::objects::pod::rule::SidecarRule;
 
-/// How wide a line of words may be.
+/// The maximum width of a line.
 const WIDTH: usize = 100;
 
-/// What the policy of a `--preset` is called: no policy of a cluster can be, and it comes last.
+/// The name prefix of a `--preset`'s policy: no policy of a cluster can have it, and it sorts last.
 pub(super) const OF_PRESET: &str = "~preset/";
 
-/// A number of things: `1 sidecar`, `2 sidecars`.
+/// Formats a number of things: `1 sidecar`, `2 sidecars`.
 pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The text in lines that are indented, broken between words.
+/// Breaks the text between words into indented lines.
 pub(super) fn indented(text: &str, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut lines = String::new();
@@ -33,7 +32,7 @@ pub(super) fn indented(text: &str, indent: usize) -> String {
     lines
 }
 
-/// Who says that a container is a sidecar, and what else; a preset is no policy of anybody.
+/// Returns what makes a container a sidecar; a preset is not a policy of anybody.
 pub(super) fn said_by(rule: &SidecarRule) -> String {
     match preset(rule) {
         Some(preset) => format!("--preset {preset}"),
@@ -41,7 +40,7 @@ pub(super) fn said_by(rule: &SidecarRule) -> String {
     }
 }
 
-/// The `--preset` that a rule is of.
+/// Returns the `--preset` of a rule.
 pub(super) fn preset(rule: &SidecarRule) -> Option<&str> {
     rule.policy()?.name.strip_prefix(OF_PRESET)
 }

@@ -1,4 +1,4 @@
-//! `swaplet exit-image`: the image that sidecars are swapped to.
+//! `swaplet exit-image`: the image to which sidecars are swapped.
 
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `exit-image push REF`, with `--for` and `--path`: what is needed besides the standard paths.
+//! `exit-image push REF`, with `--for` and `--path`: the paths besides the standard ones.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -55,20 +55,20 @@ impl ExitPushArgs {
     }
 }
 
-/// What the sidecars of some manifests need.
+/// The paths that the sidecars of some manifests need.
 #[derive(Default)]
 struct Needs {
-    /// The paths that are missing in the standard image.
+    /// The paths that the standard image lacks.
     missing: BTreeSet<String>,
-    /// All paths that are executed: none of them may give way to one of `missing`.
+    /// All executed paths: none of them may be replaced by one of `missing`.
     executed: BTreeSet<String>,
-    /// Sidecars that no image ends.
+    /// The sidecars that no image can end.
     skipped: Vec<String>,
 }
 
 impl Needs {
-    /// An image for half of what was asked for would be taken for the whole: what cannot be read is
-    /// an error.
+    /// Reads manifests. Unreadable ones are an error, because an image for half of them would be
+    /// taken for complete.
     fn read(files: &[PathBuf], sidecars: &[String]) -> anyhow::Result<Self> {
         let Manifests {
             documents,

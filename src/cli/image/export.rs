@@ -1,4 +1,4 @@
-//! `export REF PATH`, for every kind of image.
+//! `export REF PATH`: exports an image of any kind.
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `swaplet park-image`: the image that containers wait in.
+//! `swaplet park-image`: the image in which containers wait.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,4 @@
-//! How registries are asked for the digests of tags of jobs, which tenants make: the flags of
-//! `swaplet run`.
+//! The flags of `swaplet run` for resolving the tags of jobs, which tenants create, to digests.
 
 use clap::Args;
 
@@ -35,7 +34,7 @@ pub(in crate::cli) struct PinArgs {
 }
 
 impl PinArgs {
-    /// Which addresses may be connected to.
+    /// Returns the addresses that may be connected to.
     pub(in crate::cli) fn reach(&self) -> Reach {
         Reach::Judged(Judged {
             private: self.pin_private_registries,
@@ -43,7 +42,7 @@ impl PinArgs {
         })
     }
 
-    /// Whether a registry is shown credentials for this image.
+    /// Returns true if credentials may be sent to the registry of this image.
     pub(in crate::cli) fn shows_credentials(&self, image: &ImageReference) -> bool {
         let repository = format!("{}/{}", image.registry(), image.repository());
         self.pin_credentials.iter().any(|listed| {
@@ -54,7 +53,7 @@ impl PinArgs {
     }
 }
 
-/// A host, and what of its repositories. Docker Hub is written out: `docker.io/library`.
+/// Parses a host with a prefix of its repositories. Docker Hub is written out: `docker.io/library`.
 fn repository(written: &str) -> Result<String, String> {
     let problem = || {
         "write a registry, and which of its repositories, such as registry.example/team".to_owned()

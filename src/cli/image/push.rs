@@ -1,4 +1,4 @@
-//! `push REF`, for every kind of image.
+//! `push REF`: pushes an image of any kind.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -14,10 +14,10 @@ use crate::image::push::{Outcome, check_reference, push};
 use crate::image::registry::{Registry, RegistryOptions};
 use crate::image::{BuiltImage, ImageReference, Kind};
 
-/// Nobody waits longer than this without a word.
+/// The time until the first progress message.
 const FIRST_WORD: Duration = Duration::from_secs(1);
 
-/// Between further words.
+/// The interval of further progress messages.
 const NEXT_WORD: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -136,7 +136,7 @@ fn line(reference: &ImageReference, image: &BuiltImage, word: &str) -> String {
     )
 }
 
-/// With the tag that is meant where none is written.
+/// Returns the reference with its implied tag, if none is written.
 fn with_tag(reference: &ImageReference) -> String {
     let written = reference.as_str();
     match reference.tag() {

@@ -1,4 +1,4 @@
-//! How to reach a registry: the flags that every command has which speaks to one.
+//! The flags to reach a registry, shared by every command that uses one.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub(in crate::cli) struct RegistryArgs {
 }
 
 impl RegistryArgs {
-    /// The hosts, with everything else as it is by default.
+    /// Returns options with these hosts, and defaults for everything else.
     pub(in crate::cli) fn options(&self) -> RegistryOptions {
         RegistryOptions {
             plain_http: self.plain_http.clone(),
@@ -53,8 +53,8 @@ impl RegistryArgs {
         }
     }
 
-    /// How exit images are pushed, if the rules want any. The credentials are read before each
-    /// push: they may have been renewed.
+    /// Returns how exit images are pushed; `None` if the rules need no pushes. Credentials are read
+    /// before each push, because they may have been renewed.
     pub(in crate::cli) fn push(self, rules: &Rules) -> Option<Push> {
         let repository = rules.exit_images.repository()?.clone();
         Some(Push::by(move |paths| {
@@ -67,8 +67,8 @@ impl RegistryArgs {
         }))
     }
 
-    /// How the digests of tags are asked for that somebody else names, who must not choose this
-    /// machine, nor be shown what only its credentials can see.
+    /// Returns how tags in the objects of others are resolved: they must not choose this machine,
+    /// nor be shown what only its credentials can read.
     pub(in crate::cli) fn resolve_for_others(&self, pins: PinArgs) -> Resolve {
         let args = self.clone();
         let options = RegistryOptions {
@@ -86,7 +86,7 @@ impl RegistryArgs {
         })
     }
 
-    /// How the digests of tags are asked for.
+    /// Returns how tags are resolved to digests.
     pub(in crate::cli) fn resolve(&self, options: RegistryOptions) -> Resolve {
         let args = self.clone();
         Resolve::by(move |image| {
@@ -95,8 +95,8 @@ impl RegistryArgs {
         })
     }
 
-    /// The credentials for the repository of `reference`, read anew: a file may have been renewed
-    /// since.
+    /// Reads the credentials for the repository of `reference`, each time again: a file may have
+    /// been renewed since.
     pub(in crate::cli) fn credentials(
         &self,
         reference: &ImageReference,

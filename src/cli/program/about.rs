@@ -1,4 +1,4 @@
-//! `swaplet version` and `swaplet completion`: what the program says of itself.
+//! `swaplet version` and `swaplet completion`: information about the program.
 
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ enum Form {
 }
 
 impl VersionArgs {
-    /// What is known is printed before the API server is found not to answer.
+    /// Prints the versions; the client's is printed even if the API server does not answer.
     pub(in crate::cli) async fn run(self) -> anyhow::Result<ExitCode> {
         let server = if self.client {
             Ok(None)

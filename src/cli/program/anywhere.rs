@@ -1,11 +1,11 @@
-//! The flags that may stand before the subcommand, as kubectl's users write them.
+//! The flags that may precede the subcommand, as kubectl's users write them.
 
 use clap::{Arg, Args, Command};
 use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::command_line::accepting;
 
-/// What of them every command accepts, also where it has nothing to do with a cluster: an alias such
-/// as `swaplet --context prod` works with all of them.
+/// The flags that every command accepts, even if it uses no cluster: an alias such as `swaplet
+/// --context prod` works with all of them.
 const EVERYWHERE: [&str; 6] = [
     "kubeconfig",
     "context",
@@ -14,7 +14,7 @@ const EVERYWHERE: [&str; 6] = [
     "request-timeout",
     "namespace",
 ];
-/// It asks for as long as it runs, and says in flags of its own how long it waits for what.
+/// The subcommand that does not get them: it runs on, and has flags of its own for each wait.
 const RUN: &str = "run";
 
 /// They are moved behind the subcommand and read there.
@@ -37,7 +37,7 @@ struct Anywhere {
     cluster: ClusterArgs,
 }
 
-/// Takes them before its subcommands.
+/// Adds the flags to the program, before its subcommands.
 pub(in crate::cli) fn taken_by(command: Command) -> Command {
     let flags: Vec<Arg> = Anywhere::augment_args(Command::new("anywhere"))
         .get_arguments()

@@ -1,4 +1,4 @@
-//! The log, on standard error.
+//! The log on standard error.
 
 use std::io::IsTerminal as _;
 
@@ -13,10 +13,10 @@ pub(in crate::cli) enum LogFormat {
     Json,
 }
 
-/// Starts it; the variable `RUST_LOG` sets the level.
+/// Starts the log; the variable `RUST_LOG` sets the level.
 pub(in crate::cli) fn start_log(format: LogFormat) {
-    // kube logs each request as a span; at info that would be every write twice. What the verifier of
-    // certificates logs with each try is in the error, which is told once.
+    // kube logs each request as a span; at info that would be every write twice. What the verifier
+    // of certificates logs with each try is in the error, which is reported once.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| "info,kube=warn,rustls_platform_verifier=off".into());
     let builder = tracing_subscriber::fmt()

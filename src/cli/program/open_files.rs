@@ -1,11 +1,10 @@
-//! How many files, and so connections, the process may have open at once.
+//! The limit of files, and so connections, that the process may have open at once.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit to the hard one, as programs in Go do; where that cannot be done it stays
-/// as it is. Containers get a soft limit of 1024, which is there for programs that call `select`; a
-/// burst of requests to restart containers needs a watch for each pod, and each watch is a
-/// connection.
+/// Raises the soft limit to the hard one, like programs in Go; on failure it stays as it is.
+/// Containers get a soft limit of 1024, which is meant for programs that call `select`. A burst of
+/// requests to restart containers needs a watch for each pod, and each watch is a connection.
 pub(in crate::cli) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(

@@ -1,14 +1,14 @@
-//! The process of a command: how long it works in silence, what stops it, what it is called.
+//! The process of a command: messages about slow work, its signals, and its name.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// After this people wonder whether anything happens.
+/// The time after which people wonder whether anything happens.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Says on a terminal what takes longer than a second.
+/// Awaits the work, and prints a message on a terminal if it takes longer than a second.
 pub(in crate::cli) async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     match tokio::time::timeout(NOTICEABLE, &mut work).await {
@@ -22,7 +22,7 @@ pub(in crate::cli) async fn slowly<T>(what: &str, work: impl Future<Output = T>)
     }
 }
 
-/// The pod's name in a cluster, the machine's elsewhere.
+/// Returns the pod's name in a cluster, else the machine's.
 pub(in crate::cli) fn instance() -> String {
     ["POD_NAME", "HOSTNAME"]
         .iter()
@@ -30,7 +30,7 @@ pub(in crate::cli) fn instance() -> String {
         .unwrap_or_else(|| "swaplet".to_owned())
 }
 
-/// Completes on SIGTERM or SIGINT.
+/// Returns a future that completes on SIGTERM or SIGINT.
 pub(in crate::cli) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,4 +1,4 @@
-//! How subcommands print what they have found: a table like kubectl's, JSON or YAML.
+//! The output of subcommands: a table like kubectl's, JSON or YAML.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,13 +7,12 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Between columns, as in kubectl.
+/// The gap between columns, as in kubectl.
 const GAP: usize = 3;
 
-/// The longest cell, in characters: what comes from objects has any length, and a line is to be
-/// read.
+/// The longest cell, in characters: values of objects have any length, and a line must be readable.
 const CELL: usize = 200;
-/// The longest of those that end a line, which may be whole sentences: as long as an Event.
+/// The longest last cell of a line, which may be whole sentences: as long as an Event.
 const LAST_CELL: usize = 1024;
 
 /// How to print.
@@ -28,13 +27,13 @@ pub(in crate::cli) enum Output {
 }
 
 impl Output {
-    /// Whether it is for people.
+    /// Returns true if the output is for people.
     pub(in crate::cli) const fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
-/// The first line is the header; a table of nothing else is empty. For programs the value counts.
+/// Renders header and rows, or nothing without rows; JSON, YAML and names come from `value`.
 pub(in crate::cli) fn render(
     output: Output,
     lines: &[Vec<String>],
@@ -49,8 +48,8 @@ pub(in crate::cli) fn render(
     })
 }
 
-/// `KIND/NAME` of each object that a value for programs tells of, once: it has one list, and an entry
-/// says `pod`, `kind` and `name`, a `name` of the kind that the list is called by, or `node`.
+/// Returns `KIND/NAME` of each object in a value, once. The value has one list; an entry has `pod`,
+/// `kind` and `name`, a `name` of the kind that the list is named after, or `node`.
 fn names(value: &Value) -> String {
     let list = value
         .as_object()
@@ -94,7 +93,7 @@ pub(in crate::cli) fn yaml(value: &Value) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(value)?)
 }
 
-/// A cell is never empty, so that columns can be counted.
+/// Returns `-` for an empty cell, so that columns can be counted.
 pub(in crate::cli) fn dash(text: impl Into<String>) -> String {
     let text = text.into();
     if text.is_empty() {
@@ -104,13 +103,13 @@ pub(in crate::cli) fn dash(text: impl Into<String>) -> String {
     }
 }
 
-/// `1 image`, `2 images`.
+/// Formats a count: `1 image`, `2 images`.
 pub(in crate::cli) fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
-/// Columns as wide as their longest cell.
+/// Aligns columns to their longest cells.
 pub(in crate::cli) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let most = |column: usize| {
@@ -162,14 +161,15 @@ fn shortened(cell: &str, most: usize) -> String {
         .collect()
 }
 
-/// What a manifest or an object says must not be able to draw on the terminal.
+/// Replaces control characters, because text from objects must not control the terminal.
 pub(in crate::cli) fn printable(cell: &str) -> String {
     cell.chars()
         .map(|sign| if sign.is_control() { '?' } else { sign })
         .collect()
 }
 
-/// From one time to another, in the largest unit that makes two of it, as kubectl counts ages.
+/// Formats the time between two timestamps in the largest unit that makes two of it, as kubectl
+/// does.
 pub(in crate::cli) fn age(from: Timestamp, to: Timestamp) -> String {
     let seconds = from.duration_until(to).as_secs().max(0);
     let units = [(86_400, "d"), (3600, "h"), (60, "m")];
@@ -180,8 +180,8 @@ pub(in crate::cli) fn age(from: Timestamp, to: Timestamp) -> String {
     )
 }
 
-/// Progress goes to standard error: results are for programs, too.
-pub(in crate::cli) fn tell(line: &str) {
+/// Prints progress on standard error, because standard output may be read by programs.
+pub(in crate::cli) fn report(line: &str) {
     eprintln!("{}", printable(line));
 }
 

@@ -1,14 +1,14 @@
-//! Answers of the API server: in time, and in plain words.
+//! Answers of the API server, with a deadline and plain error messages.
 
 use std::time::Duration;
 
 use swaplet_controller::frame::list::words;
 use tokio::time::timeout;
 
-/// For one answer of the API server.
+/// The deadline of one request to the API server.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// An answer, or none in time.
+/// Waits for an answer, or returns an error at the deadline.
 pub(super) async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(ANSWER, asked).await {
         Ok(answer) => answer,
@@ -18,7 +18,7 @@ pub(super) async fn answer<T>(asked: impl Future<Output = kube::Result<T>>) -> k
     }
 }
 
-/// An error in plain words.
+/// Returns an error in plain words.
 pub(super) fn plain(error: kube::Error) -> anyhow::Error {
     anyhow::Error::msg(words(&error))
 }

@@ -1,4 +1,4 @@
-//! The pods of a target, as they are now.
+//! The current pods of a target.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,20 @@ use swaplet_controller::frame::list::list_with;
 use super::answer::{answer, plain};
 use super::target::{Target, Workload};
 
-/// Where the pods are looked for.
+/// The target, and where its pods are.
 pub(super) struct Group {
     pub(super) client: Client,
     pub(super) namespace: String,
     pub(super) target: Target,
 }
 
-/// The pods of a group, and how many there should be.
+/// The pods of a group, and the desired number.
 pub(super) struct Seen {
     pub(super) pods: Vec<Pod>,
     pub(super) desired: usize,
 }
 
-/// What a workload says of its pods.
+/// The fields of a workload about its pods.
 struct Spec {
     uids: BTreeSet<String>,
     selector: LabelSelector,
@@ -35,9 +35,9 @@ struct Spec {
 }
 
 impl Group {
-    /// Looks at the pods now. Those that have finished or are being deleted are nobody's any more:
-    /// a workload replaces them.
-    pub(super) async fn look(&self) -> anyhow::Result<Seen> {
+    /// Lists the pods, without those that have finished or are being deleted, because a workload
+    /// replaces them.
+    pub(super) async fn list_pods(&self) -> anyhow::Result<Seen> {
         match &self.target {
             Target::Pods(names) => self.named(names).await,
             Target::Selector(selector) => {
@@ -128,7 +128,7 @@ impl Group {
         read(found).with_context(|| format!("{kind} {name} has no spec"))
     }
 
-    /// Its pods belong to its `ReplicaSet`s.
+    /// Reads a Deployment, whose pods belong to its `ReplicaSet`s.
     async fn deployment(&self, name: &str) -> anyhow::Result<Spec> {
         let spec = self
             .workload(Workload::Deployment, name, |deployment: Deployment| {

@@ -1,4 +1,4 @@
-//! One pod of a restart: what was seen of its containers, and what has become of it.
+//! One pod of a restart: the observed state of its containers, and its outcome.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use swaplet_controller::restart::on_config::disruption_budgets::is_ready;
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 use swaplet_core::restart::rollout::Stage;
 
-/// A pod that is to be restarted.
+/// A pod to restart.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -18,10 +18,10 @@ pub(super) struct Member {
     pub(super) node: String,
     pub(super) containers: Vec<Seen>,
     pub(super) state: State,
-    /// What the request says of itself: what went wrong with it as a whole, or what of it could not
-    /// be honoured.
+    /// The message of the request: what went wrong with it as a whole, or which part could not be
+    /// honoured.
     pub(super) remark: String,
-    /// The pod as it was seen last.
+    /// The pod as last observed.
     pub(super) pod: Pod,
 }
 
@@ -29,41 +29,41 @@ pub(super) struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) name: String,
-    /// When the container that is to be replaced was started.
+    /// When the container that is to be replaced started.
     pub(super) before: Option<Timestamp>,
-    /// When the one that is there now was started.
+    /// When the current container started.
     pub(super) started: Option<Timestamp>,
     pub(super) ready: bool,
     pub(super) phase: StatePhase,
     pub(super) message: String,
 }
 
-/// How far a pod is.
+/// The progress of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Waiting,
-    /// Since this time.
+    /// The restart has begun, at this time.
     Restarting(Duration),
     Over(Outcome),
 }
 
-/// What has become of a pod.
+/// The outcome of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// All its containers were restarted and are ready, after so long.
+    /// All its containers were restarted and are ready, after this time.
     Succeeded(Duration),
-    /// Not all were; why.
+    /// Not all were restarted, for this reason.
     Failed(String),
-    /// It went before its turn; a workload makes a new one, whose containers are new.
+    /// It was deleted before its turn; a workload creates a new one, whose containers are new.
     Gone,
-    /// It was not begun with; why.
+    /// It was not started, for this reason.
     NotStarted(String),
-    /// It was interrupted, and what was asked for goes on without us; how to look at it.
+    /// Interrupted; the request continues without us, and this is how to inspect it.
     Left(String),
 }
 
 impl Outcome {
-    /// As in the table.
+    /// Returns the word in the table.
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Succeeded(_) => "Succeeded",
@@ -111,7 +111,7 @@ impl Member {
             remark: String::new(),
             pod: Pod::default(),
         };
-        member.see(pod);
+        member.observe(pod);
         member
     }
 
@@ -127,8 +127,8 @@ impl Member {
         is_ready(&self.pod)
     }
 
-    /// Takes in what the pod shows now; the news in words.
-    pub(super) fn see(&mut self, pod: Pod) -> Vec<String> {
+    /// Updates the member from the pod; returns the news in words.
+    pub(super) fn observe(&mut self, pod: Pod) -> Vec<String> {
         let waiting = self.state == State::Waiting;
         let mut news = Vec::new();
         for seen in &mut self.containers {
@@ -158,8 +158,8 @@ impl Member {
         news
     }
 
-    /// Takes in what the request says; the news in words.
-    pub(super) fn hear(&mut self, request: &RestartRequest) -> Vec<String> {
+    /// Updates the member from the request; returns the news in words.
+    pub(super) fn handle(&mut self, request: &RestartRequest) -> Vec<String> {
         let mut news = Vec::new();
         if !request.message.is_empty() && *self.remark != *request.message {
             news.push(format!("pod/{}: {}", self.name, request.message));
@@ -186,7 +186,7 @@ impl Member {
         news
     }
 
-    /// What its request comes to, which is completed.
+    /// Returns the outcome of its completed request.
     pub(super) fn judge(&self, took: Duration) -> Outcome {
         let failed = |seen: &&Seen| seen.phase != StatePhase::Succeeded;
         let Some(first) = self.containers.iter().find(failed) else {
@@ -203,13 +203,13 @@ impl Member {
 }
 
 impl Seen {
-    /// Whether another container is there than before.
+    /// Returns true if the container is another one than before.
     fn is_another(&self) -> bool {
         self.started.is_some() && self.started != self.before
     }
 }
 
-/// The status of a container.
+/// Returns the status of a container.
 pub(super) fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
     pod.status
         .as_ref()?
@@ -219,7 +219,7 @@ pub(super) fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerS
         .find(|status| status.name == container)
 }
 
-/// Some virtual nodes report no ID.
+/// Returns true if the container was started; some virtual nodes report no ID.
 pub(super) fn was_started(status: &ContainerStatus) -> bool {
     let has_id = status
         .container_id
@@ -237,7 +237,7 @@ fn started_at(status: &ContainerStatus) -> Option<Timestamp> {
     running.started_at.as_ref().map(|time| time.0)
 }
 
-/// A time as kubectl shows it.
+/// Formats a time like kubectl.
 pub(super) fn time(at: Option<Timestamp>) -> String {
     at.map_or_else(
         || "-".to_owned(),

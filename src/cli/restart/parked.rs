@@ -1,5 +1,5 @@
-//! `swaplet parked`: containers that wait in the park image, and their way back where no controller
-//! brings them back.
+//! `swaplet parked`: lists containers that wait in the park image, and brings them back where no
+//! controller does.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,9 +22,9 @@ use crate::cli::print;
 use crate::cli::program::process::slowly;
 use crate::cli::program::table::{Output, counted, dash, render};
 
-/// For one write.
+/// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(30);
-/// How long it is tried to bring a container back, once nobody else is waited for.
+/// How long bringing a container back is retried, after the wait for a controller.
 const TRYING: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
@@ -102,9 +102,9 @@ impl ParkedArgs {
             given if given.is_empty() => vec![Some(client.default_namespace().to_owned())],
             given => given.into_iter().map(Some).collect(),
         };
-        let look = || look(&client, &namespaces);
+        let list = || list_parked(&client, &namespaces);
         if !self.restore {
-            let found = look().await?;
+            let found = list().await?;
             print(&show(&found, self.output)?)?;
             if found.is_empty() {
                 eprintln!("No container is parked{}.", place(&namespaces));
@@ -116,7 +116,7 @@ impl ParkedArgs {
             false => leash::verify(&client, &self.leash, "--without-leash").await,
         };
         if let Err(words) = trusted {
-            let found = look().await?;
+            let found = list().await?;
             print(&show(&found, self.output)?)?;
             if found.is_empty() {
                 eprintln!("No container is parked.");
@@ -125,7 +125,7 @@ impl ParkedArgs {
             eprintln!("error: nothing was restored: {words}");
             return Ok(ExitCode::from(FAILED));
         }
-        let left = restore(&client, look, Duration::from_secs(self.wait.into())).await?;
+        let left = restore(&client, list, Duration::from_secs(self.wait.into())).await?;
         print(&show(&left, self.output)?)?;
         Ok(if left.is_empty() {
             ExitCode::SUCCESS
@@ -135,7 +135,7 @@ impl ParkedArgs {
     }
 }
 
-/// As kubectl says of what it has not found.
+/// Formats the namespaces like kubectl's messages about missing objects.
 fn place(namespaces: &[Option<String>]) -> String {
     let names: Vec<&str> = namespaces.iter().flatten().map(String::as_str).collect();
     match names[..] {
@@ -145,7 +145,10 @@ fn place(namespaces: &[Option<String>]) -> String {
     }
 }
 
-async fn look(client: &Client, namespaces: &[Option<String>]) -> anyhow::Result<Vec<ParkedPod>> {
+async fn list_parked(
+    client: &Client,
+    namespaces: &[Option<String>],
+) -> anyhow::Result<Vec<ParkedPod>> {
     let mut found = Vec::new();
     for namespace in namespaces {
         let place = namespace.as_ref().map_or_else(
@@ -165,10 +168,10 @@ async fn look(client: &Client, namespaces: &[Option<String>]) -> anyhow::Result<
     Ok(found)
 }
 
-/// Those that are parked still.
+/// Brings the pods back after `wait`; returns those that are still parked.
 async fn restore<L>(
     client: &Client,
-    look: impl Fn() -> L,
+    list: impl Fn() -> L,
     wait: Duration,
 ) -> anyhow::Result<Vec<ParkedPod>>
 where
@@ -179,7 +182,7 @@ where
     let mut reasons = Vec::new();
     let mut is_first = true;
     loop {
-        let found = look().await?;
+        let found = list().await?;
         let waited = start.elapsed();
         if found.is_empty() {
             eprintln!("No container is parked.");
@@ -205,7 +208,7 @@ where
     }
 }
 
-/// Why it was not done.
+/// Brings all pods back; returns the reasons of those that were not.
 async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
     let mut reasons = Vec::new();
     for pod in pods {

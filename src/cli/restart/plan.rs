@@ -1,4 +1,4 @@
-//! Which pods are restarted, checked before anything is asked for.
+//! The pods to restart, checked before any request is made.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -16,10 +16,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// From the pods of a target.
+    /// Makes a plan for the pods of a target.
     ///
     /// # Errors
-    /// Every pod that the request would be refused for, and what to do.
+    /// Every pod for which the request would be refused, and what to do.
     pub(super) fn of(
         target: &Target,
         containers: &[String],
@@ -64,7 +64,7 @@ fn missing(target: &Target, pods: &[Pod]) -> Vec<String> {
         .collect()
 }
 
-/// The containers to restart; without a choice the only one.
+/// Returns the containers to restart; if none is named, the only one.
 fn chosen(pod: &Pod, containers: &[String]) -> Result<Vec<String>, String> {
     let spec = || pod.spec.iter();
     let all: Vec<String> = spec()
@@ -98,7 +98,7 @@ fn chosen(pod: &Pod, containers: &[String]) -> Result<Vec<String>, String> {
     ))
 }
 
-/// A container that was never started has nothing to restart.
+/// Returns an error for a container that was never started, because it has nothing to restart.
 fn not_started(pod: &Pod, containers: &[String]) -> Option<String> {
     let name = pod.name_any();
     if pod

@@ -1,4 +1,4 @@
-//! What a restart has come to: a line per container.
+//! The results of a restart: a line per container.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::member::{Member, Outcome, Seen, State, time};
 use crate::cli::program::table::{Output, dash, render};
 
-/// The final table, or the same for programs.
+/// Formats the final table, or its JSON or YAML.
 pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String> {
     let mut lines = vec![header(output == Output::Wide)];
     let rows = || {
@@ -28,7 +28,7 @@ pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String>
     render(output, &lines, &json!({"containers": programs}))
 }
 
-/// What would be done; `held` says of members by their position for what they would wait.
+/// Formats the plan; `held` has what members would wait for, by their index.
 pub(super) fn show_plan(
     members: &[Member],
     held: &BTreeMap<usize, String>,
@@ -99,7 +99,7 @@ fn word(member: &Member) -> &'static str {
     }
 }
 
-/// What the request says of this container, or else what became of its pod.
+/// Returns the message of the request about this container, else the outcome of its pod.
 fn message(member: &Member, seen: &Seen) -> String {
     match &member.state {
         State::Over(Outcome::Failed(why)) if seen.message.is_empty() => why.clone(),
@@ -109,7 +109,7 @@ fn message(member: &Member, seen: &Seen) -> String {
     }
 }
 
-/// How many pods came to what, in a line.
+/// Counts the pods by outcome, in a line.
 pub(super) fn summary(members: &[Member]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     members

@@ -1,4 +1,4 @@
-//! Restarts the pods in their turns, and follows what becomes of them.
+//! Restarts the pods in turns, and follows their progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,31 +18,31 @@ use super::member::{Member, Outcome, State};
 use super::results;
 use super::way::Way;
 use super::way::heard::Heard;
-use crate::cli::program::table::{Output, tell};
+use crate::cli::program::table::{Output, report};
 
-/// Between two looks.
+/// The interval between two rounds.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long the API server may fail before this is given up.
+/// How long the API server may fail before the restart is given up.
 const TROUBLE: Duration = Duration::from_secs(120);
 
-/// What a restart needs besides its pods.
+/// The settings of a restart, besides its pods.
 pub(super) struct Settings {
     pub(super) group: Group,
-    /// Where they count at all.
+    /// The disruption budgets; `None` if they are ignored.
     pub(super) budgets: Option<DisruptionBudgets>,
     pub(super) way: Way,
     pub(super) limit: Limit,
     pub(super) ignores_failures: bool,
 }
 
-/// A restart under way.
+/// A restart in progress.
 pub(super) struct Roll {
     settings: Settings,
     clock: Clock,
     pub(super) members: Vec<Member>,
-    /// What has been told last of those that wait.
-    told: String,
-    /// Since when the API server fails.
+    /// The last report about waiting pods.
+    reported: String,
+    /// When the API server started to fail.
     trouble: Option<Duration>,
 }
 
@@ -52,15 +52,15 @@ impl Roll {
             settings,
             clock: Clock::start(),
             members,
-            told: String::new(),
+            reported: String::new(),
             trouble: None,
         }
     }
 
-    /// Restarts all, and tells what happens. Whether it was interrupted.
+    /// Restarts all pods, and prints the progress. Returns true if it was interrupted.
     ///
     /// # Errors
-    /// What stands in the way of the very first step: nothing was begun.
+    /// What prevents the very first step: nothing was begun.
     pub(super) async fn run(&mut self, stopped: impl Future<Output = ()>) -> anyhow::Result<bool> {
         tokio::pin!(stopped);
         loop {
@@ -82,7 +82,7 @@ impl Roll {
             {
                 return Ok(false);
             }
-            // A round is never cut short: whether a request has been made would not be known.
+            // A round is never cut short: it would be unknown whether a request was made.
             tokio::select! {
                 () = sleep(AGAIN) => {}
                 () = &mut stopped => {
@@ -93,13 +93,13 @@ impl Roll {
         }
     }
 
-    /// What would be done, checked by the API server and its webhooks.
+    /// Returns the plan, checked by the API server and its webhooks.
     pub(super) async fn dry_run(&mut self, output: Output) -> anyhow::Result<String> {
         for member in &self.members {
             let tried = self.settings.way.try_out(member).await;
             tried.with_context(|| format!("pod {} would not be restarted", member.name))?;
         }
-        let step = self.choose(&self.settings.group.look().await?).await?;
+        let step = self.choose(&self.settings.group.list_pods().await?).await?;
         let held: BTreeMap<usize, String> = step
             .held
             .into_iter()
@@ -108,9 +108,9 @@ impl Roll {
         results::show_plan(&self.members, &held, output)
     }
 
-    /// Begins with all pods at once, and does not wait for them.
+    /// Starts the restart of all pods at once, and does not wait for them.
     pub(super) async fn ask_for_all(&mut self) -> anyhow::Result<()> {
-        let step = self.choose(&self.settings.group.look().await?).await?;
+        let step = self.choose(&self.settings.group.list_pods().await?).await?;
         if let Some((index, hold)) = step.held.first() {
             let name = &self.members[*index].name;
             bail!(
@@ -134,19 +134,19 @@ impl Roll {
                 completed.push((index, since));
             }
         }
-        let seen = self.settings.group.look().await?;
-        self.see(&seen);
+        let seen = self.settings.group.list_pods().await?;
+        self.observe(&seen);
         for (index, since) in completed {
             self.judge(index, since);
         }
         self.begin(&seen).await
     }
 
-    /// Begins with those whose turn it is.
+    /// Starts the restart of the pods whose turn it is.
     async fn begin(&mut self, seen: &Seen) -> anyhow::Result<()> {
         self.leave_out_after_a_failure();
         let step = self.choose(seen).await?;
-        self.tell_holds(&step);
+        self.report_holds(&step);
         for index in step.start {
             if self.members[index].stage() == Stage::Waiting {
                 self.begin_with(index).await?;
@@ -182,13 +182,13 @@ impl Roll {
             .map(|member| member.pod.labels())
             .collect();
         let left = match &self.settings.budgets {
-            Some(budgets) => budgets.look(&waiting, &restarting).await.map_err(unknown)?,
+            Some(budgets) => budgets.read(&waiting, &restarting).await.map_err(unknown)?,
             None => Left::default(),
         };
         Ok(next(&self.situation(seen, left)))
     }
 
-    /// The members, and behind them the other pods of the group.
+    /// Returns the members, followed by the other pods of the group.
     fn situation(&self, seen: &Seen, left: Left) -> Situation {
         let ours = self.members.iter().map(|member| rollout::Member {
             name: member.name.as_str().into(),
@@ -223,7 +223,7 @@ impl Roll {
         }
     }
 
-    fn see(&mut self, seen: &Seen) {
+    fn observe(&mut self, seen: &Seen) {
         let by_uid: BTreeMap<_, _> = seen
             .pods
             .iter()
@@ -233,9 +233,9 @@ impl Roll {
             let member = &mut self.members[index];
             match by_uid.get(&member.uid) {
                 Some(pod) => member
-                    .see(Pod::clone(pod))
+                    .observe(Pod::clone(pod))
                     .iter()
-                    .for_each(|line| tell(line)),
+                    .for_each(|line| report(line)),
                 None => {
                     member.pod = Pod::default();
                     if member.state == State::Waiting {
@@ -254,23 +254,23 @@ impl Roll {
         }
     }
 
-    /// Goes on with a pod; whether its request is completed.
+    /// Continues with a pod; returns true if its request is completed.
     async fn follow(&mut self, index: usize, since: Duration) -> anyhow::Result<bool> {
         let age = self.clock.now().saturating_sub(since);
         let heard = self.settings.way.follow(&self.members[index], age).await?;
-        Ok(self.hear(index, heard))
+        Ok(self.handle(index, heard))
     }
 
-    /// Tells what was heard of a pod; whether its request is completed.
-    fn hear(&mut self, index: usize, heard: Heard) -> bool {
+    /// Prints the news of a pod; returns true if its request is completed.
+    fn handle(&mut self, index: usize, heard: Heard) -> bool {
         let member = &mut self.members[index];
         match heard {
-            Heard::News(news) => tell(&format!("pod/{}: {news}", member.name)),
+            Heard::News(news) => report(&format!("pod/{}: {news}", member.name)),
             Heard::Over(outcome) => self.over(index, outcome),
             Heard::Says(request, news) => {
-                member.hear(&request).iter().for_each(|line| tell(line));
+                member.handle(&request).iter().for_each(|line| report(line));
                 news.iter()
-                    .for_each(|news| tell(&format!("pod/{}: {news}", member.name)));
+                    .for_each(|news| report(&format!("pod/{}: {news}", member.name)));
                 return request.is_completed();
             }
         }
@@ -284,11 +284,11 @@ impl Roll {
 
     fn over(&mut self, index: usize, outcome: Outcome) {
         let member = &mut self.members[index];
-        tell(&format!("pod/{}: {outcome}", member.name));
+        report(&format!("pod/{}: {outcome}", member.name));
         member.state = State::Over(outcome);
     }
 
-    /// Those that have not been begun with stay as they are.
+    /// Leaves out the pods that have not been started.
     fn leave_out(&mut self, why: &str) {
         let waiting = self
             .members
@@ -297,8 +297,8 @@ impl Roll {
         waiting.for_each(|member| member.state = State::Over(Outcome::NotStarted(why.to_owned())));
     }
 
-    /// Tells for what pods wait; that others are restarted first needs no words.
-    fn tell_holds(&mut self, step: &Step) {
+    /// Prints what pods wait for, except for others to be restarted first.
+    fn report_holds(&mut self, step: &Step) {
         let reasons: BTreeMap<String, usize> = step
             .held
             .iter()
@@ -307,10 +307,10 @@ impl Roll {
                 *reasons.entry(hold.to_string()).or_default() += 1;
                 reasons
             });
-        let told = reasons.keys().cloned().collect::<Vec<_>>().join("; ");
-        if told != self.told {
+        let reported = reasons.keys().cloned().collect::<Vec<_>>().join("; ");
+        if reported != self.reported {
             for (reason, pods) in &reasons {
-                tell(&format!(
+                report(&format!(
                     "{}: {reason}",
                     if *pods == 1 {
                         "1 pod waits".to_owned()
@@ -319,39 +319,39 @@ impl Roll {
                     }
                 ));
             }
-            self.told = told;
+            self.reported = reported;
         }
     }
 
-    /// An API server that fails for a moment is waited for.
+    /// Tolerates an API server that fails for a short time.
     async fn note(&mut self, round: anyhow::Result<()>) {
         let now = self.clock.now();
         match (round, self.trouble) {
             (Ok(()), None) => {}
             (Ok(()), Some(_)) => {
-                tell("the API server answers again");
+                report("the API server answers again");
                 self.trouble = None;
             }
             (Err(error), None) => {
-                tell(&format!("{error:#}; trying again"));
+                report(&format!("{error:#}; trying again"));
                 self.trouble = Some(now);
             }
             (Err(_), Some(since)) if now.saturating_sub(since) < TROUBLE => {}
             (Err(error), Some(_)) => {
-                tell(&format!("{error:#}; giving up"));
+                report(&format!("{error:#}; giving up"));
                 self.stop("the API server does not answer").await;
             }
         }
     }
 
-    /// Ends without waiting for the pods: what can be taken back is, and of the others is told
-    /// where they are.
+    /// Ends without waiting for the pods: withdraws what can be withdrawn, and prints where to find
+    /// the others.
     async fn stop(&mut self, why: &str) {
         self.leave_out(why);
         for index in 0..self.members.len() {
             if let State::Restarting(since) = self.members[index].state {
                 let heard = self.settings.way.stop(&self.members[index], why).await;
-                if self.hear(index, heard) {
+                if self.handle(index, heard) {
                     self.judge(index, since);
                 }
             }

@@ -1,11 +1,11 @@
-//! What the command line names: pods, a workload, or a selector.
+//! The target that the command line names: pods, a workload, or a selector.
 
 use swaplet_core::restart::rollout::Rounding;
 
-/// What is to be restarted.
+/// The target of a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// These pods.
+    /// These named pods.
     Pods(Vec<String>),
     /// The pods of a workload.
     Workload(Workload, String),
@@ -21,7 +21,7 @@ pub(super) enum Workload {
     DaemonSet,
 }
 
-/// The words that kubectl takes for pods.
+/// The words that kubectl accepts for pods.
 const PODS: [&str; 3] = ["po", "pod", "pods"];
 
 enum Named {
@@ -38,7 +38,7 @@ impl Workload {
         }
     }
 
-    /// The words that kubectl takes for it.
+    /// Parses the words that kubectl accepts for it.
     fn read(word: &str) -> Option<Self> {
         match word {
             "deploy" | "deployment" | "deployments" | "deployment.apps" | "deployments.apps" => {
@@ -56,10 +56,10 @@ impl Workload {
 }
 
 impl Target {
-    /// Reads what stands on the command line.
+    /// Parses the command line.
     ///
     /// # Errors
-    /// What is wrong with it, and how it is written.
+    /// What is wrong with it, and the correct form.
     pub(super) fn read(names: &[String], selector: Option<&str>) -> Result<Self, String> {
         let mut named = type_slash_name(names)
             .iter()
@@ -83,7 +83,7 @@ impl Target {
         }
     }
 
-    /// How a percentage of its pods becomes a number.
+    /// Returns how a percentage of its pods is rounded.
     pub(super) const fn rounding(&self) -> Rounding {
         match self {
             Self::Workload(Workload::StatefulSet | Workload::DaemonSet, _) => Rounding::Up,
@@ -93,18 +93,18 @@ impl Target {
         }
     }
 
-    /// Whether its pods have an order of their own.
+    /// Returns true if its pods have ordinals.
     pub(super) const fn has_ordinals(&self) -> bool {
         matches!(self, Self::Workload(Workload::StatefulSet, _))
     }
 
-    /// Whether the pods were named one by one: then each of them has to be there.
+    /// Returns true if the pods were named one by one: then each must exist.
     pub(super) const fn is_named(&self) -> bool {
         matches!(self, Self::Pods(_))
     }
 }
 
-/// `TYPE NAME...` as `TYPE/NAME ...`: kubectl's users write both.
+/// Converts `TYPE NAME...` to `TYPE/NAME ...`: kubectl's users write both.
 fn type_slash_name(words: &[String]) -> Vec<String> {
     match words.split_first() {
         Some((kind, names))
@@ -134,7 +134,7 @@ fn one(text: &str) -> Result<Named, String> {
     }
 }
 
-/// Twice the same pod is the same pod.
+/// Returns the names of the pods, each once.
 fn pods(named: Vec<Named>) -> Result<Vec<String>, String> {
     let mut pods: Vec<String> = Vec::new();
     for one in named {

@@ -1,4 +1,4 @@
-//! How pods are restarted: by requests, where the cluster knows them, or directly.
+//! The ways to restart pods: by requests, where the API server serves them, or directly.
 
 pub(super) mod asked;
 pub(super) mod direct;
@@ -20,7 +20,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Checks the restart of a pod without doing anything.
+    /// Checks the restart of a pod without any effect.
     pub(super) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
         match self {
             Self::Asked(asked) => asked.try_out(member).await,
@@ -28,7 +28,7 @@ impl Way {
         }
     }
 
-    /// Goes on with a pod whose turn came so long ago.
+    /// Continues the restart of a pod that began `age` ago.
     pub(super) async fn follow(&mut self, member: &Member, age: Duration) -> anyhow::Result<Heard> {
         match self {
             Self::Asked(asked) => asked.follow(member, age).await,

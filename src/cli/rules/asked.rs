@@ -1,5 +1,4 @@
-//! The rules as they are asked for: what is said by hand counts, and for the rest what the
-//! installation says.
+//! The requested rules: explicit flags take precedence, and all others come from the installation.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +12,10 @@ use crate::cli::status::installation::{Found, Installation};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
-/// What belongs to the image of `--exit-image`, whoever names that.
+/// A flag that belongs to the image of `--exit-image`, whichever side sets that.
 const OF_EXIT_IMAGE: &str = "exit-image-paths";
 
-/// The flags of [`RulesArgs`], each with its values if it was said by hand.
+/// The flags of [`RulesArgs`] that were set explicitly, with their values.
 #[derive(Debug)]
 pub(in crate::cli) struct AskedRules(BTreeMap<String, Vec<String>>);
 
@@ -54,16 +53,16 @@ impl FromArgMatches for AskedRules {
 }
 
 impl AskedRules {
-    /// Whether an exit image is named by hand.
+    /// Returns true if an exit image is set explicitly.
     pub(in crate::cli) fn names_exit_image(&self) -> bool {
         self.0.contains_key("exit-image")
     }
 
-    /// All flags together, and where they come from. An exit image of the installation stays one
-    /// where another is named by hand: its controller writes it.
+    /// Returns all flags together, and where they come from. An exit image of the installation
+    /// stays one if another is set explicitly, because its controller writes it.
     ///
     /// # Errors
-    /// What does not go together.
+    /// The flags contradict each other.
     pub(in crate::cli) fn with(&self, found: &Found) -> anyhow::Result<(RulesArgs, Vec<String>)> {
         let mut remarks = found.remarks.clone();
         let command = RulesArgs::augment_args(Command::new("rules"))
@@ -116,7 +115,7 @@ fn written(long: &str, action: &ArgAction, values: &[String]) -> Vec<String> {
 }
 
 impl RulesArgs {
-    /// The rules of an installation; one whose flags are not known has those of a new one.
+    /// Returns the rules of an installation; if its flags are unknown, those of a new one.
     pub(in crate::cli) fn of_installation(installation: &Installation) -> anyhow::Result<Rules> {
         let found = Found {
             installation: Some(installation.clone()),
@@ -127,8 +126,8 @@ impl RulesArgs {
         rules.rules()
     }
 
-    /// Goes on without an exit image where one is needed and none will be written: with one that
-    /// has the standard paths. Says so.
+    /// Assumes an exit image with the standard paths, if one is needed and none will be written.
+    /// Returns a remark about it.
     ///
     /// # Errors
     /// None that depends on the flags.

@@ -1,4 +1,4 @@
-//! Whether SidecarPolicies count, for those who decide about pods beside the installation.
+//! Resolves whether SidecarPolicies apply, for commands that decide outside the installation.
 
 use clap::Args;
 use kube::Client;
@@ -28,13 +28,13 @@ pub(in crate::cli) struct PoliciesArgs {
 }
 
 impl PoliciesArgs {
-    /// Whether they count.
+    /// Returns true if they apply.
     pub(in crate::cli) fn are_on(&self, found: &Found) -> bool {
         let theirs = || found.flags().is_some_and(Flags::reads_policies);
         self.sidecar_policies.unwrap_or_else(theirs)
     }
 
-    /// Those that count for pods of a namespace, or of all.
+    /// Reads the policies for pods of a namespace, or of all.
     pub(in crate::cli) async fn read(
         &self,
         found: &Found,
@@ -49,7 +49,7 @@ impl PoliciesArgs {
         }
     }
 
-    /// That they do not count, and why, for whom they might have named a container.
+    /// Returns a remark that they do not apply, and why; `None` if they do.
     pub(in crate::cli) fn remark_off(&self, found: &Found) -> Option<String> {
         if self.are_on(found) {
             return None;
@@ -68,7 +68,7 @@ impl PoliciesArgs {
     }
 }
 
-/// The policy of a rule, for programs.
+/// Returns the policy of a rule, as JSON.
 pub(in crate::cli) fn policy(rule: &PolicyRule) -> Value {
     let kind = match rule.namespace {
         Some(_) => PolicyKind::Namespaced.kind(),
@@ -82,7 +82,7 @@ pub(in crate::cli) fn policy(rule: &PolicyRule) -> Value {
     })
 }
 
-/// A rule, for programs.
+/// Returns a rule, as JSON.
 pub(in crate::cli) fn rule(rule: &SidecarRule) -> Value {
     json!({
         "preset": rule.policy().and_then(|policy| policy.preset.as_ref()),

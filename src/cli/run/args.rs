@@ -1,4 +1,4 @@
-//! The flags that say what the controller is to do, and what it runs with for them.
+//! The flags that select the work of the controller, and the resulting settings.
 
 mod bounds;
 mod hot_upgrade;
@@ -110,10 +110,10 @@ pub(super) struct ControllerArgs {
 }
 
 impl ControllerArgs {
-    /// What it runs with.
+    /// Returns the settings of the controller.
     ///
     /// # Errors
-    /// What does not go together, and files that cannot be used.
+    /// Contradictory flags, and files that cannot be used.
     pub(super) fn settings(self) -> anyhow::Result<Settings> {
         let Self { mut rules, .. } = self;
         ensure!(
@@ -169,7 +169,7 @@ impl ControllerArgs {
     }
 }
 
-/// A container that was to be parked would end, if both were one image.
+/// Checks that the park image is not an exit image: a parked container would end.
 fn park(image: ImageReference, paths: Vec<String>, rules: &Rules) -> anyhow::Result<ParkImage> {
     ensure!(
         !rules.exit_images.contains(image.as_str()),

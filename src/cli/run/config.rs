@@ -1,8 +1,8 @@
 //! The configuration of `swaplet run`: flags, variables and one file, in this order.
 //!
-//! The keys of the file are the flags. What it says is put into the command line as if it had been
-//! written there, for each flag that is neither given there nor by its variable: so a file is
-//! checked by the same rules, and there is one list of what can be configured.
+//! The keys of the file are the flags. Its values are inserted into the command line, for each flag
+//! that is neither given there nor by its variable. So a file is checked by the same rules, and
+//! there is one list of everything that can be configured.
 
 mod file;
 mod show;
@@ -20,21 +20,21 @@ pub(in crate::cli) use self::show::{Setting, yaml};
 
 /// The subcommand that can be configured by a file.
 const RUN: &str = "run";
-/// What cannot stand in the file: where it is, and what is done instead of running.
+/// The flags that cannot be in the file: its own path, and alternatives to running.
 const OUTSIDE: [&str; 3] = ["config", "print_config", "help"];
 
-/// How the program was called.
+/// The call of the program.
 #[derive(Debug)]
 pub(in crate::cli) struct Called {
     command: Command,
     line: Vec<OsString>,
 }
 
-/// What a command line says, with the file that it names.
+/// A parsed command line, with the file that it names.
 #[derive(Debug)]
 pub(in crate::cli) struct Read {
     pub(in crate::cli) matches: ArgMatches,
-    /// Of `swaplet run`: each flag with its value and where that comes from.
+    /// For `swaplet run`: each flag with its value and source.
     pub(in crate::cli) settings: Vec<Setting>,
 }
 
@@ -43,10 +43,10 @@ impl Called {
         Self { command, line }
     }
 
-    /// Reads the command line, with the file that it names.
+    /// Parses the command line, with the file that it names.
     ///
     /// # Errors
-    /// The usage, a help text, or what is wrong.
+    /// The usage, a help text, or what is invalid.
     pub(in crate::cli) fn read(&self) -> Result<Read, Error> {
         match self.path() {
             Some(path) => self.read_with(
@@ -56,11 +56,11 @@ impl Called {
         }
     }
 
-    /// Reads the command line of another process, with the text of the file that it names. No
-    /// variable of this process counts.
+    /// Parses the command line of another process, with the text of the file that it names.
+    /// Variables of this process are ignored.
     ///
     /// # Errors
-    /// What is wrong.
+    /// What is invalid.
     pub(in crate::cli) fn read_elsewhere(
         &self,
         file: Option<(PathBuf, String)>,
@@ -112,7 +112,7 @@ impl Called {
         Ok(Read { matches, settings })
     }
 
-    /// What the line alone says, whatever is missing in it.
+    /// Parses the line alone, ignoring errors.
     fn first_look(&self) -> Option<ArgMatches> {
         self.command
             .clone()
@@ -128,7 +128,7 @@ impl Called {
             .cloned()
     }
 
-    /// The subcommand as it is defined.
+    /// Returns the arguments that the subcommand defines.
     fn run(&self) -> impl Iterator<Item = &clap::Arg> {
         let run = self
             .command
@@ -156,7 +156,7 @@ impl Called {
             })
     }
 
-    /// As clap finds it for a flag.
+    /// Returns the suggestion that clap makes for an unknown flag.
     fn nearest(&self, key: &str) -> Option<String> {
         let line = [
             OsString::from("swaplet"),
@@ -177,7 +177,7 @@ impl Called {
         }
     }
 
-    /// What is wrong with a value of the file is said of the file.
+    /// Attributes the error in a value of the file to the file.
     fn with_place(&self, error: Error, file: Option<&File>) -> Error {
         let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
             return error;
@@ -201,7 +201,7 @@ impl Called {
         self.error(error.kind(), &format!("{}: {flag}: {said}", file.name()))
     }
 
-    /// With the usage of the subcommand that takes a file.
+    /// Returns an error with the usage of the subcommand that takes a file.
     fn error(&self, kind: ErrorKind, problem: &str) -> Error {
         let mut command = self.command.clone();
         command.build();
@@ -212,7 +212,7 @@ impl Called {
     }
 }
 
-/// Whether somebody has said it, other than by a default.
+/// Returns true if the value is set explicitly, and not by a default.
 const fn is_said(source: Option<ValueSource>) -> bool {
     matches!(
         source,

@@ -1,4 +1,4 @@
-//! What is asked about one installation.
+//! The checks of one installation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,61 +23,61 @@ use crate::cli::image::registry_args::RegistryArgs;
 use crate::image::reference::ImageReference;
 use crate::image::registry::Registry;
 
-/// Questions under way at once.
+/// The maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
 /// The group of the CRDs.
 const GROUP: &str = "apps.kruise.io/v1alpha1";
-/// For the answer of a registry.
+/// The deadline of one request to a registry.
 const REGISTRY: Duration = Duration::from_secs(15);
-/// The end of the name of the policy that each leash has.
+/// The suffix of the policy that each set of admission policies has.
 const PODS: &str = "-pods";
 /// The variable of the same policy with the containers that are open to SidecarPolicies.
 const POLICY_SIDECARS: &str = "policySidecars";
 
-/// An installation, with what was answered. An error is why nothing was.
+/// An installation with the results of the checks. An error is the reason why there is no result.
 pub(super) struct Asked {
     pub(super) installation: Installation,
-    /// `None` where it wants no Lease.
+    /// The state of its Lease; `None` if it uses none.
     pub(super) lease: Option<Result<Held, String>>,
-    /// Each right that it needs; `None` where nobody says whether it has it.
+    /// Each right that it needs; `None` if it is unknown whether it has it.
     pub(super) rights: Vec<(Right, Option<bool>)>,
     pub(super) policies: Result<Leash, String>,
     pub(super) sidecar_policies: Policies,
-    /// Each CRD that it needs, and whether it is there.
+    /// Each CRD that it needs, and whether it is installed.
     pub(super) crds: Result<Vec<(&'static str, bool)>, String>,
-    /// Whether the registry has the exit image; `None` where it was not to be asked.
+    /// True if the registry has the exit image; `None` if that was not checked.
     pub(super) registry: Option<Result<bool, String>>,
 }
 
-/// What a Lease says.
+/// The state of a Lease.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
-    /// Empty where nobody holds it.
+    /// The holder; empty if there is none.
     pub(super) holder: String,
     pub(super) renewed: Option<Timestamp>,
 }
 
-/// The admission policies for an account, by the end of their name; and whether they are bound so
-/// that they deny.
+/// The admission policies for an account, by the suffix of their names, and whether each is bound
+/// with the action `Deny`.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Leash {
-    /// What their names begin with; empty where there are none.
+    /// The prefix of their names; empty if there are none.
     pub(super) name: String,
     pub(super) policies: BTreeMap<String, bool>,
-    /// Names and patterns of containers that they open to SidecarPolicies; `None` where they do not
-    /// say it in the way of this version.
+    /// The names and patterns of containers that they open to SidecarPolicies; `None` if they are
+    /// not written as in this version.
     pub(in crate::cli) opened: Option<Vec<String>>,
 }
 
 impl Asked {
-    /// Whether an administrator has given it anything: whoever may make Deployments can make one
-    /// that looks like an installation.
+    /// Returns true if an administrator has granted it any right: anybody who may create
+    /// Deployments can make one that looks like an installation.
     pub(super) fn has_some_right(&self) -> bool {
         self.rights.is_empty() || self.rights.iter().any(|(_, may)| *may != Some(false))
     }
 }
 
-/// Asks all about it.
+/// Runs all checks of an installation.
 pub(super) async fn asked(
     client: &Client,
     installation: Installation,
@@ -140,7 +140,7 @@ async fn lease(client: &Client, namespace: &str) -> Result<Held, String> {
     })
 }
 
-/// The leash is the one whose policy of pods is about the account.
+/// Finds the admission policies: those whose policy of pods applies to the account.
 pub(in crate::cli) async fn leash(
     client: &Client,
     installation: &Installation,
@@ -191,7 +191,7 @@ pub(in crate::cli) async fn leash(
     })
 }
 
-/// The list of a variable that is nothing else: `["istio-proxy", "log-*"]`.
+/// Returns the list of a variable that is nothing else: `["istio-proxy", "log-*"]`.
 fn opened(policy: &ValidatingAdmissionPolicy) -> Option<Vec<String>> {
     let variables = policy.spec.as_ref()?.variables.as_ref()?;
     let list = variables
@@ -227,7 +227,7 @@ async fn in_registry(
     flags: &Flags,
 ) -> Option<Result<bool, String>> {
     let (registry, image) = (registry?, flags.said("exit-image").first()?);
-    let look = async {
+    let query = async {
         let image = ImageReference::parse(image).map_err(|error| error.to_string())?;
         let credentials = registry
             .credentials(&image)
@@ -238,6 +238,6 @@ async fn in_registry(
         let digest = registry.digest(&image).await;
         Ok(digest.map_err(|error| error.to_string())?.is_some())
     };
-    let answer = timeout(REGISTRY, look).await;
+    let answer = timeout(REGISTRY, query).await;
     Some(answer.unwrap_or_else(|_| Err("no answer in time".to_owned())))
 }

@@ -1,4 +1,4 @@
-//! The cluster as an installation sees it: what is stuck, and what keeps it.
+//! The cluster from the view of an installation: the stuck pods, and the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,32 +20,32 @@ use swaplet_core::objects::pod::{ContainerState, Pod, roles};
 use super::installation::Installation;
 use super::installation::flags::Flags;
 
-/// The most Warnings that are told.
+/// The maximum number of Warnings that are shown.
 const MOST_WARNINGS: usize = 10;
 
-/// What was seen; an error is why it was not.
+/// The observed state; an error is the reason why it could not be read.
 pub(super) struct Facts {
     pub(super) now: Timestamp,
-    /// How many nodes each class has.
+    /// The number of nodes of each class.
     pub(super) nodes: Result<BTreeMap<&'static str, usize>, String>,
-    /// What is wrong with single nodes.
+    /// The problems of single nodes.
     pub(super) node_problems: Vec<String>,
     pub(super) pods: Result<Pods, String>,
     /// Jobs with pods on virtual nodes that are never deleted, as NAMESPACE/NAME.
     pub(super) kept_jobs: Result<BTreeSet<String>, String>,
-    /// The latest Warnings of swaplet, the newest first.
+    /// The latest Warnings of swaplet, newest first.
     pub(super) warnings: Result<Vec<Warning>, String>,
 }
 
-/// What the pods show.
+/// The state of the pods.
 #[derive(Default)]
 pub(super) struct Pods {
-    /// Those whose main containers are done and whose sidecars are not, longest first.
+    /// The pods whose main containers are done and whose sidecars are not, longest wait first.
     pub(super) stuck: Vec<Stuck>,
-    /// Nodes on which the exit image was pulled, and those that cannot pull it, with their words.
+    /// The nodes that have pulled the exit image, and those that cannot, with their messages.
     pub(super) pulled: BTreeSet<String>,
     pub(super) not_pulled: BTreeMap<String, String>,
-    /// What could not be read around them.
+    /// What could not be read around the pods.
     pub(super) remarks: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Stuck {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) since: Option<Timestamp>,
-    /// What swaplet decides about it now.
+    /// The current decision of swaplet.
     pub(super) reason: &'static str,
 }
 
@@ -66,8 +66,8 @@ pub(super) struct Warning {
     pub(super) note: String,
 }
 
-/// Looks at all of it.
-pub(super) async fn look(
+/// Reads the state of the cluster.
+pub(super) async fn read(
     client: &Client,
     installation: &Installation,
     rules: anyhow::Result<Rules>,
@@ -118,7 +118,7 @@ type Nodes = (
     BTreeSet<Box<str>>,
 );
 
-/// The classes with their counts, what is wrong, and the names of virtual nodes.
+/// Returns the number of nodes per class, their problems, and the names of virtual nodes.
 async fn nodes(client: &Client, table: &NodeTable) -> Nodes {
     let api: Api<NodeWire> = Api::all(client.clone());
     let nodes = match list(&api, "", NodeWire::read).await {
@@ -186,7 +186,7 @@ fn cannot_pull(reason: &str) -> bool {
     )
 }
 
-/// What costs until somebody deletes it.
+/// Returns the Jobs that incur costs until somebody deletes them.
 async fn kept_jobs(
     client: &Client,
     scope: &Scope,

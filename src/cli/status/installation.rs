@@ -1,5 +1,5 @@
-//! The installation of swaplet in a cluster: its Deployment, the flags that it runs with, and
-//! whether its account may do what it is believed for.
+//! The installation of swaplet in a cluster: its Deployment, its flags, and whether its account has
+//! the rights that make it credible.
 
 pub(in crate::cli) mod flags;
 mod started;
@@ -16,11 +16,11 @@ use swaplet_controller::frame::list::{list_with, words};
 
 use self::flags::Flags;
 
-/// What its Deployment is known by.
+/// The label of its Deployment.
 const LABEL: &str = "app.kubernetes.io/name=swaplet";
-/// Where it is looked for by those who may not look everywhere.
+/// The namespace that is searched if the user may not list all.
 const USUAL_NAMESPACE: &str = "swaplet";
-/// More than this are not looked at: whoever may make Deployments can give them the label.
+/// The maximum number of Deployments that are read: anybody who may create one can label it.
 const MOST: usize = 8;
 
 /// One Deployment of swaplet.
@@ -28,29 +28,29 @@ const MOST: usize = 8;
 pub(in crate::cli) struct Installation {
     pub(in crate::cli) namespace: String,
     pub(in crate::cli) name: String,
-    /// The ServiceAccount, without its namespace.
+    /// The name of the ServiceAccount.
     pub(in crate::cli) account: String,
-    /// `app.kubernetes.io/version`; empty where it has none.
+    /// The label `app.kubernetes.io/version`; empty if it has none.
     pub(in crate::cli) version: String,
     pub(in crate::cli) image: String,
-    /// Replicas that are wanted, and those that are ready.
+    /// The desired and the ready replicas.
     pub(in crate::cli) replicas: (i32, i32),
-    /// What it runs with; in words why that is not known.
+    /// The flags with which it runs; an error is the reason why they are unknown.
     pub(in crate::cli) flags: Result<Flags, String>,
 }
 
 impl Installation {
-    /// What it is called in messages.
+    /// Returns its name in messages.
     pub(in crate::cli) fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// The namespace of its Lease and of what it keeps.
+    /// Returns the namespace of its Lease and of its state.
     pub(in crate::cli) fn state_namespace(&self) -> Option<&str> {
         self.flags.as_ref().ok()?.one("state-namespace")
     }
 
-    /// Those that can be seen in this namespace, or in all.
+    /// Returns the installations in this namespace, or in all.
     ///
     /// # Errors
     /// Deployments cannot be listed.
@@ -64,7 +64,7 @@ impl Installation {
         };
         let found = list_with(&api, ListParams::default().labels(LABEL), Some).await;
         let mut deployments = match found {
-            // Whoever has no Deployments has no installation.
+            // A server without Deployments has no installation.
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             other => other?,
         };
@@ -96,7 +96,7 @@ impl Installation {
         })
     }
 
-    /// Whether its account may do this; `None` where that cannot be asked.
+    /// Returns whether its account has this right; `None` if that cannot be checked.
     pub(in crate::cli) async fn may(
         &self,
         client: &Client,
@@ -132,39 +132,38 @@ fn account(pod: &PodSpec) -> String {
         .unwrap_or_else(|| "default".to_owned())
 }
 
-/// For what the flags of an installation are wanted.
+/// The purpose for which the flags of an installation are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Purpose {
-    /// To say what it would do.
+    /// To explain what it would do.
     Tell,
-    /// To write its images to pods: whoever may make Deployments somewhere must not choose these.
+    /// To write its images to pods: not every user who may create Deployments may choose these.
     Write,
 }
 
-/// The installation that works on pods of a namespace, or of all, as far as it is found.
+/// The installation that works on pods of a namespace, or of all, if it is found.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Found {
     pub(in crate::cli) installation: Option<Installation>,
-    /// Where the flags come from, or why there are none.
+    /// The source of the flags, or why there are none.
     pub(in crate::cli) remarks: Vec<String>,
 }
 
 impl Found {
-    /// Its flags, where they are known.
+    /// Returns its flags, if they are known.
     pub(in crate::cli) fn flags(&self) -> Option<&Flags> {
         self.installation.as_ref()?.flags.as_ref().ok()
     }
 
-    /// The namespace of what it keeps: the one that is `named` by hand, or that of its flags.
+    /// Returns the namespace of its state: the explicitly `named` one, or that of its flags.
     pub(in crate::cli) fn state_namespace(&self, named: Option<&str>) -> Option<String> {
         let its = || self.installation.as_ref()?.state_namespace();
         named.or_else(its).map(str::to_owned)
     }
 
-    /// Looks for it in its namespace if that is `named` by hand, or else in all. It counts if its
-    /// account may change pods where it is asked for (`pods_of`, or everywhere): such a right only
-    /// an administrator gives.
-    pub(in crate::cli) async fn look(
+    /// Searches the namespace that is `named` explicitly, or all. An installation counts if its
+    /// account may change pods in `pods_of`, or everywhere: only an administrator can grant that.
+    pub(in crate::cli) async fn find(
         client: &Client,
         named: Option<&str>,
         pods_of: Option<&str>,
@@ -240,10 +239,10 @@ fn change_pods(namespace: Option<&str>) -> ResourceAttributes {
     }
 }
 
-/// Those that the caller may see, or the remark that there are none to be seen.
+/// Returns the installations that the caller may read, or a remark that there are none.
 ///
 /// # Errors
-/// The API server does not answer: it would not answer what comes next either.
+/// The API server does not answer, and so would not answer the next requests either.
 async fn seen(
     client: &Client,
     named: Option<&str>,
@@ -266,7 +265,7 @@ async fn seen(
     )))
 }
 
-/// Reads what a program needs to go on; for the callers that cannot do without.
+/// Returns the error for a required image that neither a flag nor the installation names.
 pub(in crate::cli) fn missing(flag: &str, push: &str) -> anyhow::Error {
     anyhow!(
         "--{flag} is not given, and no installation of swaplet says it: push one with `{push}` and pass it with --{flag} IMAGE"

@@ -1,4 +1,4 @@
-//! What is well and what needs attention, from what was asked: plain functions.
+//! Judges the results of the checks: plain functions that find what needs attention.
 
 mod in_cluster;
 mod sidecar_policies;
@@ -11,26 +11,26 @@ use super::installation::flags::Flags;
 use crate::cli::exit::CANNOT;
 use crate::cli::program::table::age;
 
-/// A Lease that was not renewed for so long is held by nobody: longer than one lasts, for clocks
+/// A Lease that was not renewed for this long is not held: longer than its term, because clocks
 /// differ.
 const HELD_SECONDS: i64 = 60;
-/// The most objects that are named.
+/// The maximum number of objects that are named.
 const MOST_NAMES: usize = 10;
 
-/// How something is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ok,
-    /// As somebody wants it, or worth knowing.
+    /// Intended, or worth knowing.
     Note,
-    /// Somebody has to do something.
+    /// Somebody has to act.
     Attention,
-    /// Nobody may ask.
+    /// Not permitted to check.
     Unknown,
 }
 
 impl State {
-    /// For programs.
+    /// Returns the name for programs.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// For people.
+    /// Returns the mark for people.
     pub(super) const fn mark(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -51,17 +51,17 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Check {
-    /// The Deployment that it is about; empty where it is about the cluster.
+    /// The Deployment; empty for a check of the cluster.
     pub(super) installation: String,
     pub(super) subject: &'static str,
     pub(super) state: State,
     pub(super) words: String,
 }
 
-/// As the help says it.
+/// Returns the exit code, as documented in the help.
 pub(super) fn exit_code(checks: &[Check]) -> u8 {
     let has = |state| checks.iter().any(|check| check.state == state);
     match (has(State::Attention), has(State::Unknown)) {
@@ -73,7 +73,7 @@ pub(super) fn exit_code(checks: &[Check]) -> u8 {
 
 type Said = (State, String);
 
-/// What was asked about the installations of a namespace, or of all.
+/// Judges the installations of a namespace, or of all.
 pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timestamp) -> Vec<Check> {
     if all.is_empty() {
         let place = namespace.map_or("this cluster".to_owned(), |name| {
@@ -322,7 +322,7 @@ fn registry(answer: &Result<bool, String>) -> Said {
     }
 }
 
-/// The first of a list, and how many more there are.
+/// Lists the first names, and how many more there are.
 fn some(names: &[String]) -> String {
     let shown = names.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>();
     match names.len().saturating_sub(MOST_NAMES) {

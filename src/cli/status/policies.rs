@@ -1,4 +1,4 @@
-//! The SidecarPolicies of the cluster, as an installation has them.
+//! The SidecarPolicies of the cluster, as an installation reads them.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +13,44 @@ use swaplet_core::policies::presets;
 
 use super::installation::flags::Flags;
 
-/// The most policies that are told one by one.
+/// The maximum number of policies that are shown one by one.
 const MOST: usize = 200;
-/// The most reasons of a policy, and the longest.
+/// The maximum number of reasons per policy, and their maximum length.
 const MOST_REASONS: usize = 16;
 const LONGEST_REASON: usize = 64;
 
-/// What was read.
+/// The policies that were read.
 #[derive(Debug, Default)]
 pub(super) struct Policies {
-    /// Whether the installation ends the sidecars that they name.
+    /// True if the installation ends the sidecars that they name.
     pub(super) are_on: bool,
     pub(super) all: Vec<Policy>,
-    /// How many there are.
+    /// The number of policies.
     pub(super) count: usize,
-    /// Kinds that the API server does not know.
+    /// The kinds that the API server does not serve.
     pub(super) missing: Vec<&'static str>,
     /// What could not be read.
     pub(super) unread: Vec<String>,
 }
 
-/// One of them.
+/// One policy.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) place: String,
-    /// Whether its status is about what it says now.
+    /// True if its status is about the current generation.
     pub(super) is_seen: bool,
-    /// Whether it is about no pod at all.
+    /// True if it applies to no pod at all.
     pub(super) is_invalid: bool,
     pub(super) matched: u64,
     pub(super) ended: u64,
     pub(super) refused: BTreeMap<String, u64>,
-    /// What of it counts for nothing, and the fix.
+    /// Its parts without effect, each with the fix.
     pub(super) problems: Vec<String>,
-    /// What it names, each with its place in `spec.sidecars`.
+    /// The containers that it names, each with its index in `spec.sidecars`.
     pub(super) names: Vec<(usize, String)>,
 }
 
-/// Reads them all.
+/// Reads all policies.
 pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
     let namespace = match flags.namespaces() {
         [one] => Some(one.as_str()),
@@ -70,14 +70,14 @@ pub(super) async fn read(client: &Client, flags: &Flags) -> Policies {
 }
 
 impl Policies {
-    /// The kinds that it needs, and whether each is there.
+    /// Returns the kinds that are needed, and whether each is served.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (&'static str, bool)> {
         let needed = PolicyKind::ALL.into_iter().filter(move |_| self.are_on);
         needed.map(move |kind| (kind.plural(), !self.missing.contains(&kind.plural())))
     }
 
-    /// Names of containers that the admission policies open only where somebody has annotated the
-    /// pod or its namespace, each with the policy; `opened` are names and patterns.
+    /// Returns the names of containers that the admission policies open only if the pod or its
+    /// namespace is annotated, each with the policy; `opened` are names and patterns.
     pub(super) fn not_opened(&self, opened: &[String]) -> Vec<String> {
         let is_open = |name: &str| {
             let mut patterns = opened.iter();
@@ -127,7 +127,7 @@ impl Policy {
     }
 }
 
-/// What its rules call containers; of one that goes by the image alone every name.
+/// Returns the container names of its rules; a rule that matches by image alone has every name.
 fn names(policy: &SidecarPolicy) -> Vec<(usize, String)> {
     let of_rule = |subject: &Subject| match subject {
         Subject::Preset(preset) => presets::named(preset)

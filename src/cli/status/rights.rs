@@ -16,12 +16,12 @@ const PROTECT: &str = include_str!("../../../deploy/protect.yaml");
 const HOT_UPGRADE: &str = include_str!("../../../deploy/hot-upgrade.yaml");
 const PREDOWNLOAD: &str = include_str!("../../../deploy/predownload.yaml");
 
-/// The most namespaces whose rights are asked one by one.
+/// The maximum number of namespaces whose rights are checked one by one.
 const MOST_NAMESPACES: usize = 5;
-/// What a leash is called in the manifests.
+/// The name of the admission policies in the manifests.
 const LEASH: &str = "swaplet-leash";
 
-/// Where a role is bound.
+/// The scope in which a role is bound.
 #[derive(Clone, Copy)]
 enum Where<'a> {
     Pods,
@@ -29,26 +29,26 @@ enum Where<'a> {
     Namespace(&'a str),
 }
 
-/// One right.
+/// A right that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Right {
     pub(super) role: &'static str,
     pub(super) group: String,
     pub(super) resource: String,
     pub(super) verb: String,
-    /// Of this object only; empty for all.
+    /// The name of the object; empty for all.
     pub(super) name: String,
-    /// In this namespace; empty for all.
+    /// The namespace; empty for all.
     pub(super) namespace: String,
 }
 
 impl Right {
-    /// Whether the work goes on without it, as docs/rights.md says.
+    /// Returns true if swaplet works without it, see docs/rights.md.
     pub(super) fn is_optional(&self) -> bool {
         self.resource == "nodes" && self.role == "swaplet-nodes" || self.resource == "events"
     }
 
-    /// As Kubernetes is asked for it.
+    /// Returns the attributes of an access review.
     pub(super) fn attributes(&self) -> ResourceAttributes {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let (resource, subresource) = self
@@ -66,7 +66,7 @@ impl Right {
         }
     }
 
-    /// In words, as `kubectl auth can-i` takes them.
+    /// Returns the right in words, as arguments of `kubectl auth can-i`.
     pub(super) fn words(&self) -> String {
         let mut words = format!("{} {}", self.verb, self.resource);
         if !self.group.is_empty() {
@@ -81,7 +81,7 @@ impl Right {
     }
 }
 
-/// All that these flags need.
+/// Returns all rights that these flags need.
 pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     let on = |flag| flags.is_on(flag);
     let mut all = Vec::new();
@@ -142,7 +142,7 @@ pub(super) fn needed(flags: &Flags) -> Vec<Right> {
     kept
 }
 
-/// What the flags leave out of the roles that they need, as the chart leaves it out.
+/// Returns false for rights of a role that the flags do not need, which the chart leaves out too.
 fn is_used(right: &Right, flags: &Flags) -> bool {
     let (terminates, restarts) = (flags.is_on("terminate"), flags.is_on("restart"));
     match (right.role, &*right.resource, &*right.name, &*right.verb) {
@@ -155,7 +155,7 @@ fn is_used(right: &Right, flags: &Flags) -> bool {
 }
 
 fn rights(text: &str, name: &'static str, place: Where, flags: &Flags) -> Vec<Right> {
-    // A manifest of this program: a test reads them all.
+    // A manifest of this program: a test parses them all.
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
     let roles = documents.iter().filter(|object| {
         let kind = object["kind"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The output of `swaplet status`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::policies::Policy;
 use crate::cli::program::table::{Output, age, aligned, dash, json as as_json, printable, yaml};
 use crate::cli::run::config::Setting;
 
-/// The most stuck pods that are listed.
+/// The maximum number of stuck pods that are listed.
 const MOST_STUCK: usize = 10;
 
 pub(super) fn show(
@@ -29,7 +29,7 @@ pub(super) fn show(
     })
 }
 
-/// The Deployments, each once, one a line.
+/// Lists the Deployments, each once, one per line.
 fn names(checks: &[Check]) -> String {
     let places: BTreeSet<_> = checks
         .iter()

@@ -1,4 +1,4 @@
-//! `swaplet explain`: why the sidecars of a pod were stopped, or were not.
+//! `swaplet explain`: explains why the sidecars of a pod were stopped, or were not.
 
 mod target;
 mod text;
@@ -24,7 +24,7 @@ use swaplet_edge::client::ClusterArgs;
 use swaplet_edge::print;
 use target::Target;
 
-/// Of a decision to write.
+/// The note on a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a controller that runs does this by itself, and swaplet rescue does it once.";
 
 const EXAMPLES: &str = "\
@@ -98,7 +98,7 @@ impl ExplainArgs {
             .unwrap_or_else(|| client.default_namespace().to_owned());
         let purpose = Purpose::Tell;
         let named = self.state_namespace.as_deref();
-        let found = Found::look(&client, named, Some(&namespace), purpose).await?;
+        let found = Found::find(&client, named, Some(&namespace), purpose).await?;
         let (mut rules, mut remarks) = self.rules.with(&found)?;
         remarks.extend(rules.assume()?);
         let rules = rules.rules()?;
@@ -130,7 +130,7 @@ impl ExplainArgs {
     }
 }
 
-/// Of one pod an answer, of a Job a list of them.
+/// Formats one answer for a pod, or a list of them for a Job.
 fn show(answers: &[Answer], form: Form, is_list: bool) -> anyhow::Result<String> {
     let value = || match answers {
         [answer] if !is_list => answer.value(),
@@ -146,7 +146,7 @@ fn show(answers: &[Answer], form: Form, is_list: bool) -> anyhow::Result<String>
     })
 }
 
-/// What counts as an exit image for this pod alone.
+/// Returns the remark on an image that counts as an exit image for this pod alone.
 fn taken_for_exit_image(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
     let image = snapshot.unknown_exit_image(pod)?;
     Some(format!(
@@ -154,7 +154,7 @@ fn taken_for_exit_image(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
     ))
 }
 
-/// All that is printed.
+/// The answer about one pod.
 struct Answer {
     pod: Pod,
     explanation: Explanation,
@@ -220,7 +220,7 @@ impl Answer {
     }
 }
 
-/// Which containers are sidecars, and what is said of each besides its variable.
+/// Returns the sidecars, and the settings of each besides its variable.
 fn sidecars(pod: &Pod) -> Vec<Value> {
     let called = pod
         .containers

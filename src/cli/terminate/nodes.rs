@@ -1,4 +1,4 @@
-//! `swaplet nodes`: what each node is taken for, why, and what has been proved there.
+//! `swaplet nodes`: lists how each node is recognised, why, and what has been proved there.
 
 pub(in crate::cli) mod probe;
 
@@ -139,14 +139,14 @@ fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
         .collect()
 }
 
-/// What is shown of a node now, and what is wrong with that.
+/// The class of a node as shown, and its problems.
 pub(in crate::cli) struct Shown {
     pub(in crate::cli) class: NodeClass,
     pub(in crate::cli) why: String,
     pub(in crate::cli) problems: Vec<String>,
 }
 
-/// What `swaplet nodes` shows of this node.
+/// Returns what `swaplet nodes` shows of this node.
 pub(in crate::cli) async fn shown(
     client: &Client,
     node: &Node,
@@ -176,7 +176,7 @@ async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, 
     }
 }
 
-/// What is said about one node.
+/// The row of one node.
 struct Row {
     name: Box<str>,
     class: NodeClass,
@@ -223,7 +223,7 @@ impl Row {
             .map(Rate::per_second)
     }
 
-    /// What was proved outranks what the node is taken for, so it is named first.
+    /// Returns why the node has its class; proofs come first, because they outrank its recognition.
     fn why(&self) -> String {
         let proved: Vec<_> = self
             .proved

@@ -1,4 +1,4 @@
-//! `swaplet policy`: about SidecarPolicies.
+//! `swaplet policy`: commands about SidecarPolicies.
 
 mod manifest;
 mod suggest;

@@ -1,4 +1,4 @@
-//! `swaplet rescue`: ends the stuck Job pods of a cluster once, without anything installed.
+//! `swaplet rescue`: ends the stuck Job pods of a cluster once, without an installation.
 
 mod beside;
 mod progress;
@@ -159,7 +159,7 @@ impl RescueArgs {
         let namespace = scope.namespace.as_deref();
         let mut policies = self.policies.read(&found, &client, namespace, &rules).await;
         policies.remarks().iter().for_each(|words| remark(words));
-        let (snapshot, stuck) = look(&client, &rules, &scope, &mut policies).await?;
+        let (snapshot, stuck) = take_snapshot(&client, &rules, &scope, &mut policies).await?;
         let stuck = self.meant(&client, &scope, stuck).await?;
         if self.dry_run || stuck.is_empty() {
             print(&rows::listed(&stuck, self.output, snapshot.taken_at())?)?;
@@ -189,7 +189,7 @@ impl RescueArgs {
         })
     }
 
-    /// The rules that count, with where they come from said.
+    /// Returns the rules in effect; prints where they come from.
     async fn rules(
         &self,
         client: &Client,
@@ -201,7 +201,7 @@ impl RescueArgs {
             Purpose::Write
         };
         let named = self.state_namespace.as_deref();
-        let found = Found::look(client, named, namespace, purpose).await?;
+        let found = Found::find(client, named, namespace, purpose).await?;
         let (mut rules, remarks) = self.rules.with(&found)?;
         remarks.iter().for_each(|words| remark(words));
         if self.dry_run {
@@ -210,7 +210,7 @@ impl RescueArgs {
         Ok((rules.rules()?, found))
     }
 
-    /// Those of the stuck pods that are asked for.
+    /// Returns the stuck pods that the command line selects.
     async fn meant(
         &self,
         client: &Client,
@@ -248,7 +248,7 @@ impl RescueArgs {
     }
 }
 
-/// A controller that ends the sidecars of these pods, and does nothing else.
+/// Returns the settings of a controller that only ends the sidecars of these pods.
 fn settings(namespace: Option<String>, rules: Rules) -> Settings {
     Settings {
         namespaces: namespace.into_iter().collect(),
@@ -271,7 +271,7 @@ fn settings(namespace: Option<String>, rules: Rules) -> Settings {
     }
 }
 
-async fn look(
+async fn take_snapshot(
     client: &Client,
     rules: &Rules,
     scope: &Scope,
@@ -310,7 +310,7 @@ fn remark(words: &str) {
     eprintln!("note: {words}");
 }
 
-/// Runs the controller until there is nothing more to hope for.
+/// Runs the controller until no pod can be expected to end any more.
 async fn work(
     client: Client,
     settings: Settings,
@@ -320,7 +320,7 @@ async fn work(
     let (stop, ended) = oneshot::channel::<()>();
     let metrics = Metrics::register(&mut Registry::default());
     let mut controller = tokio::spawn(run(client, settings, metrics, Health::default(), async {
-        // Dropped or sent, it says the same.
+        // Dropped or sent: either ends the wait.
         let _ = ended.await;
     }));
     let (start, interrupted) = (Instant::now(), stopped()?);

@@ -1,12 +1,11 @@
-//! What `swaplet warm` shows on a terminal while it goes on: a bar for each node that is under way,
-//! and one for all.
+//! The progress of `swaplet warm` on a terminal: a bar for each node in progress, and one for all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often the bar for all is shown anew, with the time that has passed.
+/// The interval at which the bar for all is redrawn, with the elapsed time.
 const TICK: Duration = Duration::from_millis(200);
 
 pub struct Bars {
@@ -17,7 +16,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// For so many images on each node.
+    /// Returns bars for this many images on each node.
     pub fn new(images: usize, target: ProgressDrawTarget) -> Self {
         let lines = MultiProgress::with_draw_target(target);
         let all = lines
@@ -31,15 +30,15 @@ impl Bars {
         }
     }
 
-    /// How many nodes there are.
-    pub fn see_nodes(&self, nodes: usize) {
+    /// Sets the number of nodes.
+    pub fn observe_nodes(&self, nodes: usize) {
         self.all.set_length(
             self.images
                 .saturating_mul(nodes.try_into().unwrap_or(u64::MAX)),
         );
     }
 
-    /// A node is to pull an image.
+    /// Shows that a node starts to pull an image.
     pub fn begun(&mut self, node: &str, image: &str) {
         let new = || {
             let bar = ProgressBar::new(self.images)
@@ -53,7 +52,7 @@ impl Bars {
             .set_message(image.to_owned());
     }
 
-    /// An image of a node has become final.
+    /// Counts an image of a node that has reached its final state.
     pub fn ended(&mut self, node: &str) {
         self.all.inc(1);
         let Some(bar) = self.nodes.get(node) else {
@@ -66,9 +65,9 @@ impl Bars {
         }
     }
 
-    /// A line that stays, above the bars.
+    /// Prints a line that stays, above the bars.
     pub fn line(&self, line: &str) {
-        // A terminal that is gone reads nothing any more, and the work goes on.
+        // A terminal that is gone reads nothing any more, and the work continues.
         let _ = self.lines.println(line);
     }
 }
@@ -80,7 +79,7 @@ impl Drop for Bars {
     }
 }
 
-/// What cannot be read as a template is shown as the library shows it by itself.
+/// Returns the style of a template; an invalid template gets the default style of the library.
 fn style(template: &str) -> ProgressStyle {
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -102,7 +101,7 @@ mod tests {
             2,
             ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255),
         );
-        bars.see_nodes(3);
+        bars.observe_nodes(3);
         bars.begun("node-1", "app:1");
         bars.begun("node-2", "app:1");
         bars.ended("node-1");

@@ -1,4 +1,4 @@
-//! `swaplet warm --wait=false`: an `ImageListPullJob`, for whoever carries those out.
+//! `swaplet warm --wait=false`: creates an `ImageListPullJob`, whichever controller handles it.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use super::WarmArgs;
 use super::shape::ShapeArg;
 
 const KIND: JobKind = JobKind::ImageListPullJob;
-/// For the answer of the API server.
+/// The deadline of one request to the API server.
 const ANSWER: Duration = Duration::from_secs(30);
-/// A job that is over stays for a day, to be looked at.
+/// A completed job is kept for a day, for inspection.
 const TTL_SECONDS: u32 = 86_400;
 
-/// Makes a job of this name for these images, and tells of it.
+/// Creates a job of this name for these images, and reports it.
 ///
 /// # Errors
-/// The selector cannot be read, nobody here knows such jobs, or the API server has refused it.
+/// The selector cannot be parsed, the kind is not served, or the API server has refused the job.
 pub(super) async fn create(
     client: Client,
     namespace: &str,

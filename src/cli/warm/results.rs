@@ -1,4 +1,4 @@
-//! What `swaplet warm` prints: a line for each image on a node while it goes on, and a table at the
+//! The output of `swaplet warm`: a line for each image on a node while it runs, and a table at the
 //! end.
 
 use std::io::{IsTerminal as _, stderr};
@@ -42,7 +42,7 @@ impl Progress {
                 .map_or_else(|| eprintln!("{line}"), |bars| bars.line(&line));
         }
         match (&mut self.bars, news) {
-            (Some(bars), News::Nodes { warmable, .. }) => bars.see_nodes(*warmable),
+            (Some(bars), News::Nodes { warmable, .. }) => bars.observe_nodes(*warmable),
             (Some(bars), News::Begun { node, images }) => {
                 bars.begun(&printable(node), &printable(&images.join(", ")))
             }
@@ -114,17 +114,17 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// In the units of registries.
+/// Formats a size in the units of registries.
 fn size(bytes: u64) -> String {
     let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {
-        // One digit is as much as anybody reads.
+        // One decimal is precise enough.
         Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
         None => format!("{bytes} B"),
     }
 }
 
-/// One image on one node.
+/// One image on one node, with its result.
 struct Row {
     image: Box<str>,
     node: Box<str>,
@@ -133,7 +133,7 @@ struct Row {
     pulled: Option<Pulled>,
 }
 
-/// What is known at the end.
+/// The final results.
 pub struct Results {
     images: Vec<Box<str>>,
     rows: Vec<Row>,
@@ -186,7 +186,7 @@ impl Results {
         self.rows.iter().filter(|row| row.result == result).count()
     }
 
-    /// Why this is no success; `None` where it is one.
+    /// Returns why this is not a success; `None` if it is one.
     pub fn complaint(&self) -> Option<String> {
         let failed = self.count("Failed");
         if failed > 0 {
@@ -198,7 +198,7 @@ impl Results {
         (self.count("Succeeded") == 0).then(|| "nothing is warm: every node was skipped".to_owned())
     }
 
-    /// How fast it was, as far as the kubelets have said; `None` where nothing was pulled.
+    /// Returns the rate of the pulls that the kubelets have reported; `None` if nothing was pulled.
     pub fn rate(&self) -> Option<String> {
         let pulls = || {
             self.rows

@@ -1,4 +1,4 @@
-//! How the operator chooses the shape of warmer pods.
+//! The flags for the shape of warmer pods.
 
 use clap::ValueEnum;
 use swaplet_core::warm::warming::shape::ShapeChoice;

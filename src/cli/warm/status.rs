@@ -1,4 +1,4 @@
-//! `swaplet warm status`: what is known to be on which node, and how it was proved.
+//! `swaplet warm status`: lists which images are known to be on which nodes, and the evidence.
 
 use std::process::ExitCode;
 
@@ -300,13 +300,17 @@ mod tests {
         let json: Value =
             serde_json::from_str(&show(&known(), Output::Json, Timestamp::UNIX_EPOCH).unwrap())
                 .unwrap();
-        let told = &json["images"][1];
+        let reported = &json["images"][1];
         assert_eq!(
-            (&told["pullSeconds"], &told["bytes"], &told["pod"]),
+            (
+                &reported["pullSeconds"],
+                &reported["bytes"],
+                &reported["pod"]
+            ),
             (&json!(1.5), &json!(48_200_000), &json!("p-2"))
         );
         assert_eq!(
-            (&told["since"], &json["images"][5]["image"]),
+            (&reported["since"], &json["images"][5]["image"]),
             (&json!("1970-01-01T00:00:00Z"), &Value::Null)
         );
     }

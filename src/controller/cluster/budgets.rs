@@ -1,5 +1,5 @@
-//! What may be asked of providers per second, beside the limit of all writes; and the pods that
-//! wait for it.
+//! The budget of updates per second of each provider, besides the limit of all writes; and the pods
+//! that wait for it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,8 +22,8 @@ struct Provider {
 }
 
 impl Budgets {
-    /// Counts an update of a provider. Where there is no budget left for it now, it is not to be
-    /// made: the pod waits its turn.
+    /// Takes one update from the budget of a provider. Returns false if none is left now: the
+    /// update must not be made, and the pod is queued.
     pub fn take(&mut self, provider: &str, rate: Rate, pod: (&str, &str), now: Duration) -> bool {
         let known = self.providers.entry(provider.into());
         let provider = known.or_insert_with(|| Provider {
@@ -40,7 +40,7 @@ impl Budgets {
         allowed
     }
 
-    /// A pod that waited for a budget that is there now.
+    /// Removes and returns a queued pod whose provider has budget now.
     pub fn pop(&mut self, now: Duration) -> Option<Box<str>> {
         let free = self.providers.values_mut().find(|provider| {
             !provider.waiting.is_empty() && provider.bucket.next(provider.rate) <= now
@@ -48,7 +48,7 @@ impl Budgets {
         free?.waiting.pop()
     }
 
-    /// When there is budget for a pod that waits.
+    /// Returns when a queued pod will have budget; `None` if no pod is queued.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         self.providers
@@ -58,7 +58,7 @@ impl Budgets {
             .min()
     }
 
-    /// How many pods wait.
+    /// Returns the number of queued pods.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.providers

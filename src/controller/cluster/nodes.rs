@@ -1,5 +1,5 @@
-//! All nodes, as far as decisions about their pods need them: what they are taken for, what was
-//! proved on them, and whose swap is the probe of an unknown one. No I/O and no clock.
+//! All nodes, as far as decisions about pods need them: their classes, what was proved on them, and
+//! whose swap is the probe of an unknown one. No I/O and no clock.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,22 +16,22 @@ use swaplet_core::terminate::circumstances::NodeFacts;
 
 use super::verdict_store::{AllKept, node_of};
 
-/// How long a pod whose main containers are done waits for its node to be seen. Longer than a list
-/// of nodes takes; and a watch that misses a node for longer must not keep pods from ending.
+/// The longest that a pod whose main containers are done waits for its node to be observed. It is
+/// longer than a list takes; a watch that misses a node for longer must not keep pods from ending.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// The nodes.
+/// The nodes of the cluster, and the verdicts on them.
 pub struct Nodes {
     table: NodeTable,
     seen: HashMap<Box<str>, Seen>,
-    /// Whether the API server does not let us look at nodes.
+    /// True while the API server forbids to read nodes.
     hidden: bool,
     list: u64,
-    /// Whether the list under way has shown anything new.
+    /// True if the list in progress has shown a change.
     news: bool,
     verdicts: NodeVerdicts,
     probes: HashMap<Box<str>, Probe>,
-    /// The pods under `Never` that are the proof of their providers.
+    /// The pods under `Never` whose swaps are the trial of their providers, by provider.
     under_never: HashMap<Box<str>, Probe>,
 }
 
@@ -48,30 +48,30 @@ struct Probe {
     until: Duration,
 }
 
-/// What has become of a node.
+/// The result of applying a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// It is taken for something else than before, so that its pods are to be looked at.
+    /// Set if the node is new or recognised differently, so that its pods are reconciled.
     pub matters: bool,
-    /// What is wrong with what the node says of itself.
+    /// The error in what the node declares of itself, as a message.
     pub problem: Option<Box<str>>,
 }
 
-/// A verdict that has just been passed on a node.
+/// A verdict on a node that was just recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learned {
-    /// The node.
+    /// The name of the node.
     pub node: Box<str>,
-    /// What was proved.
+    /// The behaviour that was proved.
     pub proved: Proved,
     /// The pod that proved it, as `namespace/name`.
     pub pod: String,
-    /// What the node is taken for without it.
+    /// The class of the node without this verdict.
     pub taken_for: NodeClass,
 }
 
 impl Nodes {
-    /// No node has been seen yet.
+    /// Returns a state in which no node was observed yet.
     #[must_use]
     pub fn new(table: NodeTable) -> Self {
         let (seen, verdicts, probes, under_never) = (
@@ -92,13 +92,13 @@ impl Nodes {
         }
     }
 
-    /// What was proved on all nodes.
+    /// Returns what was proved on all nodes.
     #[must_use]
     pub const fn verdicts(&self) -> &NodeVerdicts {
         &self.verdicts
     }
 
-    /// Takes over what earlier lives have kept; `now` and `today` are the same moment.
+    /// Restores the verdicts of earlier runs; `now` and `today` are the same moment.
     pub fn restore_kept(&mut self, kept: AllKept, now: Duration, today: Timestamp) {
         for (key, kept) in kept {
             let node = node_of(&key);
@@ -109,21 +109,21 @@ impl Nodes {
         }
     }
 
-    /// A list of all nodes begins.
+    /// Records that a list of all nodes begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
         self.news = false;
     }
 
-    /// A node of the list; whether anything has changed is answered when the list ends.
+    /// Applies a node of the list; [`list_ends`](Self::list_ends) returns whether any has changed.
     pub fn listed(&mut self, node: &Node) -> Change {
         let change = self.apply(node);
         self.news |= change.matters;
         change
     }
 
-    /// The list is complete: nodes that it did not name are gone. Answers whether pods are to be
-    /// looked at.
+    /// Ends the list: nodes that it did not name are gone. Returns true if pods are to be
+    /// reconciled.
     pub fn list_ends(&mut self) -> bool {
         let (list, before) = (self.list, self.seen.len());
         self.seen.retain(|_, seen| seen.list == list);
@@ -131,7 +131,7 @@ impl Nodes {
         self.news || were_hidden || self.seen.len() < before
     }
 
-    /// A node was added or has changed.
+    /// Applies a node that was added or has changed.
     pub fn apply(&mut self, node: &Node) -> Change {
         let recognised = Recognised::of(node, &self.table);
         let labelled_virtual = node
@@ -155,7 +155,7 @@ impl Nodes {
             None => false,
         };
         if changed {
-            // An administrator who says something else than before knows better than an old proof.
+            // A new class, which an administrator may have set, outranks an old proof.
             self.verdicts.forget(&node.name);
         }
         let problem = recognised.problem.clone();
@@ -175,19 +175,19 @@ impl Nodes {
         }
     }
 
-    /// A node is gone.
+    /// Removes a node that is gone.
     pub fn remove(&mut self, name: &str) {
         self.seen.remove(name);
         self.probes.remove(name);
     }
 
-    /// The API server does not let us look at nodes. Answers whether that is news.
+    /// Records that nodes must not be read. Returns true if that is new.
     pub fn hide(&mut self) -> bool {
         !std::mem::replace(&mut self.hidden, true)
     }
 
-    /// The class of a pod's node, and what else is known of it. `done_at` is when the pod's main
-    /// containers were seen done.
+    /// Returns the class of a pod's node, and what else is known of it. `done_at` is when the main
+    /// containers of the pod were observed to be done.
     #[must_use]
     pub fn about(
         &self,
@@ -225,8 +225,8 @@ impl Nodes {
         (class, facts)
     }
 
-    /// What told the class of a pod's node: what was proved there comes first, because it outranks
-    /// the rest.
+    /// Returns the reasons for the class of a pod's node, as text. What was proved there comes
+    /// first, because it outranks the rest.
     #[must_use]
     pub fn why(&self, pod: &Pod, now: Duration) -> String {
         if pod.node.is_empty() {
@@ -242,7 +242,7 @@ impl Nodes {
         }
     }
 
-    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`.
+    /// Returns true if the node's platform ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     #[must_use]
     pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {
         self.seen
@@ -250,28 +250,28 @@ impl Nodes {
             .is_some_and(|seen| seen.recognised.ends_eci_sidecars())
     }
 
-    /// Whether the vendor of the pod's node carries out requests to restart with OpenKruise's label
-    /// for virtual nodes.
+    /// Returns true if the vendor of the pod's node handles requests to restart that have
+    /// OpenKruise's label for virtual nodes.
     #[must_use]
     pub fn vendor_restarts(&self, pod: &Pod) -> bool {
         self.recognised(pod).vendor_restarts()
     }
 
-    /// The version of the kubelet of a pod's node, as it says itself.
+    /// Returns the kubelet version that a pod's node reports; `None` if it is unknown.
     #[must_use]
     pub fn kubelet(&self, pod: &Pod) -> Option<KubeletVersion> {
         self.seen.get(&pod.node)?.kubelet
     }
 
-    /// The provider of a pod's node and how often it may be asked for updates, where that is
-    /// limited.
+    /// Returns the provider of a pod's node and the rate of updates that it accepts; `None` if that
+    /// is not limited.
     #[must_use]
     pub fn budget(&self, pod: &Pod) -> Option<(Box<str>, Rate)> {
         let row = self.recognised(pod).row.clone()?;
         Some((row.name.clone(), row.budget?))
     }
 
-    /// Learns what a pod has proved about its node.
+    /// Records what a pod has proved about its node; returns the verdict if it is new.
     pub fn learn(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Learned> {
         if pod.node.is_empty() {
             return None;
@@ -295,7 +295,7 @@ impl Nodes {
         })
     }
 
-    /// The swap of this pod is the probe of its node, if that is unknown.
+    /// Records the swap of this pod as the probe of its node, if the class is unknown.
     pub fn probe_starts(&mut self, pod: &Pod, until: Duration, now: Duration) {
         let class = self
             .verdicts
@@ -312,8 +312,8 @@ impl Nodes {
         self.trial_goes_on(pod, until, now);
     }
 
-    /// A swap of this pod is under way, whoever has begun it: while that may fail a pod under
-    /// `Never`, no other one of the provider is put at risk.
+    /// Records that a swap of this pod is in flight, whichever loop began it. While it may fail a
+    /// pod under `Never`, no other one of the provider is put at risk.
     pub fn trial_goes_on(&mut self, pod: &Pod, until: Duration, now: Duration) {
         if pod.restart_policy != RestartPolicy::Never || pod.phase.is_terminal() {
             return;
@@ -332,12 +332,12 @@ impl Nodes {
         }
     }
 
-    /// Whatever this pod could prove of its provider is proved, or will not be.
+    /// Ends the trial by this pod: its result is recorded, or there will be none.
     pub fn trial_ends(&mut self, pod: &Pod) {
         self.under_never.retain(|_, trial| trial.pod != pod.uid);
     }
 
-    /// The probe by this pod, if it was one, is over. Answers whether others may have waited for
+    /// Ends the probe by this pod, if it was one. Returns true if other pods may have waited for
     /// it.
     pub fn probe_ends(&mut self, pod: &Pod) -> bool {
         let is_probe = self
@@ -366,8 +366,8 @@ impl Nodes {
         (probe.until > now).then_some(probe.until)
     }
 
-    /// Whether it is known which node the pod is on: what a pod proves is kept for the node with
-    /// this uid, not for its name.
+    /// Returns true if the pod's node was observed, or nodes cannot be read at all. What a pod
+    /// proves is kept for the node with this uid, not for its name.
     #[must_use]
     pub fn knows_node_of(&self, pod: &Pod) -> bool {
         !self.is_unseen(pod)

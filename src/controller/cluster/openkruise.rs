@@ -1,6 +1,5 @@
-//! What is known of OpenKruise on the cluster: where its daemon runs, what has become of the
-//! requests to it, and whether its SidecarTerminator is on. [`Known`] is state only; [`observe`]
-//! looks at the cluster.
+//! The state of OpenKruise on the cluster: where its daemon runs, the requests to it, and whether
+//! its SidecarTerminator is on. [`Known`] holds the state; [`observe`] watches the cluster.
 
 mod beside;
 mod followed;
@@ -21,63 +20,63 @@ use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, OpenKruise, 
 
 use super::rules::Rules;
 
-/// Something new about OpenKruise.
+/// An event about OpenKruise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Somebody has looked; what was told before is all there is.
+    /// A check is complete: the events before this one report all that exists.
     Seen,
-    /// Whether its SidecarTerminator is on.
+    /// The state of its SidecarTerminator.
     Terminator(Terminator),
-    /// A pod of its daemon is there, or has changed.
+    /// A pod of its daemon was added or has changed.
     Daemon(DaemonPod),
-    /// The pod of its daemon with this name is gone.
+    /// The pod of its daemon with this name was deleted.
     DaemonGone(Box<str>),
-    /// A request to it is there, or has changed.
+    /// A request to its daemon was added or has changed.
     Request(RecreateRequest),
-    /// The request for the pod with this uid is gone.
+    /// The request for the pod with this uid was deleted.
     RequestGone(Box<str>),
-    /// Something of it cannot be looked at, for this reason; another try follows by itself.
+    /// A watch or check has failed for this reason; it is retried automatically.
     Trouble(String),
-    /// This cannot be done, because a right is missing; in the words of the API server.
+    /// A right is missing for this, with the error of the API server.
     Lacks(&'static str, String),
     /// No right is missing for this.
     Has(&'static str),
 }
 
-/// Which pods are to be looked at again.
+/// The pods to reconcile after an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Concerns {
-    /// None.
+    /// No pod at all.
     Nobody,
     /// The pod with this uid.
     Pod(Box<str>),
     /// The pods on this node.
     Node(Box<str>),
-    /// All.
+    /// Every pod that is kept.
     Everybody,
 }
 
-/// OpenKruise as far as it is known.
+/// The known state of OpenKruise.
 #[derive(Debug)]
 pub struct Known {
     seen: bool,
     coexist: Coexist,
     terminator: Terminator,
     daemons: Daemons,
-    /// By the uid of the pod.
+    /// The requests to its daemon, by the uid of the pod.
     requests: HashMap<Box<str>, RecreateRequest>,
-    /// Of use where its daemon may be asked to stop containers, and kept only there.
+    /// The past ends of sidecars; kept only where the daemon may be requested to stop them.
     past_exits: PastExits,
     may_ask: bool,
 }
 
-/// Whether OpenKruise matters at all.
+/// Returns true if the rules depend on OpenKruise at all.
 fn matters(rules: &Rules) -> bool {
     rules.coexist != Coexist::Own || rules.allowed.recreate
 }
 
 impl Known {
-    /// Nothing is known yet.
+    /// Returns the state before the first check of the cluster.
     #[must_use]
     pub fn new(rules: &Rules) -> Self {
         Self {
@@ -91,20 +90,20 @@ impl Known {
         }
     }
 
-    /// Has it looked for again before anything is written: somebody has to know where its daemon
-    /// runs, whatever else matters.
+    /// Requires another check before anything is written: some loop has to know where the daemon
+    /// runs, even if nothing else matters.
     pub const fn require_sight(&mut self) {
         self.seen = false;
     }
 
-    /// Whether a pod of its daemon is on the node, Ready or not.
+    /// Returns true if a pod of its daemon is on the node, Ready or not.
     #[must_use]
     pub fn has_daemon(&self, node: &str) -> bool {
         self.daemons.on(node) != Daemon::None
     }
 
-    /// As [`has_daemon`](Self::has_daemon), once somebody has looked; where no node is named,
-    /// whether it is on any.
+    /// Like [`has_daemon`](Self::has_daemon), but `None` before the first check. An empty `node`
+    /// means any node.
     #[must_use]
     pub fn has_daemon_if_seen(&self, node: &str) -> Option<bool> {
         self.seen.then(|| {
@@ -116,7 +115,7 @@ impl Known {
         })
     }
 
-    /// What decisions about a pod have to know.
+    /// Returns what decisions about a pod have to know of OpenKruise.
     #[must_use]
     pub fn around(&self, pod: &Pod) -> OpenKruise<'_> {
         OpenKruise {
@@ -129,7 +128,7 @@ impl Known {
         }
     }
 
-    /// A kubelet beside which the daemon is Ready is of another class.
+    /// Returns `class`, or [`NodeClass::Daemon`] for a kubelet beside which the daemon is Ready.
     #[must_use]
     pub fn class(&self, pod: &Pod, class: NodeClass) -> NodeClass {
         if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready {
@@ -139,7 +138,7 @@ impl Known {
         }
     }
 
-    /// A pod was seen: how its sidecars ended is remembered. Whether others may wait for that.
+    /// Records how the sidecars of a pod ended. Returns true if other pods may wait for that.
     pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) -> bool {
         self.may_ask
             && self
@@ -147,19 +146,19 @@ impl Known {
                 .learn(pod, self.requests.get(&pod.uid), exit_images)
     }
 
-    /// A request for these containers of a pod is about to be made.
+    /// Records that a request for these containers of a pod is about to be made.
     pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Duration) {
         self.past_exits
             .try_starts(pod, containers, now.saturating_add(patience(pod)));
     }
 
-    /// The pod is forgotten, or its request was not made.
+    /// Ends the request of a pod that is forgotten, or whose request was not made.
     pub fn request_ends(&mut self, uid: &str) {
         self.past_exits.try_ends(uid);
     }
 
-    /// Takes in what is new.
-    pub fn hear(&mut self, news: News) -> Concerns {
+    /// Applies an event, and returns the pods to reconcile.
+    pub fn handle(&mut self, news: News) -> Concerns {
         match news {
             News::Seen => {
                 self.seen = true;

@@ -1,4 +1,4 @@
-//! What the administrator has laid down for the whole installation.
+//! The rules that the administrator has set for the whole installation.
 
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
@@ -7,26 +7,26 @@ use swaplet_core::terminate::openkruise::Coexist;
 
 use crate::frame::connection::namespaces::Namespaces;
 
-/// What every loop is told when it starts.
+/// The settings that every loop is started with.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// Where it works.
+    /// The namespaces that the loop works in.
     pub namespaces: Namespaces,
     /// The rules of the installation.
     pub rules: Rules,
-    /// Writes under way at once; at least one.
+    /// The most writes in flight at once; at least one.
     pub concurrency: usize,
 }
 
 /// The rules of the installation.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// The exit images.
+    /// The exit images that may be written.
     pub exit_images: ExitImages,
-    /// The ways to end a sidecar that the administrator allows.
+    /// The methods to end a sidecar that the administrator allows.
     pub allowed: AllowedMethods,
-    /// How nodes are recognised.
+    /// The table by which nodes are recognised.
     pub node_table: NodeTable,
-    /// Who ends sidecars where OpenKruise is there as well.
+    /// The party that ends sidecars where OpenKruise is installed as well.
     pub coexist: Coexist,
 }

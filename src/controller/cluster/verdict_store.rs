@@ -1,6 +1,6 @@
-//! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one
-//! entry per node. It is no pod's, so the writer of pods has no part in it. Losing it costs one
-//! probe per node.
+//! A store of node verdicts for the next run of the process: a ConfigMap of our own with one entry
+//! per node. It is no pod's, so the writer of pods is not involved. Losing it costs one probe per
+//! node.
 
 #[cfg(test)]
 mod tests;
@@ -32,32 +32,31 @@ use crate::frame::writer::precedence::Precedence;
 
 /// The name of the ConfigMap.
 pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
-/// The pause between two writes: whatever is proved meanwhile goes into one.
+/// The pause between two writes: everything proved meanwhile goes into one.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
-/// Before the name of a node in the key of what is known there of pods under `Never`; no name has
-/// the character at its end.
+/// The prefix of the key of a verdict about pods under `Never`; no node name has the character at
+/// its end.
 const UNDER_NEVER: &str = "under-never_";
-/// The longest key that the API server takes.
+/// The longest key that the API server accepts.
 const KEY: usize = 253;
-/// What one request may take.
+/// The deadline of one request.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Tries to write while somebody else writes too.
+/// The most tries of a write that conflicts with others.
 const TRIES: u32 = 3;
 
-/// The node that an entry is about.
+/// Returns the node that an entry is about.
 #[must_use]
 pub fn node_of(key: &str) -> &str {
     key.strip_prefix(UNDER_NEVER).unwrap_or(key)
 }
 
-/// What is known there of pods under `Never`.
+/// Returns what is known about pods under `Never` on this node.
 #[must_use]
 pub fn under_never<'a>(kept: &'a AllKept, node: &str) -> Option<&'a Kept> {
     kept.get(&format!("{UNDER_NEVER}{node}"))
 }
 
-/// Where the verdict on a node is kept; nowhere where its name leaves no room for what has to stand
-/// before it.
+/// Returns the key of a verdict on a node; `None` if the node's name leaves no room for the prefix.
 fn key(node: &str, proved: Proved) -> Option<String> {
     let key = if proved.is_under_never() {
         format!("{UNDER_NEVER}{node}")
@@ -67,7 +66,7 @@ fn key(node: &str, proved: Proved) -> Option<String> {
     (key.len() <= KEY).then_some(key)
 }
 
-/// Everything in the form in which it is kept.
+/// Returns all verdicts in the form in which they are stored.
 #[must_use]
 pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> AllKept {
     verdicts
@@ -78,8 +77,7 @@ pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> All
         .collect()
 }
 
-/// Reads the ConfigMap. An entry that cannot be read is as good as none: the node will prove it
-/// again.
+/// Reads the ConfigMap. An entry that cannot be read is skipped: the node will prove it again.
 #[must_use]
 pub fn read(map: &ConfigMap) -> AllKept {
     let entries = map.data.iter().flatten();
@@ -88,10 +86,10 @@ pub fn read(map: &ConfigMap) -> AllKept {
         .collect()
 }
 
-/// What any controller has kept: in this namespace, or in all.
+/// Returns what any controller has stored: in this namespace, or in all if it is `None`.
 ///
 /// # Errors
-/// The ConfigMap cannot be read, or ConfigMaps cannot be listed.
+/// Fails if the ConfigMap cannot be read, or ConfigMaps cannot be listed.
 pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<AllKept> {
     let Some(namespace) = namespace else {
         let kept = list(
@@ -108,10 +106,10 @@ pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<Al
     Ok(map.as_ref().map(read).unwrap_or_default())
 }
 
-/// What the rights to the ConfigMap are for.
+/// The remark of `/readyz` while the ConfigMap cannot be read or written.
 const KEEP: &str = "what is proved on nodes cannot be kept in a ConfigMap";
 
-/// Keeps verdicts, in the background.
+/// A task in the background that stores verdicts.
 pub struct VerdictStore {
     latest: watch::Sender<AllKept>,
     stop: Arc<Notify>,
@@ -119,8 +117,8 @@ pub struct VerdictStore {
 }
 
 impl VerdictStore {
-    /// Starts keeping verdicts in this namespace, behind the swaps of `precedence`, and gives what
-    /// an earlier life has left there.
+    /// Starts to store verdicts in this namespace, yielding to the swaps of `precedence`. Returns
+    /// what an earlier run has stored there; nothing if that cannot be read.
     pub async fn start(
         client: Client,
         namespace: &str,
@@ -147,12 +145,13 @@ impl VerdictStore {
         (Self { latest, stop, task }, kept)
     }
 
-    /// These are the verdicts now.
+    /// Replaces the verdicts to store.
     pub fn keep(&self, verdicts: AllKept) {
         self.latest.send_replace(verdicts);
     }
 
-    /// Writes what has not been written yet.
+    /// Writes what has not been written yet, and waits for that no longer than one request may
+    /// take.
     pub async fn drain(self) {
         drop(self.latest);
         self.stop.notify_one();
@@ -160,7 +159,7 @@ impl VerdictStore {
     }
 }
 
-/// Why a request has failed, and whether somebody else has written meanwhile.
+/// The error of a request: a conflict if somebody else has written meanwhile.
 enum Failure {
     Conflict,
     Other(String),
@@ -189,7 +188,7 @@ struct Keeper {
 impl Keeper {
     async fn keep(mut self, mut changes: watch::Receiver<AllKept>, stop: Arc<Notify>) {
         while changes.changed().await.is_ok() {
-            self.precedence.give_way(Instant::now()).await;
+            self.precedence.yield_to_swaps(Instant::now()).await;
             let latest = changes.borrow_and_update().clone();
             self.write(latest).await;
             if changes.has_changed().is_err() {
@@ -202,8 +201,8 @@ impl Keeper {
         }
     }
 
-    /// Where somebody else has written meanwhile (another replica), what both know is written: per
-    /// node the newer.
+    /// Writes the verdicts. If another replica has written meanwhile, both are merged: the newer
+    /// one counts per node.
     async fn write(&mut self, mut latest: AllKept) {
         for _ in 0..TRIES {
             match self.try_write(&latest).await {
@@ -263,7 +262,7 @@ impl Keeper {
         Ok(kept)
     }
 
-    /// Once, until it works again.
+    /// Logs an error once, until it works again.
     fn warn(&self, error: &str) {
         if self.health.lacks(KEEP, error) {
             tracing::warn!(
@@ -304,7 +303,7 @@ fn merge(ours: &mut AllKept, theirs: AllKept) {
     }
 }
 
-/// The newest, if there are too many for one ConfigMap; first what a pod has paid for.
+/// Returns the entries to write: the newest that fit, after those that a pod has failed for.
 fn data(kept: &AllKept) -> BTreeMap<String, String> {
     let mut entries: Vec<_> = kept.iter().collect();
     entries.sort_by_key(|(_, kept)| {
@@ -320,7 +319,7 @@ fn data(kept: &AllKept) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Replaces all entries, if nobody has written since.
+/// Returns a patch that replaces all entries, if nobody has written since `version`.
 fn guarded(version: &str, data: &BTreeMap<String, String>) -> JsonPatch {
     JsonPatch(vec![
         PatchOperation::Test(TestOperation {

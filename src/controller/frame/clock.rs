@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time of a decision, as it is handed to plain functions.
+/// The time of a decision, as it is passed to plain functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// Time since the start of the process.
@@ -22,7 +22,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Returns a clock that starts now.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -30,21 +30,21 @@ impl Clock {
         }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// The instant at which [`now`](Self::now) will give this time.
+    /// Returns the instant at which [`now`](Self::now) returns this time.
     #[must_use]
     pub fn instant(&self, at: Duration) -> Instant {
         self.start + at
     }
 }
 
-/// The time of day, for timestamps that are written only: no decision compares clocks of two
-/// machines.
+/// Returns the time of day, for timestamps that are only written: no decision compares clocks of
+/// two machines.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,

@@ -1,7 +1,7 @@
 //! The client of the API server.
 //!
-//! Built from the parts of kube's own client, for two things that it does not do: it forgets idle
-//! connections soon, and it passes on how long a busy server wants not to be asked.
+//! It is built from the parts of kube's own client, for two things that this does not do: it closes
+//! idle connections soon, and it passes on how long a busy server asks to wait.
 
 pub mod discovery;
 mod limit;
@@ -28,24 +28,24 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 use self::limit::Limited;
 
-/// A cluster that does not answer a connection in this time is not reachable.
+/// The deadline of a connection: a cluster that does not answer it is not reachable.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection is kept that nobody uses. Where a network drops connections without a
-/// word, each idle one that is tried would cost the time for an answer, and a watch that is opened
-/// anew would try one after the other: so none is kept that could have died while a watch was
-/// silent. hyper's own 90 s let a dead network hide events for minutes.
+/// The longest that an idle connection is kept. Where a network drops connections silently, each
+/// idle one that is tried costs the time for an answer, and a watch that is reopened tries one
+/// after the other. So none is kept that could have died while a watch was silent. hyper's own 90 s
+/// let a dead network hide events for minutes.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How it is told that there was no connection.
+/// The start of the error that there was no connection.
 pub const UNREACHABLE: &str = "cannot connect to the API server";
 
-/// How rustls begins to tell that it does not take a certificate.
+/// The start of rustls's error that it rejects a certificate.
 const CERTIFICATE: &str = "invalid peer certificate: ";
 
-/// How hyper begins to tell of a connection that it could not make.
+/// The start of hyper's error that it could not connect.
 const CONNECTING: &str = "client error (Connect): ";
 
-/// Why there is no client.
+/// The reason why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// The kubeconfig or the environment names a proxy.
@@ -57,9 +57,9 @@ pub enum ConnectionError {
     /// The file with the authorities that sign for the API server cannot be used.
     #[error("the file {} with the CA of the API server cannot be used: {error}", file.display())]
     Authorities {
-        /// As the configuration names it.
+        /// The path, as the configuration names it.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error of reading it.
         error: kube::Error,
     },
     /// The configuration cannot be used.
@@ -67,20 +67,20 @@ pub enum ConnectionError {
     Config(#[from] kube::Error),
 }
 
-/// A client over TCP that never retries by itself: a write is tried again only after a new
+/// Returns a client over TCP that never retries by itself. A write is retried only after a new
 /// decision, and kube's own layer for retries would send the old one up to 15 times.
 ///
 /// # Errors
-/// [`ConnectionError`]
+/// Returns a [`ConnectionError`] if the configuration cannot be used.
 pub fn connect(config: Config) -> Result<Client, ConnectionError> {
     connect_within(config, None)
 }
 
-/// As [`connect`], for a user who waits: each request fails that is not answered in this time. A
-/// watch has only to begin in it.
+/// Like [`connect`], for a user who waits: each request fails that is not answered within `limit`.
+/// A watch only has to begin within it.
 ///
 /// # Errors
-/// [`ConnectionError`]
+/// Like [`connect`].
 pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client, ConnectionError> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -89,10 +89,10 @@ pub fn connect_within(config: Config, limit: Option<Duration>) -> Result<Client,
     client(config, tcp, limit)
 }
 
-/// As [`connect`], over connections of another kind.
+/// Like [`connect`], over connections of another kind.
 ///
 /// # Errors
-/// [`ConnectionError`]
+/// Like [`connect`].
 pub fn connect_over<C>(config: Config, connector: C) -> Result<Client, ConnectionError>
 where
     C: Service<Uri, Future: Send, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
@@ -146,8 +146,8 @@ where
     Ok(Client::new(service, config.default_namespace))
 }
 
-/// hyper says of a failure to connect that it is one, and why only behind that; not to whom. A
-/// certificate that is not taken is told with what to do.
+/// Returns an error with its causes and the server: hyper only names a failure to connect, and
+/// hides why and to whom. A rejected certificate is reported with the remedy.
 fn in_full(error: &dyn Error, server: &str, authorities: Option<&Path>) -> String {
     let mut words = error.to_string();
     for cause in successors(error.source(), |&cause| cause.source()) {
@@ -165,7 +165,7 @@ fn in_full(error: &dyn Error, server: &str, authorities: Option<&Path>) -> Strin
     words
 }
 
-/// Why the certificate of the API server is not taken, and what to do.
+/// Returns why the certificate of the API server is rejected, and the remedy.
 fn mended(why: &str, authorities: Option<&Path>) -> String {
     let is_of = |names: &[&str]| names.iter().any(|name| why.contains(name));
     if is_of(&["NotValidForName"]) {
@@ -183,9 +183,9 @@ fn mended(why: &str, authorities: Option<&Path>) -> String {
     }
 }
 
-/// kube reads of a refusal only the body, and an API server that is overloaded says only in a
-/// header when to come back (Kubernetes: `tooManyRequests` in `filters/maxinflight.go`): this gives
-/// such an answer the body of one that says it there.
+/// Copies the `Retry-After` of a 429 into its body. kube reads only the body of a refusal, and an
+/// overloaded API server reports only in a header when to come back (Kubernetes: `tooManyRequests`
+/// in `filters/maxinflight.go`).
 fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, Full<Bytes>>> {
     let seconds = response
         .headers()

@@ -1,5 +1,5 @@
-//! Panics, each with the object that met it: [`swaplet_core::objects::isolated`], and how tests have a
-//! defect.
+//! Panics, each caught with the object that caused it ([`swaplet_core::objects::isolated`]), and
+//! the defects of tests.
 
 pub(crate) mod defects;
 
@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt as _;
 use swaplet_core::objects::isolated::words;
 
-/// A background task ended that never ends: the process must be started anew.
+/// The error that a background task has ended, which must never end: restart the process.
 #[derive(Debug, thiserror::Error)]
 #[error("a background task has died: {0}")]
 pub struct TaskDied(pub(crate) String);
@@ -19,10 +19,10 @@ impl TaskDied {
     }
 }
 
-/// Does this for an object, and gives the words of the panic if it panics.
+/// Runs `work` for an object, and returns the message of the panic if it panics.
 ///
 /// # Errors
-/// What the panic says.
+/// The message of the panic.
 pub(crate) fn isolated<T>(object: &str, work: impl FnOnce() -> T) -> Result<T, String> {
     swaplet_core::objects::isolated::isolated(|| {
         break_if_asked(object);
@@ -30,10 +30,10 @@ pub(crate) fn isolated<T>(object: &str, work: impl FnOnce() -> T) -> Result<T, S
     })
 }
 
-/// As [`isolated`], of what takes time.
+/// Like [`isolated`], for a future.
 ///
 /// # Errors
-/// What the panic says.
+/// The message of the panic.
 pub(crate) async fn isolated_task<T>(
     object: &str,
     work: impl Future<Output = T>,
@@ -48,15 +48,15 @@ pub(crate) async fn isolated_task<T>(
         .map_err(|panic| words(&*panic))
 }
 
-/// Nothing; in tests of this crate it panics where one asks for it. It is called for each object
-/// within what isolates it.
+/// Does nothing, except in tests of this crate, where it panics if a test wants it. It is called
+/// for each object, inside of what isolates the object.
 #[cfg(not(test))]
 pub(crate) const fn break_if_asked(_: &str) {}
 
 #[cfg(test)]
 pub(crate) use broken::{break_for, break_if_asked};
 
-/// How tests have a defect.
+/// The defects that tests want.
 #[cfg(test)]
 mod broken {
     use std::cell::RefCell;

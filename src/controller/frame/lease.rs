@@ -1,5 +1,5 @@
-//! Keeps a Lease in the background, so that one of several processes works: reads and writes what
-//! [`Election`] says.
+//! Keeps a Lease in the background, so that one of several processes works. [`Election`] decides
+//! what is read and written.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use super::writer::FIELD_MANAGER;
 
 /// The name of the Lease.
 pub const LEASE: &str = "swaplet";
-/// What one request may take: two of them fit into the time that is left when a renewal is due.
+/// The deadline of one request: two of them fit into the time that is left when a renewal is due.
 const REQUEST: Duration = Duration::from_secs(3);
-/// How often it is tried to give the Lease up: the first try meets what became of a renewal that
-/// was under way, the second one reads it, and one may be lost.
+/// The most tries to give the Lease up. The first meets the result of a renewal in flight, the
+/// second reads it, and one may be lost.
 const TRIES: u32 = 3;
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
-/// What giving up may take: of the half minute that a pod has to end, and less than the Lease lasts.
+/// The deadline of giving up: a part of a pod's half minute to end, and less than the Lease lasts.
 const GIVING_UP: Duration = Duration::from_secs(9);
 
-/// Whether this process may write.
+/// The right of this process to write.
 #[derive(Clone, Debug)]
 pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
 
 impl Leadership {
-    /// Of a process that is alone.
+    /// Returns the leadership of a process that is alone.
     #[must_use]
     pub const fn undisputed() -> Self {
         Self(None)
     }
 
-    /// Whether it is ours now. A process that was stopped and goes on after minutes learns here
+    /// Returns true if the Lease is ours now. A process that was suspended for minutes learns here
     /// that it is not.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -52,7 +52,7 @@ impl Leadership {
             .is_none_or(|until| until.borrow().is_some_and(|until| Instant::now() < until))
     }
 
-    /// Completes once it is ours; `false` where nobody keeps the Lease any more.
+    /// Completes once the Lease is ours. Returns false if its keeper has ended.
     pub async fn won(&mut self) -> bool {
         while !self.holds() {
             let Some(until) = &mut self.0 else {
@@ -65,7 +65,7 @@ impl Leadership {
         true
     }
 
-    /// Completes once it is not ours any more.
+    /// Completes once the Lease is not ours any more.
     pub async fn lost(&mut self) {
         while self.holds() {
             let Some(changes) = &mut self.0 else {
@@ -91,14 +91,14 @@ pub struct LeaseKeeper {
 
 impl LeaseKeeper {
     /// Starts to compete for the Lease [`LEASE`] of this namespace. The client should be one of its
-    /// own, so that no write of pods stands in the way of a renewal. `instance` is what others are
-    /// told.
+    /// own, so that no write of pods delays a renewal. `instance` is the readable part of the
+    /// holder's identity.
     #[must_use]
     pub fn start(client: Client, namespace: &str, instance: &str, health: Health) -> Self {
         let (until, receiver) = watch::channel(None);
         let stop = Arc::new(Notify::new());
-        // Another one for each life: a name that comes back must not take up the lease of the life
-        // before.
+        // Another one for each run: a process with the same name must not take up the lease of an
+        // earlier run.
         let me = format!(
             "{instance}_{:016x}",
             RandomState::new().build_hasher().finish()
@@ -112,7 +112,7 @@ impl LeaseKeeper {
             me,
             until,
             health,
-            told: None,
+            reported: None,
         };
         let mut task = JoinSet::new();
         task.spawn(keeper.keep(Arc::clone(&stop)));
@@ -123,7 +123,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// What the writer asks.
+    /// Returns the leadership that the writer checks.
     #[must_use]
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
@@ -136,7 +136,7 @@ impl LeaseKeeper {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 enum Answer {
     Read(Option<Lease>),
     Wrote(Lease),
@@ -153,13 +153,13 @@ struct Keeper {
     election: Election,
     until: watch::Sender<Option<Instant>>,
     health: Health,
-    /// The trouble that was told.
-    told: Option<String>,
+    /// The trouble that was logged last.
+    reported: Option<String>,
 }
 
 impl Keeper {
-    /// Competes until it is told to stop, and gives up what it holds then. A request that is under
-    /// way is not waited for: where the API server is slow there is always one.
+    /// Competes until it is stopped, then gives up what it holds. A request in flight is not waited
+    /// for: where the API server is slow there is always one.
     async fn keep(mut self, stop: Arc<Notify>) {
         tokio::select! {
             biased;
@@ -169,7 +169,7 @@ impl Keeper {
         self.release().await;
     }
 
-    /// Does not end.
+    /// Reads and renews the Lease, and does not end.
     async fn compete(&mut self) {
         loop {
             let sent = self.clock.now();
@@ -200,7 +200,7 @@ impl Keeper {
                 return self.trouble(error);
             }
         }
-        if self.told.take().is_some() {
+        if self.reported.take().is_some() {
             tracing::info!(
                 lease = self.place,
                 "the Lease can be read and written again"
@@ -220,16 +220,16 @@ impl Keeper {
         });
     }
 
-    /// Told once, not with each try.
+    /// Logs a trouble once, not with each try.
     fn trouble(&mut self, error: String) {
         self.health.lease_trouble(&error);
-        if self.told.as_ref() != Some(&error) {
+        if self.reported.as_ref() != Some(&error) {
             tracing::warn!(
                 lease = self.place,
                 error,
                 "cannot read or write the Lease; nothing is done without it; trying again"
             );
-            self.told = Some(error);
+            self.reported = Some(error);
         }
     }
 
@@ -279,7 +279,7 @@ impl Keeper {
         self.patch(version, &spec).await
     }
 
-    /// The resourceVersion is the precondition: 409 where somebody else has written meanwhile.
+    /// Writes if the resourceVersion still holds: 409 if somebody else has written meanwhile.
     async fn patch(&self, version: &str, spec: &serde_json::Value) -> Answer {
         let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": spec}));
         let parameters = PatchParams {
@@ -289,8 +289,8 @@ impl Keeper {
         written(timeout(REQUEST, self.leases.patch(LEASE, &parameters, &patch)).await)
     }
 
-    /// Each try has a version that had us as the holder as its precondition: it is refused where
-    /// somebody else has taken the Lease, and makes a renewal void that is still on its way.
+    /// Gives the Lease up. Each try requires a version that had us as the holder: it is refused if
+    /// somebody else has taken the Lease, and makes a renewal in flight void.
     async fn release(self) {
         self.until.send_replace(None);
         let mut known = self.election.held().map(Box::from);
@@ -314,7 +314,7 @@ impl Keeper {
     }
 
     async fn give_up(&self, version: &str) -> Answer {
-        // A second is the least that the API server takes.
+        // One second is the least that the API server accepts.
         let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": MicroTime(time_of_day())});
         self.patch(version, &spec).await
     }

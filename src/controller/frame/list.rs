@@ -1,4 +1,4 @@
-//! A list, once and whole.
+//! Complete lists, read once.
 
 pub(crate) mod pages;
 
@@ -11,12 +11,12 @@ use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
 use self::pages::{PageSize, page};
 
-/// Everything that the field selector selects, page by page: only what `read` makes of each object
-/// is kept.
+/// Lists all objects that the field selector matches, page by page. Only what `read` returns of
+/// each object is kept.
 ///
 /// # Errors
-/// What the API server answers to any page, or that it does not answer in time
-/// ([`kube::Error::Service`]).
+/// Returns the error of the API server for any page, or [`kube::Error::Service`] if an answer does
+/// not come in time.
 pub async fn list<K, T>(
     api: &Api<K>,
     fields: &str,
@@ -28,10 +28,10 @@ where
     list_with(api, ListParams::default().fields(fields), read).await
 }
 
-/// As [`list`], with selectors of fields and labels.
+/// Like [`list`], with selectors of fields and labels.
 ///
 /// # Errors
-/// As [`list`].
+/// Like [`list`].
 pub async fn list_with<K, T>(
     api: &Api<K>,
     selectors: ListParams,
@@ -54,13 +54,13 @@ where
     }
 }
 
-/// What an error says, cut for it may repeat what a tenant has written, and without the clutter of
-/// a whole answer of the API server.
+/// Returns the message of an error without the clutter of a whole answer of the API server. It is
+/// cut, because it may repeat what a tenant has written.
 #[must_use]
 pub fn words(error: &kube::Error) -> String {
     let words = match error {
         kube::Error::Api(status) => &status.message,
-        // Its own words begin with the name of a type.
+        // Its own message begins with the name of a type.
         kube::Error::Service(error) => &error.to_string(),
         other => &other.to_string(),
     };

@@ -1,4 +1,4 @@
-//! What is counted and measured. Every label has a closed set of values: none is the name of an
+//! Counters and measurements. Every label has a closed set of values: none is the name of an
 //! object.
 
 mod ages;
@@ -27,17 +27,17 @@ use self::ends::EndMetrics;
 pub use self::in_flight::InFlight;
 use super::watch::age::WatchAges;
 
-/// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars
-/// that take hours to be ended.
+/// The buckets of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to
+/// sidecars that take hours to be ended.
 const DELAYS: [f64; 14] = [
     0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0,
 ];
-/// Of one request: from a good round trip to the longest `--write-timeout`.
+/// The buckets of one request: from a good round trip to the longest `--write-timeout`.
 const ROUND_TRIPS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 120.0,
 ];
-/// Of one pull of an image: from a few layers that are mostly there to images of models, on a slow
-/// line.
+/// The buckets of one image pull: from a few layers that are mostly there to images of models, on a
+/// slow line.
 const PULLS: [f64; 11] = [
     0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0,
 ];
@@ -70,14 +70,14 @@ struct ByVerdict {
     class: &'static str,
 }
 
-/// How long something has taken, and what it depends on.
+/// A duration, and the labels that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// By the clock of this process: times in statuses are whole seconds of other machines' clocks.
+    /// The time by the clock of this process: statuses have whole seconds of other machines.
     pub after: Duration,
-    /// The way that was tried.
+    /// The method that was tried.
     pub method: Method,
-    /// The class of the pod's node, when the pod was decided about.
+    /// The class of the pod's node at the time of the decision.
     pub class: NodeClass,
 }
 
@@ -101,7 +101,7 @@ pub struct Metrics {
     pub pull_jobs: Gauge,
     /// Pods that wait for others of their Job.
     pub waiting_for_headroom: Gauge,
-    /// How long ago the API server was last heard of.
+    /// The time since the API server was last heard of, by watch.
     pub watch_ages: WatchAges,
     oldest: Oldest,
     until_written: Family<ByMethod, Histogram, fn() -> Histogram>,
@@ -111,7 +111,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The metrics, registered under the prefix `swaplet`.
+    /// Registers the metrics under the prefix `swaplet`.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::new();
@@ -150,7 +150,7 @@ impl Metrics {
         }
     }
 
-    /// What is there now.
+    /// Registers the metrics of the present state.
     fn register_state(&self, registry: &mut Registry) {
         let mut register = |name, help, gauge: &Gauge| registry.register(name, help, gauge.clone());
         register(
@@ -190,7 +190,7 @@ impl Metrics {
         }));
     }
 
-    /// What was done.
+    /// Registers the metrics of the work done.
     fn register_work(&self, registry: &mut Registry) {
         registry.register(
             "decisions",
@@ -241,8 +241,8 @@ impl Metrics {
         self.ends.register(registry);
     }
 
-    /// Counters that alerts are about are there from the start: Prometheus sees no increase in a
-    /// counter that appears with its first count.
+    /// Creates the counters of alerts with the value zero: Prometheus sees no increase in a counter
+    /// that appears with its first count.
     fn begin_at_zero(&self) {
         for reason in Reason::ALL {
             drop(self.decisions.get_or_create(&ByReason {
@@ -266,7 +266,7 @@ impl Metrics {
         }
     }
 
-    /// The decision about a pod has become this one.
+    /// Counts a change of the decision about a pod.
     pub fn decided(&self, reason: Reason) {
         self.decisions
             .get_or_create(&ByReason {
@@ -275,7 +275,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Decisions about objects that are no pods have panicked, so often.
+    /// Counts panics of decisions about objects that are not pods.
     pub fn decisions_failed(&self, times: u64) {
         self.decisions
             .get_or_create(&ByReason {
@@ -284,7 +284,7 @@ impl Metrics {
             .inc_by(times);
     }
 
-    /// So many pods are kept for this reason.
+    /// Sets the number of pods that are kept for this reason.
     pub fn kept(&self, reason: Reason, pods: usize) {
         self.pods
             .get_or_create(&ByReason {
@@ -293,7 +293,7 @@ impl Metrics {
             .set(i64::try_from(pods).unwrap_or(i64::MAX));
     }
 
-    /// How many pods are kept.
+    /// Returns the number of pods that are kept.
     #[must_use]
     pub fn pods(&self) -> i64 {
         let pods = |reason: Reason| {
@@ -306,12 +306,12 @@ impl Metrics {
         Reason::ALL.into_iter().map(pods).sum()
     }
 
-    /// Since when the pod waits for its end that waits longest; `None` where none does.
+    /// Sets the start of the longest wait of a pod for its end; `None` if no pod waits.
     pub fn oldest_since(&self, since: Option<Instant>) {
         self.oldest.set(since);
     }
 
-    /// A pod has proved this on a node that was taken for this class.
+    /// Counts a verdict that a pod has proved on a node of this class.
     pub fn learned(&self, verdict: Proved, class: NodeClass) {
         self.verdicts
             .get_or_create(&ByVerdict {
@@ -321,47 +321,47 @@ impl Metrics {
             .inc();
     }
 
-    /// A write to `resource` had this outcome.
+    /// Counts the outcome of a write to `resource`.
     pub fn wrote(&self, resource: &'static str, outcome: &'static str) {
         self.writes
             .get_or_create(&ByOutcome { resource, outcome })
             .inc();
     }
 
-    /// A write to `resource` is sent; [`InFlight::answered`] when it comes back.
+    /// Begins a write to `resource`; [`InFlight::answered`] ends it.
     #[must_use]
     pub fn sends(&self, resource: &'static str) -> InFlight {
         InFlight::begin(self.clone(), resource)
     }
 
-    /// Objects could not be listed or watched.
+    /// Counts a failure to list or watch.
     pub fn watch_trouble(&self, resource: &'static str) {
         self.watch_troubles
             .get_or_create(&ByResource { resource })
             .inc();
     }
 
-    /// A write was applied so long after the main containers were seen done.
+    /// Records the time from the observed end of the main containers to an applied write.
     pub fn written_after(&self, timed: Timed) {
         observe(&self.until_written, timed);
     }
 
-    /// A pod is finished, so long after its first write.
+    /// Records the time from the first write to a pod to its end.
     pub fn ended_after(&self, timed: Timed) {
         observe(&self.until_ended, timed);
     }
 
-    /// The containers of a pod have ended so; `timed` says by what.
+    /// Records how the containers of a pod have ended; `timed` has the method and the class.
     pub fn ended_with(&self, ends: &Ends, timed: Timed) {
         self.ends.observe(ends, timed.method, timed.class);
     }
 
-    /// A kubelet has pulled an image for a job, which took so long.
+    /// Records how long a kubelet has taken to pull an image for a job.
     pub fn pulled(&self, took: Duration) {
         self.pulls.observe(took.as_secs_f64());
     }
 
-    /// This process has no pods any more: it does not lead, or it ends.
+    /// Resets the state: this process has no pods any more, because it does not lead or it ends.
     pub fn nothing_kept(&self) {
         self.pods.clear();
         self.oldest_since(None);

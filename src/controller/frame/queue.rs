@@ -1,17 +1,17 @@
-//! What waits for its turn, served namespace by namespace: ten thousand pods of one tenant do not
-//! delay the single pod of another.
+//! A queue that is served namespace by namespace: ten thousand pods of one tenant do not delay the
+//! single pod of another.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
-/// How often each pod is looked at although nothing seems to have happened: a wake-up that was
-/// forgotten costs its pod no more than this. It is decided again from what is known. To list again
-/// would not bring what a watch has missed: the API server serves lists from the same cache as
-/// watches, and how long a dead connection can hide events is bounded by [`crate::frame::watch`].
+/// The interval at which each pod is reconciled even without an event: a forgotten wake-up costs
+/// its pod no more than this. The decision is made from what is cached. A new list would not bring
+/// what a watch has missed: the API server serves lists from the same cache as watches, and
+/// [`crate::frame::watch`] bounds how long a dead connection can hide events.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// A queue with one turn per namespace, of pod uids or whatever names what waits.
+/// A queue with one turn per namespace, of pod uids or other keys.
 #[derive(Debug)]
 pub struct FairQueue<T = Box<str>> {
     turns: VecDeque<Box<str>>,
@@ -30,7 +30,7 @@ impl<T> Default for FairQueue<T> {
 }
 
 impl<T: Clone + Eq + Hash> FairQueue<T> {
-    /// Adds one, unless it waits already.
+    /// Adds an item, unless it is queued already.
     pub fn push(&mut self, namespace: &str, item: impl Into<T>) {
         let item = item.into();
         if !self.known.insert(item.clone()) {
@@ -43,13 +43,13 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         line.push_back(item);
     }
 
-    /// The next one: the first of the namespace whose turn it is.
+    /// Removes and returns the next item: the first of the namespace whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
         self.pop_of(|_| true)
     }
 
-    /// As [`pop`](Self::pop), of a namespace that may have its turn now; the others keep their
-    /// places.
+    /// Like [`pop`](Self::pop), restricted to namespaces that may have their turn now; the others
+    /// keep their places.
     pub fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<T> {
         let place = self.turns.iter().position(|namespace| may_go(namespace))?;
         let namespace = self.turns.remove(place)?;
@@ -64,26 +64,26 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         Some(item)
     }
 
-    /// How many wait.
+    /// Returns the number of queued items.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 }
 
-/// Takes the first one whose time has come out of those that are to be looked at later.
+/// Removes and returns the first key that is due.
 pub(crate) fn pop_due<K: Ord>(due: &mut BTreeSet<(Duration, K)>, now: Duration) -> Option<K> {
     let is_due = due.first().is_some_and(|(at, _)| *at <= now);
     let first = is_due.then(|| due.pop_first()).flatten()?;
     Some(first.1)
 }
 
-/// Puts another time in the place of that at which one is to be looked at, among all of them and
-/// where it is kept.
+/// Replaces the time at which `key` is due, both in `due` and in `kept`. With `None` it is not due
+/// any more.
 pub(crate) fn reschedule<K: Ord + Clone>(
     due: &mut BTreeSet<(Duration, K)>,
     key: &K,

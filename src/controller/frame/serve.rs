@@ -20,31 +20,31 @@ pub use connections::serve;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Whether everything is seen that is watched, and if not, why.
+/// The health of this process: what cannot be watched or done, and why.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     pods: Sight,
-    /// Jobs that cannot be seen do not keep other pods from their end.
+    /// Jobs that cannot be watched do not keep other pods from ending.
     jobs: Sight,
     nodes: Option<String>,
-    /// Of pods and of Jobs, why they cannot be seen in some of the namespaces.
+    /// The errors of namespaces that cannot be watched, by what is watched there.
     hidden: BTreeMap<&'static str, Vec<String>>,
-    /// Who leads, where it is somebody else.
+    /// The leader, if it is another process.
     leader: Option<String>,
     lease_trouble: Option<String>,
     /// The ages of all watches.
     watches: WatchAges,
     heartbeats: Heartbeats,
-    /// What is not done because a right is missing, and in which namespace (empty: in all), each
-    /// with the words of the API server.
+    /// The work that is not done because a right is missing, with its namespace (empty: all) and
+    /// the error of the API server.
     lacks: BTreeMap<(&'static str, Box<str>), String>,
 }
 
 impl State {
-    /// The watch that was heard of longest ago, if that is too long.
+    /// Returns a remark on the watch that was heard of longest ago, if that is too long.
     fn stale(&self) -> Option<String> {
         let (resource, age) = self
             .watches
@@ -58,7 +58,7 @@ impl State {
         ))
     }
 
-    /// `ok`, and what is not.
+    /// Returns `ok`, and the exceptions to it.
     fn remarks(&self) -> String {
         let hidden = self
             .hidden
@@ -82,7 +82,7 @@ impl State {
 }
 
 impl Health {
-    /// These are the ages of the watches of this process.
+    /// Sets the ages of the watches of this process.
     pub fn watches(&self, ages: &WatchAges) {
         self.state().watches = ages.clone();
     }
@@ -92,48 +92,48 @@ impl Health {
         self.state().heartbeats.begin(of)
     }
 
-    /// Checks that every loop that runs goes round.
+    /// Checks that no loop is stuck.
     ///
     /// # Errors
-    /// Which loop stands still and for how long, in words. Only a new process can help then, and
-    /// another one may lead once this one is gone.
+    /// Returns a message with the stuck loop and for how long. Only a new process can help then,
+    /// and another one may lead once this one is gone.
     pub fn alive(&self) -> Result<(), String> {
         self.state().heartbeats.late().map_or(Ok(()), Err)
     }
 
-    /// All pods were listed.
+    /// Records that all pods were listed.
     pub fn pods_listed(&self) {
         self.state().pods.listed();
     }
 
-    /// A watch of pods was opened then.
+    /// Records that a watch of pods was opened at `since`.
     pub fn pods_current(&self, since: Instant) {
         self.state().pods.current(since);
     }
 
-    /// Pods could not be listed or watched.
+    /// Records that pods could not be listed or watched.
     pub fn pods_trouble(&self, error: &str) {
         self.state().pods.trouble(error);
     }
 
-    /// Nodes are seen.
+    /// Records that nodes can be read.
     pub fn nodes_seen(&self) {
         self.state().nodes = None;
     }
 
-    /// Nodes must not be looked at. The controller works without, so this is told and does not make
-    /// it unready.
+    /// Records that nodes must not be read. The controller works without them, so this is a remark
+    /// and does not make it unready.
     pub fn nodes_hidden(&self, error: &str) {
         self.state().nodes = Some(error.to_owned());
     }
 
-    /// These objects are listed anew, wherever they can be.
+    /// Records that these objects are listed again, wherever they can be.
     pub fn nothing_hidden(&self, what: &'static str) {
         self.state().hidden.remove(what);
     }
 
-    /// These objects must not be listed in one of the namespaces. The work in others goes on, so
-    /// this is told and does not make it unready.
+    /// Records that these objects must not be listed in one of the namespaces. The work in others
+    /// continues, so this is a remark and does not make it unready.
     pub fn hidden(&self, what: &'static str, error: &str) {
         self.state()
             .hidden
@@ -142,36 +142,36 @@ impl Health {
             .push(error.to_owned());
     }
 
-    /// A watch of Jobs was opened then.
+    /// Records that a watch of Jobs was opened at `since`.
     pub fn jobs_current(&self, since: Instant) {
         self.state().jobs.current(since);
     }
 
-    /// Jobs could not be listed or watched; whether this is new.
+    /// Records that Jobs could not be listed or watched; returns true if this is new.
     #[must_use]
     pub fn jobs_trouble(&self, error: &str) -> bool {
         self.state().jobs.trouble(error)
     }
 
-    /// The Lease can be read and written; who leads, where it is somebody else.
+    /// Records that the Lease can be read and written, and the leader if it is another process.
     pub fn lease(&self, leader: Option<String>) {
         let mut state = self.state();
         state.leader = leader;
         state.lease_trouble = None;
     }
 
-    /// The Lease could not be read or written.
+    /// Records that the Lease could not be read or written.
     pub fn lease_trouble(&self, error: &str) {
         self.state().lease_trouble = Some(error.to_owned());
     }
 
-    /// `what` cannot be done, because a right is missing or for another reason that lasts; whether
-    /// this is new. Everything else goes on, so this is told and does not make it unready.
+    /// Records that `what` cannot be done, for a missing right or another lasting reason; returns
+    /// true if this is new. All else continues, so this is a remark and does not make it unready.
     pub fn lacks(&self, what: &'static str, error: &str) -> bool {
         self.lacks_in(what, "", error)
     }
 
-    /// As [`lacks`](Self::lacks), in one namespace.
+    /// Like [`lacks`](Self::lacks), in one namespace.
     pub fn lacks_in(&self, what: &'static str, namespace: &str, error: &str) -> bool {
         self.state()
             .lacks
@@ -179,21 +179,21 @@ impl Health {
             .is_none()
     }
 
-    /// `what` was done.
+    /// Records that `what` was done.
     pub fn has(&self, what: &'static str) {
         self.has_in(what, "");
     }
 
-    /// `what` was done in this namespace.
+    /// Records that `what` was done in this namespace.
     pub fn has_in(&self, what: &'static str, namespace: &str) {
         self.state().lacks.remove(&(what, namespace.into()));
     }
 
-    /// How it is going; `Err` with the reason where not everything is seen that should be.
+    /// Returns `ok` with remarks, if everything is watched that should be.
     ///
     /// # Errors
-    /// What keeps the controller from seeing pods, Jobs or anything else that it watches, or from
-    /// leading, in words.
+    /// Returns what keeps the controller from watching pods, Jobs or anything else, or from using
+    /// the Lease, as a message.
     pub fn ready(&self) -> Result<String, String> {
         let state = self.state();
         if let Some(error) = &state.lease_trouble {
@@ -238,7 +238,7 @@ fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> 
     }
 }
 
-/// The answer to a probe.
+/// Returns the response to a probe.
 fn probed(how: Result<String, String>) -> Response<String> {
     match how {
         Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),

@@ -1,10 +1,11 @@
-//! List and watch: a stream of what is there, that survives whatever happens to the connection.
+//! List and watch: a stream of the objects that exist, which survives any failure of the
+//! connection.
 //!
-//! It stands on the client's `list` and `watch`, not on kube's `watcher`, for four things that the
-//! watcher does not do: it lists again after a 410 that comes as HTTP status; it paces connections
-//! that end as soon as they are opened; it never holds a second copy of the list; and it lists
-//! again when the server keeps refusing the version it watches from, or has gone back behind it
-//! (after a restore of etcd).
+//! It is built on the client's `list` and `watch`, not on kube's `watcher`, for four things that
+//! the watcher does not do: it lists again after a 410 that comes as HTTP status; it paces
+//! connections that end as soon as they are opened; it never holds a second copy of the list; and
+//! it lists again when the server keeps refusing the version it watches from, or has gone back
+//! behind it (after a restore of etcd).
 
 pub mod age;
 mod answers;
@@ -33,34 +34,34 @@ pub use self::event::Event;
 use self::streamed::Streamed;
 use super::list::pages::{PageSize, present_version};
 
-/// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a
+/// The time for which the server keeps a watch open. With [`WATCH_MARGIN`] it bounds how long a
 /// dead connection can hide events, which must stay under 60 s.
 const WATCH_SECONDS: u32 = 45;
-/// What a server may take beyond its own timeout to end a watch.
+/// The time that a server may take beyond its own timeout to end a watch.
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
-/// For the headers of a watch.
+/// The deadline for the headers of a watch.
 const ANSWER: Duration = Duration::from_secs(30);
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
 pub(crate) const HEALTHY: Duration = Duration::from_secs(5);
-/// The pause after a failure doubles from the first to the last.
+/// The backoff after failures: the pause doubles from the first to the longest.
 pub(crate) const PAUSE: Backoff = Backoff {
     first: Duration::from_millis(250),
     longest: Duration::from_secs(15),
 };
-/// The longest pause that a busy server is given, for it leaves us blind.
+/// The longest pause that a busy server is granted, because nothing is observed meanwhile.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
-/// The pause before a question that the API server has not taken is asked once more: the first
+/// The pause before a request that the API server has rejected (400) is sent once more: the first
 /// answer may be an accident.
 const ASK_ONCE_MORE: Duration = Duration::from_secs(10);
-/// The pause after one that it has not taken twice in a row: the same one is never taken.
+/// The pause after two rejections in a row: the same request is never accepted.
 const NO_QUESTION: Duration = Duration::from_secs(300);
-/// After so many failures in a row to watch from a version, the objects are listed anew.
+/// The failures in a row to watch from a version, after which the objects are listed again.
 const FAILURES_UNTIL_LIST: u32 = 4;
-/// Events between the watch and the loop: a moment of work, so that a burst waits in the
+/// The most events between the watch and the loop: a moment of work, so that a burst waits in the
 /// connection, not in memory.
 pub(crate) const BUFFER: usize = 256;
 
-/// Starts watching. The stream ends only when the receiver is dropped.
+/// Starts a watch. The stream ends only if the receiver is dropped.
 pub fn watch<K>(api: Api<K>, field_selector: &'static str) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -68,7 +69,7 @@ where
     watch_selected(api, ListParams::default().fields(field_selector))
 }
 
-/// As [`watch`], of what the selectors of `params` select.
+/// Like [`watch`], restricted to the objects that the selectors of `params` match.
 pub fn watch_selected<K>(api: Api<K>, params: ListParams) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -76,7 +77,7 @@ where
     watch_noted(api, params, &WatchAges::default())
 }
 
-/// As [`watch_selected`]; its age is noted.
+/// Like [`watch_selected`], with its age recorded in `ages`.
 pub fn watch_noted<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -84,8 +85,8 @@ where
     begin(api, params, ages, How::Paged)
 }
 
-/// As [`watch_noted`], of what there may be very many of: where the server can stream a list, no
-/// page of it is held in memory.
+/// Like [`watch_noted`], for objects of which there may be very many: where the server can stream a
+/// list, no page of it is held in memory.
 pub(crate) fn watch_streamed<K>(
     api: Api<K>,
     params: ListParams,
@@ -97,9 +98,9 @@ where
     begin(api, params, ages, How::Streamed)
 }
 
-/// As [`watch_noted`], where somebody else has chosen what is selected. The API server may call
-/// that no question at all (400): then nothing is wrong with the watch; [`Event::Hidden`] tells it,
-/// and it is asked again seldom.
+/// Like [`watch_noted`], for selectors that somebody else has chosen. The API server may reject
+/// them (400), which is no failure of the watch: [`Event::Hidden`] reports it from the second time
+/// on, and the request is repeated seldom.
 pub fn watch_chosen<K>(
     api: Api<K>,
     params: ListParams,
@@ -111,11 +112,11 @@ where
     begin(api, params, ages, How::Chosen)
 }
 
-/// How it is asked for what is there.
+/// The way in which the objects are listed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     Paged,
-    /// As before, and somebody else has chosen what is selected.
+    /// In pages, with selectors that somebody else has chosen.
     Chosen,
     Streamed,
 }
@@ -150,30 +151,30 @@ struct Watch<K> {
     events: mpsc::Sender<Event<K>>,
     failures: u32,
     age: WatchAge,
-    /// Whether somebody else has chosen what is selected.
+    /// True if somebody else has chosen the selectors.
     is_chosen: bool,
-    /// Whether the next list is asked for as a stream.
+    /// True while the next list is requested as a stream.
     is_streamed: bool,
-    /// Whether the API server has not taken the last question.
+    /// True if the API server has rejected the last request (400).
     is_refused: bool,
 }
 
-/// Nobody listens any more.
+/// The error that the receiver was dropped.
 struct Closed;
 
-/// What comes after a watch.
+/// The step after a watch.
 enum Next {
-    /// Watch on from this version.
+    /// Watch again from this version.
     WatchFrom(String),
-    /// As well, if the server has got there: it has told nothing since.
+    /// Watch again from this version, if the server has reached it: no event came since.
     Unheard(String),
-    /// The version is too old, or not trusted any more.
+    /// List again, because the version is too old or not trusted any more.
     List,
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
-    /// Ends at once, with its connection, when nobody listens any more: a watch may be silent for
-    /// as long as it lives.
+    /// Runs until the receiver is dropped, and then closes the connection at once: a watch may be
+    /// silent for as long as it lives.
     async fn run(mut self) {
         let listener = self.events.clone();
         tokio::select! {
@@ -194,7 +195,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    /// The version of the complete list, or nothing where it failed.
+    /// Returns the version of the complete list, or `None` if the list failed.
     async fn list(&mut self) -> Result<Option<String>, Closed> {
         self.send(Event::ListStart).await?;
         if self.is_streamed {
@@ -223,7 +224,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         Ok(None)
     }
 
-    /// The same of what is selected here.
+    /// Returns `params` with the selectors of this watch.
     fn selected(&self, params: WatchParams) -> WatchParams {
         WatchParams {
             label_selector: self.params.label_selector.clone(),
@@ -232,8 +233,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    /// However a watch that did not live long has ended, a pause follows: also a server that calls
-    /// every version too old must not be asked for lists without end.
+    /// Watches from a version. After a watch that did not live long a pause follows, however it
+    /// ended: otherwise a server that calls every version too old would be sent lists without end.
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
         let params = self.selected(WatchParams::default().timeout(WATCH_SECONDS));
         let mut at_least = Duration::ZERO;
@@ -263,11 +264,11 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         Ok(next)
     }
 
-    /// After etcd was restored from a backup its versions are lower than before, and a watch from
-    /// one that lies ahead is open and silent until it is reached; what happens until then is never
-    /// told (measured: Kubernetes 1.34). A watch that ends in its time brings a bookmark shortly
-    /// before, wherever the version has moved at all. So where nothing came, the server is asked
-    /// where it is.
+    /// Checks the version of a watch without events. After etcd was restored from a backup its
+    /// versions are lower than before, and a watch from one that lies ahead is open and silent
+    /// until it is reached; what happens until then is never reported (measured: Kubernetes 1.34).
+    /// A watch that ends in its time brings a bookmark shortly before, wherever the version has
+    /// moved at all. So where nothing came, the server's version is requested.
     async fn confirmed(&self, next: Next) -> Result<Next, Closed> {
         let Next::Unheard(version) = next else {
             return Ok(next);
@@ -285,7 +286,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    /// Passes events on until the watch ends, by itself or in an error.
+    /// Passes events on until the watch ends, by itself or with an error.
     async fn follow(
         &self,
         mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>,

@@ -1,5 +1,5 @@
-//! Writes what loops have decided: each write is guarded, has a deadline and needs the Lease; and
-//! what became of it. The writes of other methods than the swap are files of their own.
+//! Writes what the loops have decided: each write is guarded, has a deadline, needs the Lease and
+//! returns its outcome. Methods other than the swap have files of their own.
 
 pub mod leash;
 pub mod precedence;
@@ -36,10 +36,10 @@ use crate::frame::isolated::isolated_task;
 /// The name that the API server's audit log and `managedFields` show for our writes.
 pub const FIELD_MANAGER: &str = "swaplet";
 
-/// The pod that a write is for, or the object that is told about.
+/// The pod that a write is for, or the object of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What it is.
+    /// The kind of the object.
     pub kind: TargetKind,
     /// `metadata.namespace`
     pub namespace: Box<str>,
@@ -52,18 +52,18 @@ pub struct Target {
 /// The kinds of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// `v1`
+    /// A pod (`v1`), the usual target.
     Pod,
-    /// `batch/v1`; never written, only told about.
+    /// A Job (`batch/v1`); never written, only reported about.
     Job,
-    /// Never written, only told about.
+    /// A workload; never written, only reported about.
     Workload(WorkloadKind),
     /// A job that pulls images.
     PullJob(JobKind),
 }
 
 impl Target {
-    /// The address of a pod.
+    /// Returns the target for a pod.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Target {
         }
     }
 
-    /// The address of a workload.
+    /// Returns the target for a workload.
     #[must_use]
     pub fn of_workload(workload: &Workload) -> Self {
         let kind = TargetKind::Workload(workload.kind);
@@ -86,7 +86,7 @@ impl Target {
         }
     }
 
-    /// The address of a job that pulls images.
+    /// Returns the target for a job that pulls images.
     #[must_use]
     pub fn of_pull_job(job: &PullJob) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Target {
         }
     }
 
-    /// The address of the pod's Job.
+    /// Returns the target for the pod's Job; `None` if it has none.
     #[must_use]
     pub fn job_of(pod: &Pod) -> Option<Self> {
         let job = pod.job.as_ref()?;
@@ -110,30 +110,30 @@ impl Target {
     }
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was applied; the image of each swapped container as the API server stored it, in the
+    /// Applied: the image of each swapped container as the API server stored it, in the
     /// order of the swaps (empty for other actions).
     Applied(Vec<Box<str>>),
-    /// The pod is not what it was when it was read; nothing was written.
+    /// The pod has changed since it was read; nothing was written.
     Conflict,
     /// The pod is gone.
     Gone,
-    /// The API server forbids it; its words.
+    /// The API server denies the write, with this message.
     Denied(String),
-    /// It failed, or nobody knows: the API server was busy, broken, silent or not reachable. Safe
-    /// to try again, because every write is guarded.
+    /// The write failed, or its result is unknown: the API server was busy, broken, silent or not
+    /// reachable. A retry is safe, because every write is guarded.
     Failed {
-        /// What was seen.
+        /// The error, as a message.
         error: String,
-        /// How long the server asks to wait.
+        /// The time that the server asks to wait.
         retry_after: Option<Duration>,
     },
 }
 
 impl Outcome {
-    /// The word for it in metrics.
+    /// Returns the word for the outcome in metrics.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -146,7 +146,7 @@ impl Outcome {
     }
 }
 
-/// Writes images and phases of pods.
+/// A writer of the images and phases of pods.
 #[derive(Clone)]
 pub struct Writer {
     pub(crate) client: Client,
@@ -156,8 +156,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// `deadline` bounds each write; one that takes longer has an unknown result and counts as
-    /// failed. The client must not retry by itself: a second try needs a second decision.
+    /// Returns a writer. `deadline` bounds each write; one that takes longer has an unknown result
+    /// and counts as failed. The client must not retry by itself: a retry needs a new decision.
     #[must_use]
     pub const fn new(client: Client, deadline: Duration) -> Self {
         Self {
@@ -168,13 +168,13 @@ impl Writer {
         }
     }
 
-    /// Writes only while this process leads.
+    /// Makes it write only while this process leads.
     #[must_use]
     pub fn while_leading(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
     }
 
-    /// Counts and measures what it writes.
+    /// Makes it count and measure its writes.
     #[must_use]
     pub fn counted_by(self, metrics: Metrics) -> Self {
         Self {
@@ -183,8 +183,8 @@ impl Writer {
         }
     }
 
-    /// Does what was decided, within the deadline, if this process leads. Where it does not,
-    /// nothing is sent, and nothing that is seen later may be taken for it: as with a conflict.
+    /// Makes the write that was decided, within the deadline. Unless this process leads, nothing is
+    /// sent, and nothing that is observed later may be taken for it: as with a conflict.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
         if !self.leadership.holds() {
             return Outcome::Conflict;
@@ -204,9 +204,9 @@ impl Writer {
         written.await.unwrap_or_else(|failed| failed)
     }
 
-    /// What a write to a resource (in the plural, with its subresource) has come to. One that takes
-    /// longer than the deadline, or whose answer was lost, has failed; where this process does not
-    /// lead, nothing is written.
+    /// Returns the result of a write to a resource (in the plural, with its subresource). A write
+    /// that takes longer than the deadline, or whose answer was lost, has failed. Unless this
+    /// process leads, nothing is written.
     pub(crate) async fn in_time<T>(
         &self,
         resource: &'static str,
@@ -261,8 +261,8 @@ impl Writer {
         }
     }
 
-    /// The pod as it is after the write, or why nothing was written. Without `kube::Api`, which
-    /// drops the headers of an answer: a busy API server says only there when to come back.
+    /// Returns the body of the answer, or why nothing was written. Without `kube::Api`, which drops
+    /// the headers of an answer: only there a busy API server reports when to come back.
     pub(crate) async fn send(
         &self,
         request: http::Request<Vec<u8>>,
@@ -282,7 +282,7 @@ impl Writer {
     }
 }
 
-/// The parameters of every patch.
+/// Returns the parameters of every patch.
 pub(crate) fn params() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -290,7 +290,7 @@ pub(crate) fn params() -> PatchParams {
     }
 }
 
-/// `test` on the uid, and for each container on its name and its current image, before `replace`.
+/// Returns a patch that tests the uid, and each container's name and image before it replaces that.
 #[must_use]
 pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
     let mut operations = vec![test(&["metadata", "uid"], uid)];
@@ -326,7 +326,7 @@ fn stored_images(stored: &StoredImages, swaps: &[Swap]) -> Vec<Box<str>> {
         .collect()
 }
 
-/// Proxies, and the API server's own flow control, answer in plain text.
+/// Parses a refusal: proxies and the API server's own flow control answer in plain text.
 pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
     let text = || Status::failure(String::from_utf8_lossy(body).trim(), "");
     serde_json::from_slice(body)
@@ -334,8 +334,8 @@ pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
         .with_code(code)
 }
 
-/// A failed `test` and a denial by an admission policy are both 422; only the second has details
-/// about the object (`docs/measured.md`, "Denials").
+/// Classifies a refusal. A failed `test` and a denial by an admission policy are both 422; only the
+/// second has details about the object (`docs/measured.md`, "Denials").
 pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     match status.code {
         404 => Outcome::Gone,
@@ -349,8 +349,8 @@ pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     }
 }
 
-/// Whether a denial tells of a right that is missing, and so of every object of the kind
-/// (Kubernetes: `forbiddenMessage` in `responsewriters/errors.go`); an admission policy or webhook
+/// Returns true if a denial reports a missing right, which concerns every object of the kind
+/// (Kubernetes: `forbiddenMessage` in `responsewriters/errors.go`). An admission policy or webhook
 /// denies one object, in other words.
 #[must_use]
 pub fn is_missing_right(words: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Watches of what is in protected objects: of pods and of objects of CRDs the metadata alone.
+//! Watches of what protected objects contain. Of pods and of objects of CRDs only metadata is read.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, ListParams};
@@ -12,33 +12,33 @@ use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
 
-/// Pods that have not ended: the API server sends no others.
+/// The field selector of pods that have not ended, so that the API server sends no others.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// One kind of what is in a protected object.
+/// A watch of one kind of contents of a protected object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Contents {
-    /// The object.
+    /// The kind and the name of the protected object.
     pub(super) object: (GuardedKind, Box<str>),
-    /// Which time it is watched.
+    /// The epoch of the object's entry for which the watch was started.
     pub(super) epoch: u64,
-    /// What is counted.
+    /// The kind of contents that is counted.
     pub(super) what: What,
 }
 
-/// What is counted in an object.
+/// The contents that are counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
-    /// Of a namespace.
+    /// The pods of a namespace.
     Pods,
-    /// Of a namespace: PersistentVolumeClaims.
+    /// The PersistentVolumeClaims of a namespace.
     Claims,
-    /// Of a CRD, in all namespaces.
+    /// The objects of a CRD, in all namespaces.
     Objects(Served),
 }
 
 impl Contents {
-    /// Where a right is needed to see it; empty: everywhere.
+    /// Returns the namespace in which the right to watch is needed; empty for all namespaces.
     pub(super) fn namespace(&self) -> &str {
         match self.what {
             What::Pods | What::Claims => &self.object.1,
@@ -47,7 +47,7 @@ impl Contents {
     }
 }
 
-/// What the right to watch it is for.
+/// Returns the effect of a missing right to watch these contents.
 pub(super) const fn see_contents(what: &What) -> &'static str {
     match what {
         What::Pods => "protected Namespaces stay, because their pods cannot be watched",
@@ -58,7 +58,7 @@ pub(super) const fn see_contents(what: &What) -> &'static str {
     }
 }
 
-/// The watches; each tells a uid, and whether the object counts.
+/// Creates the watches; each returns the uid of an object, and true if the object counts.
 pub(super) fn watches(client: Client, ages: WatchAges) -> NamedWatches<Contents, (Box<str>, bool)> {
     NamedWatches::new(ages, move |contents: &Contents, listener| {
         let namespace = contents.namespace();
@@ -87,7 +87,7 @@ fn of_metadata<K>(object: PartialObjectMeta<K>) -> (Box<str>, bool) {
     (uid.into(), metadata.deletion_timestamp.is_none())
 }
 
-/// The kind does not matter for a list of metadata.
+/// Returns the API resource. A list of metadata does not need the kind.
 fn resource(served: &Served) -> ApiResource {
     let Served {
         group,
@@ -103,8 +103,8 @@ fn resource(served: &Served) -> ApiResource {
     }
 }
 
-/// What a watch tells of what is in an object.
-pub(super) fn told(held: &mut Held, event: Event<(Box<str>, bool)>) {
+/// Records an event of a watch in the count.
+pub(super) fn reported(held: &mut Held, event: Event<(Box<str>, bool)>) {
     match event {
         Event::ListStart => held.list_begins(),
         Event::Listed((uid, counts)) | Event::Applied((uid, counts)) => held.is_there(uid, counts),

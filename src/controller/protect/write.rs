@@ -1,4 +1,4 @@
-//! The one write: what is in a protected object, on the object.
+//! The only write of deletion protection: the count of its contents, on the protected object.
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -12,9 +12,9 @@ use swaplet_core::protect::object::{Guarded, GuardedKind, HOLDS};
 use crate::frame::writer::{Outcome, Writer, params};
 
 impl Writer {
-    /// Writes the annotation of this very object (the API server denies it for another uid), or
-    /// takes it away. That there is nothing in it is written on the version that was seen only: one
-    /// that arrives late, of a life that is over, finds another.
+    /// Writes the count into the annotation of the object with this uid (the API server denies the
+    /// write for another uid), or removes it. A count of nothing is written to the observed version
+    /// only, so that a late write of an earlier process fails.
     pub(super) async fn hold(&self, object: &Guarded, text: Option<&str>) -> Outcome {
         let written = self.in_time(object.kind.plural(), async {
             let path = match object.kind {

@@ -1,4 +1,4 @@
-//! The I/O of restarts: the watches, and the writes under way.
+//! The I/O of restarts: the watches, and the writes in flight.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::terminate::index::{Effect, Index};
 
 type Written = (RestartWrite, Result<Stored, Outcome>);
 
-/// Everything about restarts that the loop has.
+/// The part of the loop that restarts containers.
 pub struct Driver {
     restarts: Restarts,
     requests: mpsc::Receiver<Event<RestartRequestWire>>,
@@ -46,32 +46,32 @@ pub struct Driver {
     concurrency: usize,
 }
 
-/// What has happened.
+/// An event for the driver.
 pub enum Happened {
-    /// To a request.
+    /// An event of the watch of requests.
     Request(Event<RestartRequestWire>),
-    /// To a pod.
+    /// An event of the watch of one pod.
     Pod(Key, Event<RestartPodWire>),
-    /// To a pod in which containers are parked.
+    /// An event about a pod in which containers are parked.
     Parked(Event<RestartPodWire>),
-    /// A write has come back.
+    /// A write that has finished.
     Written(Box<Written>),
 }
 
-/// What restarts need of the installation.
+/// The settings of restarts.
 #[derive(Clone)]
 pub struct RestartSettings {
-    /// Tells the time of day, for deadlines of requests are times of day. Asked once, whenever the
-    /// loop begins, and used as long as the API server has not said which time it is.
+    /// Returns the time of day, because deadlines of requests are times of day. Called once, when
+    /// the loop begins, and used until an answer of the API server gives its time.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
-    /// Whether containers are restarted when objects change that their pods name.
+    /// Set if containers are restarted when objects that their pods name change.
     pub on_config: Option<RestartOnSettings>,
-    /// Whether new pods with the label `swaplet.io/readiness-gate` are given the first `True` of the
+    /// True if new pods with the label `swaplet.io/readiness-gate` get the first `True` of the
     /// readiness gate `KruisePodReady`.
     pub readiness_gates: bool,
-    /// The image in which containers are parked whose image has no alias.
+    /// The image for parking containers whose image has no alias.
     pub park: Option<ParkImage>,
-    /// The leash without which nothing is restarted; `None` where none is needed.
+    /// The admission policy without which nothing is restarted; `None` if none is required.
     pub leash: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Debug for RestartSettings {
 }
 
 impl Driver {
-    /// Looks for requests; does nothing ever where there are no `settings` of restarts.
+    /// Starts the watches; without `settings` of restarts, the driver never does anything.
     #[must_use]
     pub fn start(
         discovery: &Discovery,
@@ -120,10 +120,10 @@ impl Driver {
         }
     }
 
-    /// The next thing that happens; never, where requests are not wanted.
+    /// Waits for the next event; forever, if restarts are off.
     ///
     /// # Errors
-    /// [`TaskDied`]
+    /// Returns [`TaskDied`] if a watch or a write has died.
     pub async fn next(&mut self) -> Result<Happened, TaskDied> {
         tokio::select! {
             event = self.requests.recv() => event.map(Happened::Request).ok_or_else(|| TaskDied("the watch of requests".to_owned())),
@@ -133,22 +133,22 @@ impl Driver {
         }
     }
 
-    /// Takes notice of it; what is to be told.
+    /// Handles an event; returns what to report.
     pub fn take(&mut self, happened: Happened, metrics: &Metrics, now: Duration) -> Vec<Notice> {
         match happened {
             Happened::Request(event) => {
                 note_trouble(&event, PLURAL, metrics);
-                self.restarts.hear(event, now);
+                self.restarts.handle(event, now);
                 Vec::new()
             }
             Happened::Pod(pod, event) => {
                 note_trouble(&event, "pods", metrics);
-                self.restarts.see(&pod, event);
+                self.restarts.observe(&pod, event);
                 Vec::new()
             }
             Happened::Parked(event) => {
                 note_trouble(&event, "pods", metrics);
-                self.restarts.see_parked(event, now);
+                self.restarts.observe_parked(event, now);
                 Vec::new()
             }
             Happened::Written(written) => {
@@ -159,9 +159,9 @@ impl Driver {
         }
     }
 
-    /// Starts the writes that are to be made now, and follows the pods that are needed; what was
-    /// learned of nodes.
-    pub fn go_on(
+    /// Starts the writes that are pending, and watches the pods that are needed. Returns what was
+    /// learned about nodes.
+    pub fn advance(
         &mut self,
         index: &mut Index,
         writer: &Writer,
@@ -196,21 +196,21 @@ impl Driver {
             .requests
             .set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
         let mut effects = self.restarts.take_learned();
-        // Room that a restart has given back is somebody's.
-        effects.extend(index.look_at_woken(since_start));
+        // Headroom that a restart has released may be granted to waiting pods.
+        effects.extend(index.reconcile_woken(since_start));
         effects
     }
 
-    /// When to look again if nothing happens.
+    /// Returns the next time at which there is work without an event.
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         self.restarts.next_due(now)
     }
 
-    /// Waits for the writes under way: what has happened, until there is none.
+    /// Waits for a write in flight to finish; `None` if there is none.
     ///
     /// # Errors
-    /// [`TaskDied`]
+    /// Returns [`TaskDied`] if the write has died.
     pub async fn drain(&mut self) -> Result<Option<Happened>, TaskDied> {
         self.writes.join_next().await.map(written).transpose()
     }
@@ -221,7 +221,7 @@ type Watches = (
     mpsc::Receiver<Event<RestartPodWire>>,
 );
 
-/// Of requests, and of pods in which containers are parked: an earlier life may have left one so.
+/// Watches requests, and pods in which containers are parked: an earlier run may have left one so.
 fn watches(
     discovery: &Discovery,
     namespaces: &Namespaces,
@@ -236,14 +236,14 @@ fn watches(
     (requests, parked)
 }
 
-/// Pods that restart always are not in the watch of pods.
+/// Watches single pods, because the watch of Job pods leaves out `restartPolicy: Always`.
 fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, RestartPodWire> {
     NamedWatches::new(ages, move |pod: &Key, listener| {
         listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod)
     })
 }
 
-/// A stream on which nothing ever comes, and that does not end.
+/// Returns a stream that stays open and never yields anything.
 fn nothing<T: Send + 'static>() -> mpsc::Receiver<T> {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move { sender.closed().await });
@@ -271,7 +271,7 @@ fn log(write: &RestartWrite, outcome: &Result<Stored, Outcome>) {
         Err(Outcome::Conflict | Outcome::Gone) => {
             tracing::debug!(%namespace, %request, "what was read has changed; nothing was written");
         }
-        // Told once for all tries, by the Event `WriteDenied`.
+        // Reported once for all retries, by the Event `WriteDenied`.
         Err(Outcome::Denied(error)) => {
             tracing::debug!(%namespace, %request, error, "the write was denied; trying again later")
         }

@@ -1,8 +1,8 @@
-//! Hot upgrades of sidecars, as `SidecarSet`s say: the sets are watched, and of each the pods that
-//! it selects. What is written is decided in [`rollout`](swaplet_core::restart::hot_upgrade::rollout).
+//! Hot upgrades of sidecars by `SidecarSet`s: the sets are watched, and the pods that each of them
+//! selects. The decision is in [`rollout`](swaplet_core::restart::hot_upgrade::rollout).
 //!
-//! Without a set there is one silent watch; where OpenKruise is installed, whose manager does this,
-//! there is none, unless swaplet is to do its work.
+//! Without a set there is one idle watch. Where OpenKruise is installed, there is none, because its
+//! manager does this work, unless swaplet is to replace it.
 
 mod kept;
 mod write;
@@ -35,32 +35,32 @@ use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::tools::Tools;
 
-/// So many sets count; others are named in the log.
+/// The maximum number of sets in effect; further ones are named in the log.
 const MOST_SETS: usize = 64;
-/// Writes under way at once.
+/// The maximum number of writes in flight.
 const AT_ONCE: usize = 8;
-/// How long changes of the pods of a set are gathered before it is decided about them.
+/// How long changes of a set's pods are collected before a reconcile.
 const GATHER: Duration = Duration::from_millis(200);
-/// A loop without anything to wait for looks again after this.
+/// The longest pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// To watch SidecarSets.
+/// The right to watch SidecarSets.
 const SEE_SETS: &str = "no sidecar is hot-upgraded, because SidecarSets cannot be watched";
-/// To watch pods.
+/// The right to watch pods.
 const SEE_PODS: &str = "no sidecar is hot-upgraded, because pods cannot be watched";
-/// To patch pods.
+/// The right to patch pods.
 const UPGRADE: &str = "no sidecar is hot-upgraded, because pods cannot be changed";
-/// To patch the status of SidecarSets.
+/// The right to patch the status of SidecarSets.
 const SAY: &str = "the statuses of SidecarSets are old, because they cannot be written";
 
-/// What hot upgrades need of the installation.
+/// The settings of hot upgrades.
 #[derive(Clone, Debug)]
 pub struct HotUpgradeSettings {
     /// The images that may be written.
     pub images: UpgradeImages,
 }
 
-/// Upgrades; ends only with the reason why it cannot go on.
+/// Runs the loop; returns only with the reason why it cannot continue.
 pub(crate) async fn run(
     discovery: Discovery,
     common: Common,
@@ -127,12 +127,12 @@ struct HotUpgrades {
     clock: Clock,
     tools: Tools,
     images: UpgradeImages,
-    /// The namespaces that are worked in; the empty one stands for all.
+    /// The namespaces in which the controller works; the empty one stands for all.
     places: Vec<Box<str>>,
     sets: BTreeMap<Box<str>, Kept>,
-    /// Counts the lists of sets.
+    /// The number of lists of sets so far.
     list: u64,
-    /// Whether something else is to be watched than is.
+    /// True if the watches may have to change.
     is_changed: bool,
     watches: NamedWatches<Selected, Option<UpgradePod>>,
     writes: JoinSet<Written>,
@@ -199,7 +199,8 @@ impl HotUpgrades {
         self.wake_all();
     }
 
-    /// Which pods are watched, and which set is about a pair, may have changed.
+    /// Schedules a reconcile of all sets: the watched pods, and the set of a pair, may have
+    /// changed.
     fn wake_all(&mut self) {
         self.is_changed = true;
         let now = self.clock.now();
@@ -225,7 +226,7 @@ impl HotUpgrades {
         }
     }
 
-    /// Decides about the sets whose time has come.
+    /// Reconciles the sets that are due.
     fn reconcile(&mut self) {
         let now = self.clock.now();
         let is_due = |kept: &Kept| kept.due.is_some_and(|due| due <= now);
@@ -237,7 +238,7 @@ impl HotUpgrades {
     }
 
     fn reconcile_set(&mut self, name: &str, now: Duration) {
-        // Those that come first, by their names, are about a pair that two are about.
+        // A pair in two sets belongs to the first of them by name.
         let before = self.sets.iter().take_while(|(other, _)| &***other < name);
         let taken = kept::taken(before.map(|(_, kept)| kept));
         let Some(kept) = self.sets.get_mut(name) else {
@@ -257,7 +258,7 @@ impl HotUpgrades {
             }
         };
         for notice in step.notices {
-            self.tools.reporter.tell(notice);
+            self.tools.reporter.report(notice);
         }
         for write in step.writes {
             let writer = self.tools.writer.clone();
@@ -277,7 +278,7 @@ impl HotUpgrades {
             let notice = kept.written(&write, &outcome, now);
             kept.wake(now);
             if let Some(notice) = notice {
-                self.tools.reporter.tell(notice);
+                self.tools.reporter.report(notice);
             }
         }
     }

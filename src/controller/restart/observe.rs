@@ -1,4 +1,4 @@
-//! Looks for requests, wherever the API server knows them.
+//! Watches requests, once the API server serves them.
 
 use kube::Client;
 use kube::api::ListParams;
@@ -15,8 +15,8 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{watch_all_noted, watch_all_selected};
 use crate::frame::watch::served::{Served, watch_served};
 
-/// Starts looking, in some namespaces or in all; the ages of the watches are noted. The stream ends
-/// only when the receiver is dropped, or a watch has died.
+/// Starts the watch, in some namespaces or in all; `ages` records the ages of the watches. The
+/// stream ends only when the receiver is dropped, or a watch has died.
 #[must_use]
 pub fn observe(
     discovery: Discovery,
@@ -32,7 +32,7 @@ pub fn observe(
     })
 }
 
-/// Looks for pods in which containers are parked.
+/// Watches pods in which containers are parked.
 #[must_use]
 pub fn observe_parked(
     client: &Client,

@@ -1,15 +1,15 @@
-//! Restarts of containers whose configuration has changed: watches in, requests out. What is to be
-//! done is decided in [`decide::restart_on`](swaplet_core::restart::on_config); the requests are
-//! carried out as all others are.
+//! Restarts containers whose configuration has changed: watches in, requests out. The decision is
+//! in [`decide::restart_on`](swaplet_core::restart::on_config); the requests are then handled like
+//! all others.
 
 pub mod disruption_budgets;
 mod recording;
 mod records;
 mod requests;
 mod rights;
-mod room;
 mod share;
 mod shelf;
+mod state;
 pub mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ use tokio::time::{sleep, sleep_until};
 use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use self::records::Records;
 use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
-use self::room::{Group, Object, Room, Uid};
+use self::state::{Group, Object, State, Uid};
 use super::observe::observe;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
@@ -50,33 +50,33 @@ use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Target, TargetKind, Writer};
 
-/// The wait after failures of the API server.
+/// The backoff after failures of the API server.
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(15),
 };
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// How often is looked whether a `PodDisruptionBudget` allows a restart.
+/// The interval between two checks whether a `PodDisruptionBudget` allows a restart.
 const HELD: Duration = Duration::from_secs(10);
-/// A loop without anything to wait for looks again after this.
+/// The longest pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Seconds from a change until it is in the files of every volume, if nothing else is said: a
-/// kubelet looks at a pod again after 60 to 90 s (`syncFrequency` with its jitter,
-/// `pkg/kubelet/pod_workers.go`), and gets the object a moment later.
+/// The default number of seconds from a change until it is in the files of every volume: a kubelet
+/// syncs a pod every 60 to 90 s (`syncFrequency` with its jitter, `pkg/kubelet/pod_workers.go`),
+/// and gets the object a moment later.
 pub const MOUNT_DELAY_SECONDS: u16 = 120;
 
-/// What restarts for changed configuration need of the installation.
+/// The settings of restarts for changed configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartOnSettings {
-    /// Where the records are kept.
+    /// The namespace of the records.
     pub state_namespace: String,
-    /// How long a change of an object takes until it is in the files of a mounted volume.
+    /// The time until a change of an object is in the files of a mounted volume.
     pub mount_delay: Duration,
 }
 
-/// Sees to it; ends only with the reason why it cannot go on.
+/// Runs the loop; returns only with the reason why it cannot continue.
 pub async fn run(
     discovery: Discovery,
     namespaces: Namespaces,
@@ -86,7 +86,7 @@ pub async fn run(
     let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
     loop {
-        run.look().await;
+        run.reconcile().await;
         if let Err(died) = run.take().await {
             return died;
         }
@@ -102,16 +102,16 @@ struct Run {
     metrics: Metrics,
     health: Health,
     clock: Clock,
-    room: Room,
+    state: State,
     records: Records,
     pods: Receiver<Event<ConfiguredPodWire>>,
     requests: Receiver<Event<RestartRequestWire>>,
     objects: NamedWatches<Object, Content>,
-    /// What has been told of each pod.
-    told: BTreeMap<Uid, BTreeSet<String>>,
+    /// The reports emitted about each pod.
+    reported: BTreeMap<Uid, BTreeSet<String>>,
     defects: Defects<Group>,
     failures: u32,
-    /// Until when nothing is tried after a failure.
+    /// No write is tried before this time, after a failure.
     not_before: Duration,
 }
 
@@ -131,7 +131,7 @@ impl Run {
         } = tools;
         Self {
             clock: Clock::start(),
-            room: Room::default(),
+            state: State::default(),
             records: Records::new(client.clone(), &settings.state_namespace),
             pods: watch_all_noted(namespaces.apis(client), "", &metrics.watch_ages),
             requests: observe(
@@ -147,7 +147,7 @@ impl Run {
             reporter,
             metrics,
             health,
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             defects: Defects::default(),
             failures: 0,
             not_before: Duration::ZERO,
@@ -164,29 +164,29 @@ impl Run {
             .has_in(READ_RECORDS, &self.settings.state_namespace);
     }
 
-    /// Waits for what happens next, or until it is time to look again.
+    /// Waits for the next event, or until the next pods are due.
     async fn take(&mut self) -> Result<(), TaskDied> {
         let now = self.clock.now();
         let due = if self.not_before > now {
             self.not_before
         } else {
-            self.room.next_due().unwrap_or(now + IDLE)
+            self.state.next_due().unwrap_or(now + IDLE)
         };
         let due = self.clock.instant(due);
         tokio::select! {
             event = self.pods.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
                 self.note_watch(SEE_PODS, "", &event, "pods");
-                self.room.see_pod(event, self.clock.now());
+                self.state.observe_pod(event, self.clock.now());
             }
             event = self.requests.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
                 self.note_watch(SEE_REQUESTS, "", &event, PLURAL);
-                self.room.hear(event);
+                self.state.handle(event);
             }
             Some((object, event)) = self.objects.next() => {
                 self.note_watch(see_objects(object.1.kind), &object.0, &event, object.1.kind.plural());
-                self.room.see_object(&object, event, self.clock.now());
+                self.state.observe_object(&object, event, self.clock.now());
             }
             () = sleep_until(due) => {}
         }
@@ -209,21 +209,21 @@ impl Run {
         }
     }
 
-    /// Looks at the pods of all owners of whom something is new: first what has become known is
-    /// recorded, then requests are made.
-    async fn look(&mut self) {
-        if let Some(objects) = self.room.objects() {
+    /// Reconciles the pods of all enqueued owners: first the observed contents are recorded, then
+    /// requests are made.
+    async fn reconcile(&mut self) {
+        if let Some(objects) = self.state.objects() {
             self.objects.follow(objects);
         }
         let now = self.clock.now();
-        if !self.room.is_ready() || now < self.not_before {
+        if !self.state.is_ready() || now < self.not_before {
             return;
         }
         let fresh = self.recorded(now);
-        if self.room.may_tidy(now) {
+        if self.state.may_prune(now) {
             self.records
-                .retain(&self.namespaces, |uid| self.room.has(uid));
-            self.told.retain(|uid, _| self.room.has(uid));
+                .retain(&self.namespaces, |uid| self.state.has(uid));
+            self.reported.retain(|uid, _| self.state.has(uid));
         }
         if let Err(outcome) = self.records.store(&self.writer).await {
             self.records_failed(&outcome);
@@ -233,22 +233,22 @@ impl Run {
         self.failures = 0;
         for group in fresh {
             match isolated_task(&group.1, self.round(&group)).await {
-                Ok(again) => self.room.looked_at(&group, again),
+                Ok(again) => self.state.reconciled(&group, again),
                 Err(defect) => self.undecided(&group, &defect, now),
             }
         }
         for uid in self.records.take_dropped() {
-            self.room.look_soon(&uid, now);
+            self.state.requeue(&uid, now);
         }
     }
 
-    /// One step for the pods of an owner; when to look at them again although nothing happens.
+    /// Reconciles the pods of an owner once; returns when they are due again without an event.
     async fn round(&mut self, group: &Group) -> Option<Duration> {
         let now = self.clock.now();
         let (round, trouble) = self.decide(group, now).await;
         let is_unknown = trouble.is_some();
         let members = self
-            .room
+            .state
             .members(group, &self.records, self.settings.mount_delay, now);
         let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
         let due = members
@@ -259,7 +259,7 @@ impl Run {
         for (index, report) in round.reports.into_iter().chain(trouble) {
             pods.get(index)
                 .into_iter()
-                .for_each(|pod| self.tell(pod, report.clone()));
+                .for_each(|pod| self.report(pod, report.clone()));
         }
         if let Some(budget) = &round.held_by {
             tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
@@ -277,10 +277,11 @@ impl Run {
         again
     }
 
-    /// `PodDisruptionBudget`s are looked at only where a pod would be restarted without them.
+    /// Decides about the pods of an owner. `PodDisruptionBudget`s are read only if a pod would be
+    /// restarted without them.
     async fn decide(&mut self, group: &Group, now: Duration) -> (Round, Option<(usize, Report)>) {
         let mut members = self
-            .room
+            .state
             .members(group, &self.records, self.settings.mount_delay, now);
         let round = decide(&members, Vec::new());
         let Some(first) = round
@@ -301,7 +302,7 @@ impl Run {
             namespace: group.0.to_string(),
         };
         match budgets
-            .look(&waiting, &self.room.restarting(&group.0))
+            .read(&waiting, &self.state.restarting(&group.0))
             .await
         {
             Ok(left) => {
@@ -325,18 +326,18 @@ impl Run {
         }
     }
 
-    /// Once per pod.
-    fn tell(&mut self, pod: &ConfiguredPod, report: Report) {
+    /// Emits a report, once per pod.
+    fn report(&mut self, pod: &ConfiguredPod, report: Report) {
         let reason = report.reason;
-        if self.tell_once(pod, report) {
+        if self.report_once(pod, report) {
             self.metrics.decided(reason);
         }
     }
 
-    /// Whether it is new.
-    fn tell_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
+    /// Emits a report, unless it was emitted about the pod before; returns true if it is new.
+    fn report_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
         let is_new = self
-            .told
+            .reported
             .entry(pod.uid.clone())
             .or_default()
             .insert(format!("{} {}", report.reason, report.note));
@@ -347,13 +348,13 @@ impl Run {
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
             };
-            self.reporter.tell(Notice { target, report });
+            self.reporter.report(Notice { target, report });
         }
         is_new
     }
 }
 
-/// What is done in a round in which nobody knows what the disruption budgets leave.
+/// Removes new requests from a round, because it is unknown what the disruption budgets allow.
 fn without_requests(mut round: Round) -> Round {
     round
         .actions
@@ -362,7 +363,7 @@ fn without_requests(mut round: Round) -> Round {
     round
 }
 
-/// Of a `Secret` the API server sends the metadata only.
+/// Watches single objects; of a `Secret` the API server sends only the metadata.
 fn watches_of_objects(client: Client, ages: WatchAges) -> NamedWatches<Object, Content> {
     NamedWatches::new(
         ages,

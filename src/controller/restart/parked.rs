@@ -1,5 +1,5 @@
-//! Containers that are parked, found without a controller, and brought back by the write by which a
-//! controller does it.
+//! Finds parked containers without a controller, and brings them back by the write that a
+//! controller would make.
 
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -32,27 +32,27 @@ impl ParkedPod {
         })
     }
 
-    /// Its namespace and name.
+    /// Returns its namespace and name.
     #[must_use]
     pub fn key(&self) -> (&str, &str) {
         (&self.pod.pod.namespace, &self.pod.pod.name)
     }
 
-    /// The name of the ContainerRecreateRequest for which its containers are parked.
+    /// Returns the name of the ContainerRecreateRequest for which its containers are parked.
     #[must_use]
     pub fn request(&self) -> &str {
         &self.request.name
     }
 
-    /// Its parked containers, each from the park image to the image that it had before.
+    /// Returns its parked containers, each with the swap from the park image to the image before.
     #[must_use]
     pub fn swaps(&self) -> &[Swap] {
         &self.change.swaps
     }
 }
 
-/// The pods in which containers are parked, by namespace and name; those that are being deleted or
-/// are over are none.
+/// Lists the pods in which containers are parked, sorted by namespace and name, without those that
+/// are being deleted or finished.
 ///
 /// # Errors
 /// The pods cannot be listed.
@@ -67,11 +67,11 @@ pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Ve
     Ok(found)
 }
 
-/// Gives all parked containers of a pod the images that they had before, if the pod is still as it
-/// was read.
+/// Gives all parked containers of a pod their images back, if the pod has not changed since it was
+/// read.
 ///
 /// # Errors
-/// What became of the write otherwise.
+/// Returns the outcome if the write was not applied.
 pub async fn bring_back(
     writer: &Writer,
     ParkedPod {

@@ -1,6 +1,5 @@
-//! The first `True` of the readiness gate `KruisePodReady`, for the pods that have its label:
-//! whether there is something to write is decided in
-//! [`readiness_gate`](swaplet_core::restart::readiness_gate).
+//! The first `True` of the readiness gate `KruisePodReady`, for the pods that have its label. The
+//! decision is in [`readiness_gate`](swaplet_core::restart::readiness_gate).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,21 +22,21 @@ use crate::frame::watch::many::watch_all_selected;
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Target};
 
-/// To watch pods.
+/// The right to watch pods.
 const SEE_PODS: &str = "new pods with the readiness gate KruisePodReady stay not Ready, because pods cannot be watched";
-/// To patch the status of pods.
+/// The right to patch the status of pods.
 const OPEN: &str = "new pods with the readiness gate KruisePodReady stay not Ready, because their status cannot be written";
-/// The wait after failures of the API server.
+/// The backoff after failures of the API server.
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(15),
 };
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// A loop without anything to wait for looks again after this.
+/// The longest pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Sees to it; ends only with the reason why it cannot go on.
+/// Runs the loop; returns only with the reason why it cannot continue.
 pub(crate) async fn run(
     client: &Client,
     namespaces: &Namespaces,
@@ -74,9 +73,9 @@ struct Gates {
     clock: Clock,
     settings: RestartSettings,
     tools: Tools,
-    /// The pods whose gate is to be opened.
+    /// The pods whose gate must be opened.
     waiting: BTreeMap<Uid, Waiting>,
-    /// When each of them has its turn.
+    /// The time of each pod's turn.
     due: BTreeSet<(Duration, Uid)>,
 }
 
@@ -104,7 +103,7 @@ impl Gates {
             Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {
                 self.tools.metrics.watch_trouble("pods");
             }
-            // A pod that is in no list any more is found gone when it has its turn.
+            // A pod that is no longer listed is found to be gone when it has its turn.
             Event::ListStart | Event::ListEnd | Event::Current(_) => {}
         }
     }
@@ -138,7 +137,7 @@ impl Gates {
         Some(pod)
     }
 
-    /// Writes about the pod whose turn it is.
+    /// Writes the gate of the first pod that is due.
     async fn open_first(&mut self) {
         let now = self.clock.now();
         let first = self.due.first().filter(|(at, _)| *at <= now);
@@ -158,7 +157,7 @@ impl Gates {
                 self.tools.health.has_in(OPEN, &pod.target.namespace);
                 return;
             }
-            // The watch tells what has become of it.
+            // The watch shows what has become of it.
             Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => return,
             Err(Outcome::Denied(words)) => {
                 let health = &self.tools.health;

@@ -1,13 +1,13 @@
-//! All requests to restart containers that are not completed, each with its memory, and their pods:
-//! the state of the loop, without any I/O and without a clock. As for pods in
-//! [`crate::terminate::index`], an event only says that a request is to be looked at.
+//! The state of the loop, without any I/O and without a clock: all requests to restart containers
+//! that are not completed, each with its memory, and their pods. As for pods in
+//! [`crate::terminate::index`], an event only enqueues a request.
 
 pub(super) mod by_pod;
 mod judge;
+mod observe;
 mod orphans;
 mod pods;
 mod retry;
-mod see;
 #[cfg(test)]
 mod tests;
 mod written;
@@ -33,13 +33,13 @@ use orphans::Orphans;
 use pods::Pods;
 use retry::Retry;
 
-/// How often is asked for a node that has not been seen, and when is looked again at a request
-/// whose decision names a time that is over.
+/// The delay before an unknown node is checked again, and before the next reconcile of a request
+/// whose decision names a time that has passed.
 const NODE_AGAIN: Duration = Duration::from_secs(1);
-/// As many decisions are made in one turn of the loop: then the pods of everybody else are looked
-/// after, however many requests there are.
+/// The maximum number of decisions per turn of the loop: so everybody else's pods are reconciled,
+/// however many requests there are.
 const AT_A_TIME: usize = 16;
-/// As many requests for a pod are asked whether they say something else than it does, besides the
+/// The maximum number of requests for a pod that are compared with what the pod says, besides the
 /// one for which containers are parked.
 const MOST_ASKED: usize = 64;
 
@@ -49,20 +49,20 @@ pub struct Restarts {
     requests: BTreeMap<Key, Entry>,
     by_pod: ByPod,
     pods: Pods,
-    /// Requests to be looked at now.
+    /// The requests to reconcile now.
     fresh: FairQueue<Key>,
-    /// Requests to be looked at later although nothing happens.
+    /// The requests to reconcile later without an event.
     due: BTreeSet<(Duration, Key)>,
-    /// How many decisions may still be made in this turn of the loop.
+    /// The number of decisions left in this turn of the loop.
     turns: usize,
-    /// The uids of pods whose requests went halfway, which are not passed on yet.
+    /// The uids of pods whose requests ended halfway, not passed on yet.
     halfway: Vec<Box<str>>,
-    /// What was learned of nodes, and is to be told of parked containers, and is not passed on yet.
+    /// What was learned about nodes and reports about parked containers, not passed on yet.
     learned: Vec<Effect>,
-    /// When all requests are looked at, as all pods are.
+    /// The time of the next reconcile of all requests.
     all_due: Duration,
     list: u64,
-    /// Whether all requests are known.
+    /// True once all requests are known.
     listed: bool,
     park: Option<ParkImage>,
     orphans: Orphans,
@@ -78,8 +78,8 @@ struct Entry {
 }
 
 impl Restarts {
-    /// No request is known yet; `nodes_tell` is whether there are nodes whose vendor does not carry
-    /// out requests with OpenKruise's label for virtual nodes.
+    /// Returns a state without requests; `nodes_tell` is true if there are nodes whose vendor does
+    /// not handle requests with OpenKruise's label for virtual nodes.
     #[must_use]
     pub fn new(park: Option<ParkImage>, nodes_tell: bool) -> Self {
         Self {
@@ -89,30 +89,29 @@ impl Restarts {
         }
     }
 
-    /// How many requests are not completed.
+    /// Returns the number of requests that are not completed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no such request.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// The pods that have to be followed, if they are others than when this was asked the last
-    /// time.
+    /// Returns the pods to watch; `None` if they have not changed since the last call.
     pub fn pods(&mut self) -> Option<impl Iterator<Item = &Key>> {
         self.pods.news()
     }
 
-    /// How often a decision has panicked since this was asked the last time.
+    /// Returns the number of decisions that panicked since the last call.
     pub fn take_defects(&mut self) -> u64 {
         self.defects.take_count() + self.orphans.take_defects()
     }
 
-    /// The next time at which a request is to be looked at although nothing happened.
+    /// Returns the next time at which there is work without an event.
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let all = (!self.requests.is_empty()).then_some(self.all_due);
@@ -126,12 +125,12 @@ impl Restarts {
             .min()
     }
 
-    /// What was learned of nodes since it was asked last.
+    /// Returns what was learned about nodes since the last call.
     pub fn take_learned(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.learned)
     }
 
-    /// A turn of the loop begins: which requests are to be looked at by now.
+    /// Begins a turn of the loop: enqueues the requests that are due.
     pub fn begin_turn(&mut self, now: Duration) {
         self.turns = AT_A_TIME;
         self.orphans.begin_turn(now);
@@ -139,22 +138,22 @@ impl Restarts {
             if let Some(entry) = self.requests.get_mut(&key) {
                 entry.due = None;
             }
-            self.look_at(key);
+            self.enqueue(key);
         }
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
             let all: Vec<_> = self.requests.keys().cloned().collect();
-            all.into_iter().for_each(|key| self.look_at(key));
+            all.into_iter().for_each(|key| self.enqueue(key));
         }
     }
 
-    /// The next write of this turn, and what is to be told.
+    /// Returns the next write of this turn; `None` if there is none.
     pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
         self.halfway
             .drain(..)
             .for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
         while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
-            // One that is gone meanwhile costs nothing.
+            // A request that is gone meanwhile uses no turn.
             let Some(decision) = self
                 .requests
                 .contains_key(&key)
@@ -185,7 +184,8 @@ impl Restarts {
         write
     }
 
-    /// A defect that one request meets costs the others nothing: it is left alone for a while.
+    /// Decides about a request; after a panic it is left alone for a while, and all others
+    /// continue.
     fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
         if self.defects.is_left_alone(key, now.since_start) {
             return None;
@@ -193,12 +193,12 @@ impl Restarts {
         isolated(&key.1, || self.judge(key, index, now)).unwrap_or_else(|defect| {
             log(KIND, &key.0, &key.1, &defect);
             let again = self.defects.meet(key.clone(), now.since_start);
-            self.look_later(key, Some(again));
+            self.requeue_at(key, Some(again));
             None
         })
     }
 
-    fn look_later(&mut self, key: &Key, at: Option<Duration>) {
+    fn requeue_at(&mut self, key: &Key, at: Option<Duration>) {
         let Some(entry) = self.requests.get_mut(key) else {
             return;
         };
@@ -222,8 +222,8 @@ impl Restarts {
                 Reason::RequestOver if decision.again.is_none() => {
                     self.forget(key, now.since_start)
                 }
-                // Nobody has to see a pod whose requests somebody else carries out.
-                Reason::RequestLeft if all_are_left => self.pods.give_way(&pod, now.since_start),
+                // A pod whose requests somebody else carries out need not be watched.
+                Reason::RequestLeft if all_are_left => self.pods.yield_slot(&pod, now.since_start),
                 _ => {}
             }
             return None;

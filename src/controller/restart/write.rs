@@ -1,5 +1,5 @@
-//! The writes of a restart: to the request, each to one version of it, and to the pod, to one
-//! generation of it, or to one version where containers are parked.
+//! The writes of a restart: to one version of the request, and to one generation of the pod, or to
+//! one version of it where containers are parked.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
@@ -25,42 +25,42 @@ use crate::frame::writer::{Outcome, Target, Writer, guarded_patch, params};
 /// One write of a restart.
 #[derive(Clone, Debug)]
 pub struct RestartWrite {
-    /// The request, as it was when this was decided.
+    /// The request at the time of the decision.
     pub request: RestartRequest,
-    /// Its pod, where there is one.
+    /// Its pod, if there is one.
     pub pod: Option<Target>,
-    /// The resourceVersion of the pod, as it was when this was decided.
+    /// The resourceVersion of the pod at the time of the decision.
     pub seen: Box<str>,
-    /// What to write.
+    /// The change to write.
     pub action: Action,
-    /// What to tell of the pod once it is applied.
+    /// The reports to emit about the pod once it is applied.
     pub done: Vec<Report>,
     /// The time of day, for a completion.
     pub today: jiff::Timestamp,
-    /// Whether it is about containers that are parked for nobody: then nothing but the names of the
-    /// request is known.
+    /// True for containers that are parked for no request: then only the names of the request are
+    /// known.
     pub is_for_orphan: bool,
 }
 
-/// What the API server has stored.
+/// The object that the API server has stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The request.
     Request(Box<RestartRequest>),
     /// The pod.
     Pod(Box<RestartPod>),
-    /// It was deleted, or it is not what was expected; the watch will tell.
+    /// None: it was deleted, or the answer is not what was expected; the watch will show it.
     Nothing,
 }
 
 impl RestartWrite {
-    /// Whether it is a write to the pod.
+    /// Returns true for a write to the pod.
     #[must_use]
     pub const fn is_of_pod(&self) -> bool {
         matches!(self.action, Action::Swap(_) | Action::SetReadiness(_))
     }
 
-    /// The resource that is written, in the plural.
+    /// Returns the plural of the resource that is written.
     #[must_use]
     pub fn resource(&self) -> &'static str {
         match self.action {
@@ -72,7 +72,7 @@ impl RestartWrite {
 }
 
 impl Writer {
-    /// Does what was decided, within the deadline; what is stored after it, where it was done.
+    /// Makes the write, within the deadline; returns what is stored afterwards.
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, Outcome> {
         self.in_time(write.resource(), async {
             match &write.action {
@@ -129,10 +129,10 @@ impl Writer {
         .await
     }
 
-    /// Gives a pod the first condition of its readiness gate.
+    /// Sets the first condition of a pod's readiness gate.
     ///
     /// # Errors
-    /// What became of the write otherwise.
+    /// Returns the outcome if the write was not applied.
     pub async fn set_first_readiness(
         &self,
         pod: &Target,
@@ -241,9 +241,9 @@ fn stored_pod(body: &[u8]) -> Stored {
     read.map_or(Stored::Nothing, |pod| Stored::Pod(Box::new(pod)))
 }
 
-/// uid and resourceVersion are preconditions (409): whoever else writes entries in the meantime is
-/// not overwritten. A strategic patch leaves the other conditions alone. What is said of `Ready`
-/// are the words of OpenKruise and of kubelets.
+/// Returns the patch. The uid and resourceVersion are preconditions (409), so that entries written
+/// by others meanwhile are not overwritten. A strategic patch leaves the other conditions alone.
+/// The messages of `Ready` are those of OpenKruise and of kubelets.
 fn readiness_patch(uid: &str, readiness: &Readiness, today: jiff::Timestamp) -> Value {
     let now = seconds(today);
     let GateCondition { is_true, message } = &readiness.gate;
@@ -281,9 +281,9 @@ fn swapped(uid: &str, change: &Change) -> JsonPatch {
     patch
 }
 
-/// To one version of the pod, which says all that the tests of a JSON patch would: a JSON patch
-/// cannot add an annotation where there may be none yet. The server merges containers by their
-/// names.
+/// Returns a patch for one version of the pod, which implies all that the tests of a JSON patch
+/// would: a JSON patch cannot add an annotation if there may be none yet. The server merges
+/// containers by their names.
 fn parked(uid: &str, change: &Change, note: &Note) -> Value {
     let annotation = note.parked.as_ref().map(Parked::as_text);
     let label = annotation.as_ref().map(|_| "true");
@@ -299,7 +299,7 @@ fn parked(uid: &str, change: &Change, note: &Note) -> Value {
     json!({"metadata": metadata, "spec": {"containers": containers}})
 }
 
-/// The labels and fields that OpenKruise's webhook gives to a request, and the journal.
+/// Returns the labels and fields that OpenKruise's webhook adds to a request, with the journal.
 fn accepted(acceptance: &Acceptance) -> Value {
     let Acceptance {
         pod_uid,
@@ -378,9 +378,9 @@ fn state_of(state: &RecreateState) -> Value {
     body
 }
 
-/// Whether the version in an answer is later than the one that the watch has shown by now; `before`
-/// is the one for which the write was decided. Versions that are no numbers have no order: then the
-/// answer counts as long as the watch has shown nothing new.
+/// Returns true if the version in an answer is later than the one that the watch has shown by now;
+/// `before` is the version that the decision used. Versions that are not numbers have no order:
+/// then the answer counts as long as the watch has shown nothing new.
 pub(crate) fn is_later(answer: &str, shown: &str, before: &str) -> bool {
     match (answer.parse::<u64>(), shown.parse::<u64>()) {
         (Ok(answer), Ok(shown)) => answer > shown,

@@ -1,5 +1,5 @@
-//! What runs beside the loop of pods, each in a task of its own, for neither needs to know of the
-//! other.
+//! The tasks beside the loop of pods: each is a task of its own, because neither needs to know of
+//! the other.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,8 @@ use crate::warm::predownload::own::OwnJobs;
 use crate::warm::{jobs, predownload};
 
 impl Controller {
-    /// Starts the tasks that the settings ask for. One that ends has died, and all end when the set
-    /// is dropped; what they had begun is taken up by the next life.
+    /// Starts the tasks that `settings` enable. A task that ends has died, and all end when the set
+    /// is dropped; the next run takes up what they had begun.
     pub(super) fn start_beside(
         &self,
         discovery: &Discovery,
@@ -82,7 +82,7 @@ impl Controller {
     }
 }
 
-/// What each of the tasks needs.
+/// The state that each of the tasks needs.
 #[derive(Clone)]
 struct Beside {
     discovery: Discovery,
@@ -103,7 +103,7 @@ impl Beside {
                 derived: derived.subscribe(),
                 own: own.subscribe(),
             };
-            // Another task may have asked before.
+            // Another task may have requested jobs before this one subscribed.
             asked.own.mark_changed();
             let Self {
                 discovery,
@@ -177,8 +177,8 @@ impl Beside {
     }
 }
 
-/// Runs a task, and begins it anew after a while where it panics: such a defect must not end what
-/// is done for pods. Ends as the task does where that cannot go on for another reason.
+/// Runs a task, and starts it again after a pause when it panics: such a defect must not end the
+/// work on pods. Returns when the task ends without a panic: then it cannot continue.
 async fn anew<T: Future<Output = TaskDied>>(
     task: &str,
     metrics: Metrics,

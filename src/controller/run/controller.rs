@@ -1,12 +1,12 @@
-//! The state of the loop, and what it does with what it is told.
+//! The state of the loop, and how it handles each event.
 
 mod events;
 mod log;
 mod nodes;
 mod policies;
+mod reported;
 mod restarts;
 mod rights;
-mod told;
 mod troubles;
 
 use std::collections::BTreeSet;
@@ -20,8 +20,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use self::log::log_outcome;
+use self::reported::Reported;
 use self::rights::{note_right, right_of};
-use self::told::Told;
 use super::settings::Settings;
 use crate::cluster::verdict_store::VerdictStore;
 use crate::frame::clock::{Clock, time_of_day};
@@ -40,12 +40,11 @@ use crate::terminate::index::{Effect, Index, Write};
 use crate::terminate::logs::Logs;
 use crate::terminate::selection::{Progress, Selected, Selection};
 
-/// A loop without anything to wait for looks again after this.
+/// The pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
-/// After a busy answer no write is started for this long, or for as long as the server asks.
+/// The pause after a failed swap that concerns all pods, unless the server asks for a longer one.
 const BRAKE: Duration = Duration::from_millis(250);
-/// The longest pause that one answer can cause for all pods: a server that asks for more is asked
-/// again.
+/// The longest pause that one answer can cause for all pods, even if the server asks for more.
 const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 
 /// The state of the loop.
@@ -53,7 +52,7 @@ pub(super) struct Controller {
     pub(super) clock: Clock,
     pub(super) index: Index,
     pub(super) writer: Writer,
-    /// What yields to the writes of this loop.
+    /// Makes other writes yield to those of this loop.
     pub(super) precedence: Precedence,
     pub(super) reporter: Reporter,
     logs: Logs,
@@ -63,14 +62,14 @@ pub(super) struct Controller {
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
     pub(super) deriver: Deriver,
-    /// The exit images that it has derived.
+    /// The references of the exit images that were derived.
     pub(super) derived: channel::Sender<BTreeSet<Box<str>>>,
     brake: Duration,
-    /// The time of day, as it was last told.
+    /// The time of day, as it was last read.
     today: Timestamp,
     verdicts: Option<VerdictStore>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
-    told: Told,
+    reported: Reported,
 }
 
 impl Controller {
@@ -103,7 +102,7 @@ impl Controller {
                 &settings.instance,
                 precedence.clone(),
             )
-            .telling_swaps(settings.selection.is_some()),
+            .reporting_swaps(settings.selection.is_some()),
             precedence,
             logs: Logs::new(
                 client.clone(),
@@ -121,7 +120,7 @@ impl Controller {
             today: Timestamp::UNIX_EPOCH,
             verdicts: None,
             progress: None,
-            told: Told::default(),
+            reported: Reported::default(),
         }
     }
 
@@ -141,8 +140,8 @@ impl Controller {
         self.progress = Some(progress);
     }
 
-    /// Whoever does not listen any more has seen enough.
-    pub(super) fn tell_progress(&mut self) {
+    /// Sends the progress of selected pods. A receiver that was dropped is no error.
+    pub(super) fn report_progress(&mut self) {
         if let Some(progress) = &self.progress {
             self.index
                 .selected
@@ -157,7 +156,7 @@ impl Controller {
         self.effects(effects);
     }
 
-    /// When to look again if nothing happens.
+    /// Returns when to wake up if no event comes before.
     pub(super) fn next_look(&self) -> Duration {
         let now = self.clock.now();
         let due = self
@@ -198,7 +197,7 @@ impl Controller {
         self.measure();
     }
 
-    /// Says whether a write of a pod waits or is under way.
+    /// Makes other writes yield while a write of a pod is queued or in flight.
     fn claim_precedence(&self) {
         self.precedence
             .swaps(self.index.has_ready() || !self.writes.is_empty());
@@ -269,9 +268,9 @@ impl Controller {
             match effect {
                 Effect::Notice(notice) => {
                     if let Some(progress) = &self.progress {
-                        drop(progress.send(Progress::Told(notice.clone())));
+                        drop(progress.send(Progress::Reported(notice.clone())));
                     }
-                    self.logs.tell(notice, &self.reporter);
+                    self.logs.report(notice, &self.reporter);
                 }
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Written(timed) => self.metrics.written_after(timed),
@@ -286,8 +285,8 @@ impl Controller {
         }
     }
 
-    /// Has tasks take back what counts only while somebody sees to it, and waits for the writes under
-    /// way.
+    /// Stops the tasks, which take back what counts only while they run, then waits for the writes
+    /// in flight: each for at most `deadline`.
     pub(super) async fn end(
         self,
         stop: &channel::Sender<bool>,
@@ -310,7 +309,7 @@ impl Controller {
         };
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
         self.metrics.nothing_kept();
-        self.tell_progress();
+        self.report_progress();
         self.logs.drain().await;
         self.reporter.drain().await;
         if let Some(store) = self.verdicts.take() {

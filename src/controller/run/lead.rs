@@ -1,4 +1,4 @@
-//! The controller of several processes: it runs in the one that leads, and stands by in the others.
+//! The controller of several processes: it runs in the leader, and the others stand by.
 
 use std::future::Future;
 
@@ -10,11 +10,11 @@ use crate::frame::lease::LeaseKeeper;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 
-/// [Runs](run) whenever this process leads, until `shutdown` completes; then gives the Lease up.
-/// Each time it begins anew: all that it remembers is derived from the pods.
+/// [Runs](run) the controller whenever this process leads, until `shutdown` completes; then gives
+/// the Lease up. Each run starts without memory: all of it is derived from the pods.
 ///
 /// # Errors
-/// [`TaskDied`], where only a new process can go on.
+/// Returns [`TaskDied`] if a background task has ended: only a new process can continue.
 pub async fn run_while_leading(
     client: Client,
     settings: &Settings,

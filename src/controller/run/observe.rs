@@ -49,7 +49,7 @@ impl Watches {
         }
     }
 
-    /// All pods are listed again, and watched from then on.
+    /// Lists all pods again, and watches them from then on.
     pub(super) fn list_pods_again(
         &mut self,
         discovery: &Discovery,
@@ -79,7 +79,7 @@ pub(super) struct Sidecars {
     pub news: mpsc::Receiver<policies::News>,
     pub reports: JoinSet<Vec<(StatusWrite, Outcome)>>,
     pub wants_namespaces: channel::Sender<bool>,
-    /// Where policies are not watched: nothing ever comes.
+    /// Keeps `news` open and silent where policies are not watched.
     _silent: Option<mpsc::Sender<policies::News>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a controller is told when it starts.
+//! The settings of a controller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::terminate::derive::Push;
 use crate::terminate::selection::Selection;
 use crate::warm::jobs::WarmSettings;
 
-/// Says the time of day.
+/// A source of the time of day.
 #[derive(Clone)]
 pub struct TimeOfDay(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
@@ -26,58 +26,57 @@ impl fmt::Debug for TimeOfDay {
     }
 }
 
-/// By the clock of this machine.
+/// Reads the clock of this machine.
 impl Default for TimeOfDay {
     fn default() -> Self {
         Self(Arc::new(time_of_day))
     }
 }
 
-/// The most writes that each loop beside that of pods has under way.
+/// The most writes in flight of each loop beside that of pods.
 const BESIDE: usize = 16;
 
-/// What the controller is to do.
+/// The settings of the controller: where it works, what it does and how.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it works.
+    /// The namespaces that it works in.
     pub namespaces: Namespaces,
     /// The rules of the installation.
     pub rules: Rules,
-    /// The most writes of pods under way at once.
+    /// The most writes of pods in flight at once.
     pub concurrency: usize,
-    /// What one write may take.
+    /// The deadline of one write.
     pub write_deadline: Duration,
     /// The name of this process in Events.
     pub instance: String,
-    /// How exit images are pushed that the rules allow to derive.
+    /// The way to push derived exit images; `None` if none are derived.
     pub push: Option<Push>,
-    /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
+    /// Set if containers are restarted as `ContainerRecreateRequest`s require.
     pub restart: Option<RestartSettings>,
-    /// Whether images are pulled for those who ask for it by an `ImagePullJob` or
-    /// `ImageListPullJob`.
+    /// Set if images are pulled for `ImagePullJob`s and `ImageListPullJob`s.
     pub warm: Option<WarmSettings>,
-    /// Whether images of workloads that ask for it are pre-downloaded.
+    /// True if images of workloads that ask for it are pre-downloaded.
     pub predownload: bool,
-    /// Whether sidecars are hot-upgraded as SidecarSets say, and with which images.
+    /// Set if sidecars are hot-upgraded as SidecarSets require, and with which images.
     pub hot_upgrade: Option<HotUpgradeSettings>,
-    /// Whether what is in protected Namespaces and CRDs is counted.
+    /// True if the objects in protected Namespaces and CRDs are counted.
     pub protect: bool,
-    /// Whether SidecarPolicies say which containers are sidecars.
+    /// True if SidecarPolicies decide which containers are sidecars.
     pub sidecar_policies: bool,
-    /// The most bytes of the log of a sidecar that the Event about its end has; 0: none is read.
+    /// The most bytes of a sidecar's log in the Event about its end; 0 if the log is not read.
     pub sidecar_log_bytes: u16,
-    /// The time of day where the API server has not said it.
+    /// The time of day until the API server has reported its own.
     pub time_of_day: TimeOfDay,
-    /// Whether this process may write.
+    /// The leadership without which this process does not write.
     pub leadership: Leadership,
-    /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
+    /// The namespace of the ConfigMap that keeps node verdicts; `None` if they are not kept.
     pub state_namespace: Option<String>,
-    /// Only these pods; every pod where it is `None`.
+    /// The pods to handle; every pod if `None`.
     pub selection: Option<Selection>,
 }
 
 impl Settings {
-    /// Returns what of them every loop is told.
+    /// Returns the settings that every loop is started with.
     pub(crate) fn common(&self) -> Common {
         Common {
             namespaces: self.namespaces.clone(),

@@ -56,7 +56,7 @@ async fn of_workloads_that_are_pre_downloaded() {
     };
     assert_eq!((owners(), world.defects()), (vec!["good".to_owned()], 1));
     let note = "nothing is done for this Deployment because of a defect in swaplet; please report it, with the Deployment: index out of bounds";
-    assert_eq!(world.told(), [("bad".to_owned(), note.to_owned())]);
+    assert_eq!(world.reported(), [("bad".to_owned(), note.to_owned())]);
     break_for(None);
     wait(AGAIN).await;
     assert_eq!((owners().len(), world.defects()), (2, 1));
@@ -142,7 +142,7 @@ async fn of_pods_whose_configuration_has_changed() {
     };
     assert_eq!((asked(), world.defects()), (vec!["good".to_owned()], 1));
     let note = "nothing is done for this pod because of a defect in swaplet; please report it, with the pod: index out of bounds";
-    assert_eq!(world.told(), [("bad".to_owned(), note.to_owned())]);
+    assert_eq!(world.reported(), [("bad".to_owned(), note.to_owned())]);
     break_for(None);
     wait(AGAIN).await;
     assert_eq!((asked().len(), world.defects()), (2, 1));

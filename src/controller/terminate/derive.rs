@@ -1,4 +1,4 @@
-//! Pushing exit images that pods need, in the background: the loop goes on meanwhile.
+//! Pushes the exit images that pods need, in the background: the loop continues meanwhile.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -13,15 +13,15 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Pushes at once: images are small, and a registry is shared.
+/// Pushes in progress at once: images are small, and a registry is shared.
 const AT_ONCE: usize = 2;
-/// What one push may take with all its tries; then it has failed.
+/// The deadline of one push with all its tries; after that it has failed.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What a push came to: the reference to write.
+/// The result of a push: the reference to write to pods.
 pub type Pushed = Result<Box<str>, Trouble>;
 
-/// Pushes the exit image with these paths, unless it is there.
+/// A function that pushes the exit image with these paths, unless the registry has it.
 #[derive(Clone)]
 pub struct Push(Arc<dyn Fn(Paths) -> BoxFuture<'static, Pushed> + Send + Sync>);
 
@@ -32,20 +32,20 @@ impl fmt::Debug for Push {
 }
 
 impl Push {
-    /// By any means.
+    /// Wraps a function.
     pub fn by<F: Future<Output = Pushed> + Send + 'static>(
         push: impl Fn(Paths) -> F + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(move |paths| push(paths).boxed()))
     }
 
-    /// Pushes one.
+    /// Pushes one exit image.
     pub async fn push(&self, paths: Paths) -> Pushed {
         (self.0)(paths).await
     }
 }
 
-/// The pushes that are under way.
+/// The pushes in progress.
 pub(crate) struct Deriver {
     push: Option<Push>,
     turns: Arc<Semaphore>,
@@ -61,7 +61,7 @@ impl Deriver {
         }
     }
 
-    /// Starts a push; it comes back by [`next`](Self::next).
+    /// Starts a push; its result comes from [`next`](Self::next).
     pub(crate) fn start(&mut self, paths: Paths) {
         let Some(push) = self.push.clone() else {
             return;
@@ -70,7 +70,7 @@ impl Deriver {
         self.under_way.spawn(async move {
             let _turn = turns.acquire().await;
             // One strange answer of a registry must not end the process: the push has failed, and
-            // is tried again like others.
+            // is retried like others.
             let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths.clone())))
                 .catch_unwind()
                 .await;
@@ -85,7 +85,7 @@ impl Deriver {
         });
     }
 
-    /// The next push that has come back; `None` while none is under way.
+    /// Waits for the next push to finish; `None` while none is in progress.
     pub(crate) async fn next(&mut self) -> Option<(Paths, Pushed)> {
         // A task ends in an error only when the whole process ends.
         self.under_way.join_next().await?.ok()

@@ -1,18 +1,17 @@
-//! All pods that matter now, each with its memory: the state of the loop, without any I/O and
+//! The state of the loop: all pods that matter now, each with its memory, without any I/O and
 //! without a clock.
 //!
-//! Level-triggered: an event only says that a pod is to be looked at; what is written is decided
-//! from the pod's latest state when its turn comes.
+//! Level-triggered: an event only enqueues a pod. Its write is decided from the latest state of the
+//! pod when its turn comes.
 //!
 //! It is not kube's `Controller`, because decisions about one pod need other pods: the restarts of
-//! all pods of a Job count together. Pods are not listed anew now and then, for the API server
-//! answers lists from the cache that watches are told from; the decisions are made again once a
-//! minute.
+//! all pods of a Job count together. There is no periodic relist, because the API server answers
+//! lists from the cache that also feeds watches. All pods are reconciled once a minute instead.
 //!
-//! A pod that is finished is not kept, but for one that was ended by its phase, until its
-//! containers are shown ended. One that is finished when it is first seen is not reported: the life
-//! that saw it end did that. In the first list of a life it is, if it has ended only just now: its
-//! swap may be of a life that did not see the end.
+//! Finished pods are not kept, except those ended by a write of their phase, until their containers
+//! are shown ended. A pod that is already finished when first observed is not reported, because the
+//! run of the process that saw it end did that. In the first list of a run it is reported if it
+//! ended just now: its swap may be from a run that did not see the end.
 
 mod around;
 mod census;
@@ -53,46 +52,46 @@ use crate::cluster::rules::Rules;
 pub use crate::frame::metrics::Timed;
 use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
 
-/// The pods, and which of them want a write or another look.
+/// The pods, and the queues of those that need a write or another reconcile.
 pub struct Index {
     rules: Rules,
-    /// The nodes of the pods. Whoever changes them says which pods are to be looked at
-    /// ([`Index::look_soon`]).
+    /// The nodes of the pods. Code that changes them must enqueue the pods concerned
+    /// ([`Index::enqueue_where`]).
     pub nodes: Nodes,
     budgets: Budgets,
     openkruise: Known,
-    /// Boxed, for a hash table has room for up to twice as many as are in it.
+    /// Boxed, because a hash table allocates room for up to twice as many entries as it holds.
     entries: HashMap<Box<str>, Box<Entry>>,
-    /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
+    /// Has more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
-    /// Restarts of single containers that have been begun, by the uid of the pod.
+    /// Restarts of single containers that have begun, by the uid of the pod.
     restarting: HashMap<Box<str>, Begun>,
     lines: Lines,
     image_troubles: ImageTroubles,
     due: BTreeSet<(Duration, Box<str>)>,
-    /// When all pods are looked at.
+    /// The time of the next reconcile of all pods.
     all_due: Duration,
     ready: FairQueue,
     list: u64,
-    /// Whether the first list of pods is under way.
+    /// True while the first list of pods is in progress.
     is_first_list: bool,
     census: Census,
     pub(crate) selected: Selected,
-    /// The time of day at the start of the process, as it is known now.
+    /// The time of day at the start of the process; `None` until it is known.
     started_at: Option<Timestamp>,
-    /// The policies about sidecars.
+    /// The SidecarPolicies.
     pub(crate) policies: PolicyStore,
-    /// Whether the logs of sidecars are read that have ended.
+    /// True if the logs of ended sidecars are read.
     reads_logs: bool,
-    /// A value, so that a test can put a defect in its place.
+    /// A field, so that a test can inject a defect.
     decide_pod: DecidePod,
 }
 
-/// [`decide`], or what stands for it.
+/// [`decide`], or its replacement in a test.
 type DecidePod = fn(&Pod, &Memory, &Circumstances<'_>) -> Decision;
 
 impl Index {
-    /// An empty index.
+    /// Returns an empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
@@ -129,63 +128,63 @@ impl Index {
         }
     }
 
-    /// The logs of sidecars are read that have ended.
+    /// Enables reading the logs of ended sidecars.
     #[must_use]
     pub const fn with_logs(mut self) -> Self {
         self.reads_logs = true;
         self
     }
 
-    /// The time of day is known: `now` and `today` are the same moment.
-    pub fn tell_time(&mut self, now: Duration, today: Timestamp) {
+    /// Sets the time of day: `now` and `today` are the same moment.
+    pub fn set_time(&mut self, now: Duration, today: Timestamp) {
         self.started_at = today.checked_sub(now).ok();
     }
 
-    /// How many pods are kept.
+    /// Returns the number of pods kept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no pod is kept.
+    /// Returns true if no pod is kept.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many pods wait for a write.
+    /// Returns the number of pods that wait for a write.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.ready.len() + self.budgets.waiting()
     }
 
-    /// Whether a write waits that may be begun. Pods that wait until their provider may be asked again
-    /// are aside: nothing that is sent meanwhile delays them.
+    /// Returns true if a pod is queued for a write that may begin now. Pods that wait for their
+    /// provider's rate limit are not counted: nothing that is sent meanwhile delays them.
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// How many pods are kept for which reason; reasons that have been there stay, with 0.
+    /// Returns the number of pods kept for each reason; a reason once used stays, with 0.
     pub fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
         self.census.reasons()
     }
 
-    /// Since when the main containers of the pod have been seen done that waits longest for its
-    /// end.
+    /// Returns when the main containers of the pod that waits longest for its end were observed
+    /// done; `None` if no pod waits.
     #[must_use]
     pub fn waits_since(&self) -> Option<Duration> {
         self.census.waits_since()
     }
 
-    /// A list of all pods begins.
+    /// Records the start of a list of all pods.
     pub fn list_starts(&mut self) {
         self.list += 1;
         self.is_first_list = self.list == 1;
         self.headroom.pod_list_starts();
     }
 
-    /// The list is complete: pods that it did not name are gone.
+    /// Records the end of the list: pods that it did not name are gone.
     pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self
             .entries
@@ -199,16 +198,16 @@ impl Index {
         self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);
         self.forget_jobs();
-        self.look_at_woken(now)
+        self.reconcile_woken(now)
     }
 
-    /// A pod was listed, added or has changed.
+    /// Handles a pod that was listed, added or changed.
     pub fn apply(&mut self, pod: Pod, now: Duration) -> Vec<Effect> {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
         }
         if self.openkruise.learn(&pod, &self.rules.exit_images) {
-            self.look_soon_at(|other| {
+            self.enqueue_entries(|other| {
                 other.last == Some(Reason::ExitCodeProbed) && other.pod.namespace == pod.namespace
             });
         }
@@ -229,20 +228,20 @@ impl Index {
             }
         };
         entry.without_policies = self.policies.are_unknown();
-        let mut effects = self.look(&uid, now);
-        effects.extend(self.look_at_woken(now));
+        let mut effects = self.reconcile(&uid, now);
+        effects.extend(self.reconcile_woken(now));
         effects
     }
 
-    /// A pod is gone.
+    /// Handles the deletion of a pod.
     pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
         self.forget(&pod.uid);
         self.restarting.remove(&pod.uid);
         self.headroom.pod_gone(pod);
-        self.look_at_woken(now)
+        self.reconcile_woken(now)
     }
 
-    /// Nothing will be done for this pod; its restarts may still count.
+    /// Drops a pod for which nothing will be done; its restarts may still count.
     fn forget(&mut self, uid: &str) {
         self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else {
@@ -255,16 +254,16 @@ impl Index {
             self.due.remove(&(at, uid.into()));
         }
         if self.nodes.probe_ends(&entry.pod) {
-            self.look_soon(|pod| pod.node == entry.pod.node);
+            self.enqueue_where(|pod| pod.node == entry.pod.node);
         }
     }
 
-    /// These pods are looked at when the index is next woken: something around them has changed.
-    pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
-        self.look_soon_at(|entry| concerned(&entry.pod));
+    /// Enqueues these pods for the next wake-up, because something around them has changed.
+    pub fn enqueue_where(&mut self, concerned: impl Fn(&Pod) -> bool) {
+        self.enqueue_entries(|entry| concerned(&entry.pod));
     }
 
-    fn look_soon_at(&mut self, concerned: impl Fn(&Entry) -> bool) {
+    fn enqueue_entries(&mut self, concerned: impl Fn(&Entry) -> bool) {
         for (uid, entry) in self
             .entries
             .iter_mut()
@@ -274,7 +273,7 @@ impl Index {
         }
     }
 
-    /// The next time at which a pod is to be looked at although nothing happened.
+    /// Returns the time of the next reconcile that no event triggers; `None` if there is none.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let all = (!self.entries.is_empty()).then_some(self.all_due);
@@ -287,18 +286,18 @@ impl Index {
             .min()
     }
 
-    /// When a provider that is asked too often may be asked again, if a pod waits for that.
+    /// Returns when a rate-limited provider may be called again; `None` if no pod waits for that.
     #[must_use]
     pub fn next_budget(&self) -> Option<Duration> {
         self.budgets.next()
     }
 
-    /// Looks at the pods whose time has come.
+    /// Reconciles the pods that are due.
     pub fn wake(&mut self, now: Duration) -> Vec<Effect> {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
             self.rules.exit_images.give_back_asked(now);
-            self.look_soon(|_| true);
+            self.enqueue_where(|_| true);
         }
         self.give_back(now);
         let mut effects = Vec::new();
@@ -306,20 +305,20 @@ impl Index {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.look(&uid, now));
+            effects.extend(self.reconcile(&uid, now));
         }
-        effects.extend(self.look_at_woken(now));
+        effects.extend(self.reconcile_woken(now));
         effects
     }
 
-    /// The next write, decided from the latest state of the pod whose turn it is.
+    /// Returns the next write, decided from the latest state of the pod whose turn it is.
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
         while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
             let (decision, more) = self.decide(&uid, now);
             let write = decision.and_then(|decision| self.begin(&uid, decision, now));
             effects.extend(more);
-            effects.extend(self.look_at_woken(now));
+            effects.extend(self.reconcile_woken(now));
             if write.is_some() {
                 return (write, effects);
             }
@@ -327,8 +326,8 @@ impl Index {
         (None, effects)
     }
 
-    /// Looks at a pod; if something is to be written, it waits its turn.
-    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+    /// Reconciles a pod; if there is something to write, the pod is enqueued.
+    fn reconcile(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
         let (decision, effects) = self.decide(uid, now);
         if let (
             Some(Decision {
@@ -342,7 +341,7 @@ impl Index {
         effects
     }
 
-    /// The push of a derived exit image has come back: the pods that want one are looked at.
+    /// Handles the result of pushing a derived exit image: the pods that want one are reconciled.
     pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
         self.rules.exit_images.derived_came(paths, pushed, now);
         let waiting: Vec<_> = self
@@ -351,30 +350,33 @@ impl Index {
             .filter(|(_, entry)| entry.wants)
             .map(|(uid, _)| uid.clone())
             .collect();
-        waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
+        waiting
+            .iter()
+            .flat_map(|uid| self.reconcile(uid, now))
+            .collect()
     }
 
-    /// There is something new about OpenKruise.
-    pub fn hear(&mut self, news: News, now: Duration) -> Vec<Effect> {
-        match self.openkruise.hear(news) {
+    /// Handles news about OpenKruise.
+    pub fn handle(&mut self, news: News, now: Duration) -> Vec<Effect> {
+        match self.openkruise.handle(news) {
             Concerns::Nobody => {}
             Concerns::Pod(uid) => {
-                let mut effects = self.look(&uid, now);
-                effects.extend(self.look_at_woken(now));
+                let mut effects = self.reconcile(&uid, now);
+                effects.extend(self.reconcile_woken(now));
                 return effects;
             }
-            Concerns::Node(node) => self.look_soon(|pod| pod.node == node),
-            Concerns::Everybody => self.look_soon(|_| true),
+            Concerns::Node(node) => self.enqueue_where(|pod| pod.node == node),
+            Concerns::Everybody => self.enqueue_where(|_| true),
         }
         Vec::new()
     }
 
-    /// The other pods of the node are looked at again.
+    /// Enqueues the other pods of the node.
     fn learned(&mut self, learned: Learned, by: &str) -> Effect {
         if let Some(entry) = self.entries.get(by) {
             self.nodes.probe_ends(&entry.pod);
         }
-        self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
+        self.enqueue_where(|pod| pod.node == learned.node && &*pod.uid != by);
         Effect::Learned(learned)
     }
 }

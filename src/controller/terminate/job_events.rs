@@ -1,4 +1,4 @@
-//! What a list or a watch of Jobs says, told to the ledger of restarts.
+//! Feeds the events of a list or a watch of Jobs to the ledger of restarts.
 
 use kube::Resource as _;
 use swaplet_core::cluster::headroom::Ledger;
@@ -7,7 +7,7 @@ use swaplet_core::objects::job::JobWire;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 
-/// Tells the ledger what is new about Jobs.
+/// Updates the ledger with an event about a Job.
 pub(crate) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
     match event {
         Event::ListStart => headroom.job_list_starts(),

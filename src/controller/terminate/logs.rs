@@ -1,9 +1,9 @@
-//! The last lines of sidecars that have ended, for the Event that tells their end.
+//! Reads the last log lines of ended sidecars, for the Event that reports their end.
 //!
-//! They are read when the end is first seen. Kubelets before 1.36 keep one dead container of a name:
-//! they drop a swapped one as soon as they see the end of the exit image in its place, which mostly
-//! is before they show either, and then its log is said to be gone. Nothing waits for a log but that
-//! Event, and it only for [`DEADLINE`].
+//! A log is read when the end is first observed. Kubelets before 1.36 keep one dead container per
+//! name. They drop a swapped one as soon as they see the end of the exit image in its place, mostly
+//! before they report either. Then its log is reported as gone. Only that Event waits for a log,
+//! and only for [`DEADLINE`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,42 +27,42 @@ use crate::frame::serve::Health;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::{is_missing_right, refusal};
 
-/// What one log may take, with the wait for its turn.
+/// The deadline of one log, including the wait for its turn.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Logs that are read at once: they must not crowd out the writes that end pods.
 const AT_ONCE: usize = 8;
-/// Pods whose logs were read and whose end was not told yet.
+/// The maximum number of pods whose logs were read and whose end is not reported yet.
 const MOST_PODS: usize = 512;
-/// Sidecars of one pod whose logs are read: its Event has no room for more.
+/// The maximum number of sidecars per pod: its Event has no room for more logs.
 const MOST_OF_POD: usize = 8;
-/// After so long nothing is told of a pod any more: it was deleted, or somebody else ended it.
+/// The time after which the logs of a pod are dropped: it was deleted, or ended by somebody else.
 const FORGOTTEN: Duration = Duration::from_secs(600);
-/// The lines that are asked for. Runtimes break lines of 16 KiB.
+/// The number of lines requested. Runtimes split lines at 16 KiB.
 const LINES: i64 = 16;
-/// What these lines can take at most; a node that sends more is not listened to.
+/// The maximum size of these lines in bytes; reading stops if a node sends more.
 const MOST_READ: usize = 512 << 10;
-/// What is kept of it to be cleaned: much of it may not print.
+/// The number of bytes kept for cleaning: much of it may not be printable.
 const KEPT: usize = 16 << 10;
-/// What the right to read logs is for.
+/// The consequence of a missing right to read logs.
 const READ_LOGS: &str = "the last lines of sidecars cannot be told";
-/// What a kubelet answers with 200 where a container is gone (`pkg/kubelet/kuberuntime`,
+/// The texts that a kubelet answers with 200 if a container is gone (`pkg/kubelet/kuberuntime`,
 /// `GetContainerLogs` and `ReadLogs`).
 const KUBELET_HAS_NONE: [&str; 2] = [
     "unable to retrieve container logs for ",
     "failed to try resolving symlinks in path ",
 ];
-/// What it refuses with where the container before is gone.
+/// The error that it answers if the previous container is gone.
 const NO_PREVIOUS: &str = "previous terminated container ";
 const GONE: &str = "its node has dropped it";
 
-/// Reads logs, and tells Events with them.
+/// Reads logs, and emits Events with them.
 pub struct Logs {
     reader: Option<Reader>,
     reads: HashMap<Box<str>, Reads>,
-    telling: JoinSet<()>,
+    reporting: JoinSet<()>,
 }
 
-/// What is read of one pod.
+/// The reads for one pod.
 struct Reads {
     begun: Instant,
     of: Vec<(Box<str>, JoinHandle<LogTail>)>,
@@ -78,7 +78,7 @@ struct Reader {
 }
 
 impl Logs {
-    /// `bytes` of each log are told at most; none is read where that is 0.
+    /// Returns a reader of at most `bytes` of each log; with 0, none is read.
     #[must_use]
     pub fn new(client: Client, leadership: Leadership, health: Health, bytes: usize) -> Self {
         let reader = Reader {
@@ -91,11 +91,11 @@ impl Logs {
         Self {
             reader: (bytes > 0).then_some(reader),
             reads: HashMap::new(),
-            telling: JoinSet::new(),
+            reporting: JoinSet::new(),
         }
     }
 
-    /// Begins to read a log, in the background.
+    /// Starts reading a log, in the background.
     pub fn read(&mut self, log: SidecarLog) {
         let Some(reader) = self.reader.clone() else {
             return;
@@ -120,26 +120,26 @@ impl Logs {
         reads.of.push((container, task));
     }
 
-    /// Tells something; the end of a pod with the logs of its sidecars, as soon as these are read.
-    pub fn tell(&mut self, notice: Notice, reporter: &Reporter) {
-        while self.telling.try_join_next().is_some() {}
+    /// Emits a report; one about the end of a pod waits for the logs of its sidecars.
+    pub fn report(&mut self, notice: Notice, reporter: &Reporter) {
+        while self.reporting.try_join_next().is_some() {}
         let reads = if notice.report.reason.is_end() {
             self.reads.remove(&notice.target.uid)
         } else {
             None
         };
         let (Some(reads), Some(reader)) = (reads, &self.reader) else {
-            return reporter.tell(notice);
+            return reporter.report(notice);
         };
         let (bytes, reporter) = (reader.bytes, reporter.clone());
-        self.telling.spawn(async move {
-            reporter.tell(with_all(notice, reads, bytes).await);
+        self.reporting.spawn(async move {
+            reporter.report(with_all(notice, reads, bytes).await);
         });
     }
 
-    /// Waits until all is told, which takes no longer than one log.
+    /// Waits until all pending reports are emitted, but not longer than the deadline of one log.
     pub async fn drain(&mut self) {
-        let all = async { while self.telling.join_next().await.is_some() {} };
+        let all = async { while self.reporting.join_next().await.is_some() {} };
         let _ = timeout(DEADLINE, all).await;
     }
 }
@@ -177,7 +177,8 @@ impl Reader {
         timeout(DEADLINE, read).await.unwrap_or_else(|_| late())
     }
 
-    /// The exit image may have taken the place of the container meanwhile. It logs nothing.
+    /// Reads the current log, or the previous one: the exit image, which logs nothing, may be
+    /// current.
     async fn current(&self, log: &SidecarLog) -> LogTail {
         let current = self.ask(log, false).await;
         if matches!(&current, LogTail::Lines(lines) if !lines.is_empty()) {
@@ -217,7 +218,7 @@ impl Reader {
         }
     }
 
-    /// The end of what the node answers, or the words of a refusal.
+    /// Returns the end of the log, or the text of a refusal.
     async fn fetch(
         &self,
         log: &SidecarLog,

@@ -1,9 +1,8 @@
-//! SidecarPolicies as the controller has them: those that count for pods, what their status says,
-//! and what is wrong with them.
+//! The controller's SidecarPolicies: those in effect, their status, and their problems.
 //!
-//! Pods that no rule is about are not kept, so a change of policies is followed by a new list of
-//! pods. Whoever may write policies could have pods listed all the time: so the pauses between these
-//! lists grow.
+//! Pods without a rule are not kept, so a change of policies requires a new list of pods. The
+//! pauses between these lists grow, because otherwise anybody who may write policies could have
+//! pods listed all the time.
 
 pub mod observe;
 mod status;
@@ -21,38 +20,38 @@ use swaplet_core::policies::set::{Policies, PolicyKey, key};
 pub use self::status::{Counts, StatusWrite};
 use crate::frame::watch::Event;
 
-/// The most policies of one namespace, and of the cluster.
+/// The maximum number of policies of one namespace, and of the cluster.
 const MOST_IN_NAMESPACE: usize = 64;
 const MOST_OF_CLUSTER: usize = 1024;
 /// The first pause between two lists of all pods for changed policies; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(160);
-/// After so long without a change it begins anew.
+/// After this time without a change the pause starts again at its minimum.
 const QUIET: Duration = Duration::from_secs(600);
-/// How long after the start nothing is ended of pods that were read before the policies were known:
-/// a sidecar that is marked by its environment may have a delay by one. After that the pods of an
-/// installation that may not see policies are ended as if there were none.
+/// How long after the start no sidecar is ended in pods that were read before the policies were
+/// known: a policy may set a delay for a sidecar that is marked by its environment. After that,
+/// pods are ended as if there were no policies, for installations that may not read them.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// How often statuses are written at most.
+/// The minimum interval between two writes of statuses.
 const STATUS_EVERY: Duration = Duration::from_secs(10);
 
-/// The policies, and what is to be done about them.
+/// The policies, and the work that is pending for them.
 #[derive(Debug, Default)]
 pub struct PolicyStore {
-    /// Those that count.
+    /// The policies in effect.
     pub set: Policies,
     known: BTreeMap<PolicyKey, Known>,
-    /// The lists of each kind, and whether one was complete.
+    /// The number of lists of each kind, and whether one was complete.
     lists: BTreeMap<PolicyKind, (u64, bool)>,
-    /// Whether the labels of all namespaces are known.
+    /// True once the labels of all namespaces are known.
     are_namespaces_listed: bool,
-    /// Whether it was told that policies are not known.
+    /// Set once it was reported that policies are unknown.
     is_told: bool,
     relist: Relist,
     status_due: Option<Duration>,
-    /// What stood in the status when the policy was first seen, and what came since.
+    /// `status.ended` when the policy was first observed, plus the pods that ended since.
     ended: BTreeMap<PolicyKey, u64>,
-    /// Whether policies are watched at all.
+    /// True if policies are watched at all.
     is_on: bool,
 }
 
@@ -65,18 +64,18 @@ struct Known {
     list: u64,
 }
 
-/// A policy as it is known.
+/// A known policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// What it says.
+    /// The policy as it was read.
     pub policy: &'a SidecarPolicy,
-    /// What of it counts for nothing, and the fix.
+    /// The parts without effect, each with the fix.
     pub problems: &'a [String],
     /// Its `status`.
     pub status: &'a Value,
 }
 
-/// When pods are listed again.
+/// The time of the next relist of all pods.
 #[derive(Debug, Default)]
 struct Relist {
     wanted: bool,
@@ -85,7 +84,7 @@ struct Relist {
 }
 
 impl PolicyStore {
-    /// Policies are watched.
+    /// Returns a store whose policies are watched.
     #[must_use]
     pub fn watched() -> Self {
         Self {
@@ -94,13 +93,13 @@ impl PolicyStore {
         }
     }
 
-    /// Whether policies are watched.
+    /// Returns true if policies are watched.
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// All that are known, those that count more first.
+    /// Returns all known policies, by descending precedence.
     pub fn all(&self) -> impl Iterator<Item = Seen<'_>> {
         self.known.values().map(|known| Seen {
             policy: &known.policy,
@@ -109,7 +108,7 @@ impl PolicyStore {
         })
     }
 
-    /// Whether both kinds have been listed once.
+    /// Returns true once both kinds have been listed.
     #[must_use]
     pub fn are_listed(&self) -> bool {
         PolicyKind::ALL
@@ -117,35 +116,36 @@ impl PolicyStore {
             .all(|kind| self.lists.get(kind).is_some_and(|(_, done)| *done))
     }
 
-    /// Whether it is not known yet which policies are about a pod: they, or the labels of namespaces
-    /// that they ask for, have not been listed.
+    /// Returns true while it is unknown which policies match a pod: they, or the namespace labels
+    /// that they select by, have not been listed.
     #[must_use]
     pub fn are_unknown(&self) -> bool {
         let lack_namespaces = !self.are_namespaces_listed && self.set.ask_for_namespaces();
         self.is_on && (!self.are_listed() || lack_namespaces)
     }
 
-    /// Until when nothing is ended of pods that were read before the policies were known.
+    /// Returns until when nothing is ended of pods that were read without policies; `None` after
+    /// that.
     #[must_use]
     pub fn unseen_until(&self, now: Duration) -> Option<Duration> {
         (self.is_on && now < PATIENCE).then_some(PATIENCE)
     }
 
-    /// Whether it is to be told now that pods are ended without policies; once.
+    /// Returns true, once, when it must be reported that pods are ended without policies.
     pub fn take_unknown(&mut self, now: Duration) -> bool {
         let is_late = now >= PATIENCE && self.are_unknown();
         is_late && !std::mem::replace(&mut self.is_told, true)
     }
 
-    /// The labels of all namespaces are known.
+    /// Records that the labels of all namespaces are known.
     pub fn namespaces_listed(&mut self) {
         let were_unknown = self.are_unknown();
         self.are_namespaces_listed = true;
         self.relist.wanted |= were_unknown;
     }
 
-    /// What the watch of a kind tells. Returns whether it changes anything for pods.
-    pub fn hear(
+    /// Handles an event of the watch of a kind. Returns true if it changes anything for pods.
+    pub fn handle(
         &mut self,
         kind: PolicyKind,
         event: Event<BoundedObject>,
@@ -167,7 +167,7 @@ impl PolicyStore {
         has_changed
     }
 
-    /// What the watch of namespaces tells.
+    /// Handles new labels of a namespace; `None` if the namespace is gone.
     pub fn namespace(&mut self, name: &str, labels: Option<BTreeMap<String, String>>) {
         self.relist.wanted |= self.set.namespace(name, labels);
     }
@@ -234,7 +234,7 @@ impl PolicyStore {
         for key in &gone {
             has_changed |= self.remove(key);
         }
-        // What was read without them is read again.
+        // Pods that were read without policies are listed again.
         self.relist.wanted |= were_unknown && !self.are_unknown();
         has_changed
     }
@@ -245,7 +245,7 @@ impl PolicyStore {
         self.set.remove(key)
     }
 
-    /// Whether all pods are to be listed again now; takes it as done.
+    /// Returns true if all pods must be listed again now, and records that they are.
     pub fn take_relist(&mut self, now: Duration) -> bool {
         let is_due = self.relist_due().is_some_and(|at| at <= now);
         if is_due {
@@ -263,7 +263,7 @@ impl PolicyStore {
         is_due
     }
 
-    /// The pods are being listed, with all that is known.
+    /// Records that pods are being listed with all policies known so far.
     pub const fn listed_anew(&mut self) {
         self.relist.wanted = false;
     }
@@ -276,19 +276,19 @@ impl PolicyStore {
         })
     }
 
-    /// Statuses are still being written.
+    /// Postpones the next statuses, because some are still being written.
     pub fn put_off(&mut self, now: Duration) {
         self.status_due = Some(now + STATUS_EVERY);
     }
 
-    /// When something is to be done although nothing happens.
+    /// Returns the next time at which there is work without an event: a relist or a status.
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let status = (!self.known.is_empty()).then(|| self.status_due.unwrap_or(now));
         self.relist_due().into_iter().chain(status).min()
     }
 
-    /// A pod has ended whose sidecars were ended by this policy.
+    /// Counts a pod whose sidecars were ended by this policy.
     pub fn ended(&mut self, key: &PolicyKey) {
         if let Some(ended) = self.ended.get_mut(key) {
             *ended = ended.saturating_add(1);
@@ -296,7 +296,7 @@ impl PolicyStore {
     }
 }
 
-/// Exit images that the administrator has not listed: the default is written instead.
+/// Reports exit images that the administrator has not listed: the default is used instead.
 fn unlisted_images(policy: &SidecarPolicy, images: &ExitImages) -> Vec<String> {
     let unlisted = policy.rules.iter().filter_map(|rule| {
         let asked = rule.exit_image.as_deref()?;

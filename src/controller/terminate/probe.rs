@@ -1,8 +1,8 @@
-//! Finds out what a node does with each way to end a sidecar, on throw-away pods.
+//! Tests on throw-away pods what a node does with each way to end a sidecar.
 //!
-//! Each way is tried on a pod of its own, by the controller's own index and writer, so that nothing
-//! can be concluded here that the controller would not conclude. Only the pods of the probe are
-//! written, and they are deleted whatever happens.
+//! Each way is tried on a pod of its own, by the controller's own index and writer, so that no
+//! conclusion is drawn here that the controller would not draw. Only the pods of the probe are
+//! written, and they are always deleted.
 
 mod pods;
 mod probed;
@@ -26,16 +26,16 @@ use self::trial::Trial;
 use crate::frame::list::words;
 use crate::frame::writer::FIELD_MANAGER;
 
-/// Pauses between the tries to delete a pod, and how many there are.
+/// The pause between the tries to delete a pod, and their maximum number.
 const DELETE_PAUSE: Duration = Duration::from_millis(500);
 const DELETES: u32 = 20;
 
 impl Probe {
-    /// Tries the ways one after another; `tell` hears what is being done.
+    /// Tries the ways one after another; `report` receives each step.
     pub async fn run(
         &self,
         mut interrupt: Interrupt,
-        tell: &(dyn Fn(String) + Send + Sync),
+        report: &(dyn Fn(String) + Send + Sync),
     ) -> Probed {
         let mut probed = Probed::default();
         for way in Way::ALL {
@@ -48,11 +48,11 @@ impl Probe {
                 break;
             }
             match self
-                .try_way(way, &mut interrupt, tell, &mut probed.left)
+                .try_way(way, &mut interrupt, report, &mut probed.left)
                 .await
             {
                 Ok(tried) => {
-                    tell(format!("{way}: {}", tried.answer));
+                    report(format!("{way}: {}", tried.answer));
                     probed.tried.push(tried);
                 }
                 Err(stopped) => {
@@ -64,7 +64,7 @@ impl Probe {
         probed
     }
 
-    /// What `swaplet run` would take the node for after these pods.
+    /// Returns the class that `swaplet run` would assign to the node after these pods.
     #[must_use]
     pub fn class(&self, probed: &Probed) -> NodeClass {
         let node = NodeId {
@@ -90,24 +90,24 @@ impl Probe {
         &self,
         way: Way,
         interrupt: &mut Interrupt,
-        tell: &(dyn Fn(String) + Send + Sync),
+        report: &(dyn Fn(String) + Send + Sync),
         left: &mut Vec<String>,
     ) -> Result<Tried, Stopped> {
         let name = self.pod_name(way);
-        tell(format!("{way}: starting pod {}/{name}", self.namespace));
+        report(format!("{way}: starting pod {}/{name}", self.namespace));
         let result = match self.create(way).await {
             Created::Yes => {
                 Trial {
                     probe: self,
                     way,
                     interrupt,
-                    tell,
+                    report,
                 }
                 .run()
                 .await
             }
             Created::Maybe(error) => {
-                // It is deleted now; what a busy API server does about it later, nobody waits for.
+                // Deleted now; nothing waits for a creation that a busy API server makes later.
                 Err(Stopped::Refused(format!(
                     "{error}; if it comes into being later all the same, it has the label {LABEL}={}",
                     self.id
@@ -116,7 +116,7 @@ impl Probe {
             Created::No(error) => return Err(Stopped::Refused(error)),
         };
         if matches!(result, Err(Stopped::Interrupted)) {
-            tell(format!(
+            report(format!(
                 "interrupted: deleting pod {}/{name}",
                 self.namespace
             ));
@@ -149,7 +149,7 @@ impl Probe {
         }
     }
 
-    /// Until the API server says that it is not there.
+    /// Deletes a pod, and retries until the API server answers that it does not exist.
     async fn delete(&self, name: &str) -> Result<(), String> {
         let now = DeleteParams {
             grace_period_seconds: Some(0),
@@ -176,15 +176,15 @@ impl Probe {
     }
 }
 
-/// Whether there is a pod.
+/// The result of a create request.
 enum Created {
     Yes,
-    /// Nobody knows.
+    /// Unknown.
     Maybe(String),
     No(String),
 }
 
-/// A node that ignores an image ignores it under every policy, and to see that takes a minute.
+/// Skips a swap that a node ignores under every restart policy: to observe that takes a minute.
 fn pointless(way: Way, tried: &[Tried]) -> Option<Tried> {
     let ignored = tried
         .iter()

@@ -1,4 +1,4 @@
-//! A controller for some pods only, which tells how it gets on.
+//! A controller for selected pods only, which reports its progress.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,16 +13,16 @@ use crate::frame::writer::report::Notice;
 /// and leaves them alone.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Their uids.
+    /// The uids of the pods.
     pub pods: BTreeSet<Box<str>>,
-    /// What was proved on nodes before.
+    /// What was proved about nodes before.
     pub kept: AllKept,
-    /// Who is told.
+    /// The receiver of the progress.
     pub progress: mpsc::UnboundedSender<Progress>,
 }
 
 impl Selection {
-    /// No pod: for a controller that ends no sidecars.
+    /// Selects no pod, for a controller that ends no sidecars.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -33,31 +33,31 @@ impl Selection {
     }
 }
 
-/// Something new about a selected pod.
+/// The progress of a selected pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Another decision than before.
+    /// The decision differs from the one before.
     Decided {
         /// The pod.
         uid: Box<str>,
         /// The decision.
         reason: Reason,
     },
-    /// Something was told about it, or about its Job.
-    Told(Notice),
-    /// Nothing will be done for it any more.
+    /// An Event or log line about the pod or its Job.
+    Reported(Notice),
+    /// Nothing more will be done for the pod.
     Over {
         /// The pod.
         uid: Box<str>,
-        /// Its phase at last; not a terminal one where it is gone, or about to be.
+        /// Its last phase; not a terminal one if it is gone, or about to be.
         phase: Phase,
     },
 }
 
-/// Which pods may be written, and what is new about them.
+/// The pods that may be written, and their progress.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
-    /// With the last decision; `None`: every pod may be written, and nobody asks.
+    /// The selected pods with their last decisions; `None` if every pod may be written.
     left: Option<HashMap<Box<str>, Option<Reason>>>,
     news: Vec<Progress>,
 }
@@ -70,7 +70,7 @@ impl Selected {
         }
     }
 
-    /// Whether there are pods that may not be written.
+    /// Returns true if there are pods that may not be written.
     pub(crate) const fn are_some_only(&self) -> bool {
         self.left.is_some()
     }
@@ -103,7 +103,7 @@ impl Selected {
         }
     }
 
-    /// A list of all pods is complete: those that are not there are gone.
+    /// Records the end of a list of all pods: those for which `is_there` is false are gone.
     pub(crate) fn listed(&mut self, is_there: impl Fn(&str) -> bool) {
         let gone: Vec<_> = self
             .left

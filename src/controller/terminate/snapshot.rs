@@ -1,5 +1,5 @@
-//! The cluster as it is now, read once: what a controller would know that has watched it since the
-//! main containers ended. Nothing is written, and what must not be read is said.
+//! A snapshot of the cluster: the knowledge of a controller that has watched since the main
+//! containers ended. Nothing is written, and what cannot be read is reported.
 
 pub mod policies;
 mod said;
@@ -31,17 +31,17 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::list::{list, words};
 use crate::frame::watch::Event;
 
-/// The time of the snapshot in the index: what is older than this counts as this old.
+/// The time of the snapshot on the clock of the index: anything older counts as this old.
 const NOW: Duration = Duration::from_secs(400 * 24 * 3600);
-/// For all that is asked about OpenKruise.
+/// The deadline for reading all about OpenKruise.
 const OPENKRUISE: Duration = Duration::from_secs(30);
 
-/// Where to read.
+/// The part of the cluster to read.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
-    /// Pods and Jobs of this namespace only; of all where it is `None`.
+    /// The namespace of pods and Jobs; `None` for all.
     pub namespace: Option<String>,
-    /// Where the controller keeps what was proved on nodes; all namespaces where it is `None`.
+    /// The namespace in which the controller keeps node verdicts; `None` for all.
     pub state_namespace: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Snapshot {
     remarks: Vec<String>,
 }
 
-/// What the objects around the pods are narrowed to.
+/// Limits the objects that are read around the pods.
 #[derive(Default)]
 struct Narrow {
     node: Option<String>,
@@ -67,7 +67,8 @@ impl Snapshot {
     /// Reads everything that decisions about the pods of the scope depend on.
     ///
     /// # Errors
-    /// The pods cannot be listed; whatever else cannot be read is said by [`Snapshot::remarks`].
+    /// The pods cannot be listed. [`Snapshot::remarks`] reports everything else that cannot be
+    /// read.
     pub async fn take(
         client: &Client,
         rules: Rules,
@@ -78,7 +79,7 @@ impl Snapshot {
         Ok(Self::of_pods(client, rules, scope, pods).await)
     }
 
-    /// The same about pods that were listed before, by [`pods`].
+    /// Like [`Snapshot::take`], for pods that [`pods`] has listed before.
     pub async fn of_pods(client: &Client, rules: Rules, scope: &Scope, pods: Vec<Pod>) -> Self {
         let mut snapshot = Self::around(
             client,
@@ -94,8 +95,8 @@ impl Snapshot {
         snapshot
     }
 
-    /// Reads everything that the decision about one pod depends on; the other pods of its namespace
-    /// among it, because their restarts count together.
+    /// Reads everything that the decision about one pod depends on, including the other pods of its
+    /// namespace, because their restarts count together.
     pub async fn of_pod(
         client: &Client,
         rules: Rules,
@@ -117,21 +118,21 @@ impl Snapshot {
             );
             Vec::new()
         });
-        // As it was read by its name: somebody asks about that one.
+        // The pod as it was read by its name, because the question is about that one.
         pods.retain(|other| other.uid != pod.uid);
         pods.push(pod.clone());
         snapshot.fill(pods);
         snapshot
     }
 
-    /// What could not be read, or is wrong with a node, and what that means; a line each.
+    /// Returns what could not be read or is wrong with a node, and the consequence; one line each.
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// The decision about a pod now, step by step. What swaplet has written to the pod before
-    /// counts as an exit image for this pod, whatever the rules say.
+    /// Explains the decision about a pod now, step by step. An image that swaplet has written to
+    /// the pod before counts as an exit image for this pod, whatever the rules say.
     #[must_use]
     pub fn explain(&self, pod: &Pod) -> Explanation {
         match self.unknown_exit_image(pod) {
@@ -142,9 +143,9 @@ impl Snapshot {
         }
     }
 
-    /// The image of a sidecar that swaplet has written, as its Event about this pod says, and that
-    /// is no exit image by the rules: those of whoever wrote it are others. It counts for this pod
-    /// alone, for whoever may write Events of a namespace can say so.
+    /// Returns the image of a sidecar that swaplet has written according to its Event, and that
+    /// these rules do not list as an exit image: another installation wrote it. It counts for this
+    /// pod alone, because anybody who may write Events of a namespace can claim it.
     #[must_use]
     pub fn unknown_exit_image(&self, pod: &Pod) -> Option<ImageReference> {
         let said = self.said.as_ref()?;
@@ -154,25 +155,24 @@ impl Snapshot {
             .and_then(|sidecar| ImageReference::parse(&sidecar.image).ok())
     }
 
-    /// The pods for which there is anything to be done, now or later, in no order.
+    /// Returns the pods with work pending, now or later, in no order.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.index.pods()
     }
 
-    /// What swaplet has said about the pod and its Job, in the order of time; `None` where Events
-    /// cannot be read.
+    /// Returns the Events about the pod and its Job, oldest first; `None` if Events cannot be read.
     #[must_use]
     pub fn said(&self, pod: &Pod) -> Option<Vec<&Said>> {
         Some(self.said.as_ref()?.about(pod))
     }
 
-    /// What was proved on nodes.
+    /// Returns what was proved about nodes.
     #[must_use]
     pub const fn kept(&self) -> &AllKept {
         &self.kept
     }
 
-    /// When it was taken.
+    /// Returns the time of the snapshot.
     #[must_use]
     pub const fn taken_at(&self) -> Timestamp {
         self.today
@@ -188,7 +188,7 @@ impl Snapshot {
             today: time_of_day(),
             remarks: Vec::new(),
         };
-        snapshot.index.tell_time(NOW, snapshot.today);
+        snapshot.index.set_time(NOW, snapshot.today);
         snapshot.read_nodes(client, narrow).await;
         snapshot.read_verdicts(client, scope).await;
         snapshot.read_openkruise(client, openkruise).await;
@@ -240,7 +240,7 @@ impl Snapshot {
         }
     }
 
-    /// Asks as the controller does, until it has all there is.
+    /// Reads OpenKruise like the controller, until everything has been read once.
     async fn read_openkruise(&mut self, client: &Client, scope: OpenKruiseScope) {
         if !scope.wanted {
             return;
@@ -254,7 +254,7 @@ impl Snapshot {
                         "OpenKruise cannot be read ({trouble}): it counts as far as it can be seen"
                     ));
                 }
-                self.index.hear(news, NOW);
+                self.index.handle(news, NOW);
                 if is_all {
                     break;
                 }
@@ -297,8 +297,7 @@ impl Snapshot {
         }
     }
 
-    /// The pods, each as if it had been seen since it looks as it does, and all of them looked at
-    /// now.
+    /// Adds the pods, each as if observed since its last change, and reconciles all of them now.
     fn fill(&mut self, pods: Vec<Pod>) {
         let mut pods: Vec<_> = pods
             .into_iter()
@@ -311,13 +310,13 @@ impl Snapshot {
         }
         self.index.list_ends(NOW);
         self.index.lines_move(NOW);
-        self.index.look_soon(|_| true);
+        self.index.enqueue_where(|_| true);
         self.index.wake(NOW);
     }
 
-    /// When a controller that has watched all the time has seen the last step of the work on the
-    /// pod: the end of its main containers, or what was written to it. Nobody knows when that was
-    /// where no Event says it, and then it was just now.
+    /// Returns when a controller that was always watching would have observed the last step of the
+    /// work on the pod: the end of its main containers, or a write to it. Where a write has begun
+    /// and no Event gives its time, that is now.
     fn seen_since(&self, pod: &Pod) -> Duration {
         let wrote = self.said.as_ref().and_then(|said| said.wrote(pod));
         let begun = self.index.is_begun(pod) || self.unknown_exit_image(pod).is_some();
@@ -348,10 +347,10 @@ fn by_name(name: Option<&str>) -> String {
         .unwrap_or_default()
 }
 
-/// Every pod of the scope that can be one of a Job, with what policies make of it.
+/// Lists every pod of the scope that can be one of a Job, with the rules of the policies.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The pods cannot be listed.
 pub async fn pods(
     client: &Client,
     scope: &Scope,

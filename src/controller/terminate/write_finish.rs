@@ -1,8 +1,8 @@
-//! How the writer writes the phase of a pod.
+//! Writes the phase of a pod.
 //!
-//! Phase, condition and nudge are one patch of `pods/status`, which lets annotations change: a
-//! kubelet sees them in one event, so there is no time between phase and nudge in which it could
-//! take the phase back, and none in which the process could die.
+//! Phase, condition and nudge are one patch of `pods/status`, which may also change annotations. A
+//! kubelet receives them in one event, so there is no time between phase and nudge in which it
+//! could take the phase back, and none in which the process could die.
 
 use kube::Resource as _;
 use kube::api::Patch;
@@ -15,12 +15,12 @@ use swaplet_core::report::decision::Finish;
 use crate::frame::clock::time_of_day;
 use crate::frame::writer::{Outcome, Target, Writer, params};
 
-/// The annotation by whose change a kubelet notices the phase; its value is the time of the write,
-/// so that each write changes it.
+/// The annotation whose change makes a kubelet notice the phase. Its value is the time of the
+/// write, so each write changes it.
 pub const NUDGE: &str = "swaplet.io/finished";
 
 impl Writer {
-    /// Writes phase and condition, and the nudge with it.
+    /// Writes the phase, the condition and the nudge.
     pub(crate) async fn finish(&self, target: &Target, finish: &Finish) -> kube::Result<Outcome> {
         let patch = Patch::Strategic(finish_patch(&target.uid, finish, time_of_day()));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
@@ -34,9 +34,9 @@ impl Writer {
     }
 }
 
-/// uid and resourceVersion, where it is there, are preconditions (409). The condition is
-/// OpenKruise's in every word (`markJobPodTerminated`); a strategic patch leaves the other
-/// conditions alone, and makes the list where there is none.
+/// Returns the patch. The uid, and the resourceVersion if there is one, are preconditions (409).
+/// The condition is literally OpenKruise's (`markJobPodTerminated`). A strategic patch leaves the
+/// other conditions alone, and creates the list if there is none.
 #[must_use]
 pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
     let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -1,6 +1,6 @@
-//! The write of the method `recreate`: a `ContainerRecreateRequest` as OpenKruise's own
-//! SidecarTerminator makes it (`executeKillContainerAction`), so that it does not matter which of
-//! the two has made it.
+//! The write of the method `recreate`: a `ContainerRecreateRequest` identical to that of
+//! OpenKruise's own SidecarTerminator (`executeKillContainerAction`), so it does not matter which
+//! of the two created it.
 
 use http_body_util::BodyExt as _;
 use kube::Resource as _;
@@ -15,11 +15,11 @@ use swaplet_core::objects::recreate_request::{
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Target, Writer, classify, refusal};
 
 impl Writer {
-    /// Asks OpenKruise's daemon to end these containers of the pod.
+    /// Requests the end of these containers from OpenKruise's daemon.
     ///
-    /// A conflict is a request that is there already, by whomever. Everything else that is not
-    /// created by trying again is a denial: a webhook that refuses the containers, a missing right,
-    /// or a kind that the API server does not know (any more).
+    /// A conflict means that the request exists already, whoever created it. Every failure that a
+    /// retry cannot fix is a denial: a webhook that refuses the containers, a missing right, or a
+    /// kind that the API server does not (or no longer) serve.
     pub(crate) async fn recreate(
         &self,
         target: &Target,
@@ -52,7 +52,7 @@ impl Writer {
     }
 }
 
-/// The request for a pod. It goes when the pod goes, because the pod owns it.
+/// Returns the request for a pod. It is garbage-collected with the pod, its owner.
 #[must_use]
 pub fn request(target: &Target, containers: &[Box<str>]) -> Value {
     let containers: Vec<_> = containers

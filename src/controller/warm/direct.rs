@@ -1,5 +1,5 @@
-//! Warming at an API server: nodes, warmer pods and the kubelet's Events in; writes out. What is to
-//! be done is decided in [`decide::warm`](swaplet_core::warm::warming).
+//! A single run of warming, for `swaplet warm`: watches nodes, warmer pods and the kubelet's
+//! Events, and writes pods. The decisions are made in [`warming`](swaplet_core::warm::warming).
 
 mod clean_up;
 
@@ -26,110 +26,110 @@ use crate::frame::clock::Clock;
 use crate::frame::watch::{Event, watch_selected};
 use crate::frame::writer::Writer;
 
-/// How often everything is looked at, because time alone changes what is to be done.
+/// The interval of steps without an event, because time alone changes what is to be done.
 const LOOK: Duration = Duration::from_secs(1);
-/// What one write may take.
+/// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(10);
-/// How long Events are waited for when all else is known; they come a little later than the status.
+/// How long Events are waited for when all else is final; they arrive a little after the status.
 pub(crate) const LATE_EVENTS: Duration = Duration::from_secs(2);
-/// How long the pods of a run that is broken off may take to be deleted.
+/// The deadline for deleting the pods that a run leaves.
 const CLEAN_UP: Duration = Duration::from_secs(30);
-/// The Events that tell of pulls.
+/// The field selector of the Events that report pulls.
 pub(crate) const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
 
-/// What is to be warmed, and where.
+/// The images to warm, the nodes, and how to do it.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The images, each once.
     pub images: Vec<Box<str>>,
-    /// The label selector of the nodes; empty for all.
+    /// The label selector of the nodes; empty selects all.
     pub selector: String,
-    /// Only nodes of these names; all where it is empty.
+    /// The names of the only nodes to warm; empty selects all.
     pub names: BTreeSet<String>,
-    /// What bounds the work.
+    /// The limits of the work.
     pub limits: Limits,
-    /// What its pods have in common.
+    /// The settings that all its pods share.
     pub warmers: Warmers,
-    /// How nodes are recognised.
+    /// The table by which nodes are classified.
     pub table: NodeTable,
-    /// In which shape its pods are made.
+    /// The shape of its pods.
     pub shape: ShapeChoice,
 }
 
-/// What is told while it goes on.
+/// The progress of a run, as it is reported to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The nodes are known: how many can be warmed, and which cannot, with the reason.
     Nodes {
-        /// How many can be warmed.
+        /// The number of nodes that can be warmed.
         warmable: usize,
-        /// Those that cannot.
+        /// The nodes that cannot be warmed, with the reason.
         skipped: Vec<(Box<str>, String)>,
     },
-    /// A node is to pull images.
+    /// A node begins to pull images.
     Begun {
-        /// The node.
+        /// The name of the node.
         node: Box<str>,
-        /// The images.
+        /// The images that it pulls.
         images: Vec<Box<str>>,
     },
     /// An image on a node has become final.
     Ended(Ended),
-    /// From now on a node pulls by pods of another shape.
+    /// A node has switched to pods of another shape.
     OtherShape {
-        /// The node.
+        /// The name of the node.
         node: Box<str>,
-        /// Why.
+        /// The reason for the switch.
         why: Box<str>,
     },
-    /// Something does not answer; it is tried again.
+    /// A watch or the deletion of pods fails; it is retried, unless the text names a remedy.
     Trouble(String),
 }
 
-/// Why nothing was warmed.
+/// The reasons why a run fails.
 #[derive(Debug, thiserror::Error)]
 pub enum WarmError {
-    /// The API server does not let us look.
+    /// The API server forbids a watch.
     #[error("cannot watch {0}: {1}")]
     Forbidden(&'static str, String),
-    /// There are no nodes as asked for.
+    /// No node is selected, or a named node is missing.
     #[error("{0}")]
     NoNodes(String),
-    /// A background task has died.
+    /// A background task died.
     #[error("a background task has died: {0}")]
     TaskDied(String),
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Finished {
-    /// What is known of every node.
+    /// The progress of every node.
     pub warming: Warming,
-    /// Whether `stop` came first.
+    /// True if `stop` completed before everything was final.
     pub interrupted: bool,
 }
 
-/// Warms, until everything is final or `stop` completes; no warmer pod is left behind. The client
-/// must not retry by itself.
+/// Warms images until everything is final or `stop` completes, and deletes all warmer pods at the
+/// end. The client must not retry by itself.
 ///
 /// # Errors
-/// [`WarmError`]; warmer pods are deleted all the same.
+/// A [`WarmError`]; warmer pods are deleted all the same.
 pub async fn warm(
     client: Client,
     job: Job,
-    mut tell: impl FnMut(News),
+    mut report: impl FnMut(News),
     stop: impl Future<Output = ()>,
 ) -> Result<Finished, WarmError> {
     let mut run = Run::new(client, job);
     let ended = {
         tokio::pin!(stop);
         tokio::select! {
-            ended = run.go(&mut tell) => ended.map(|()| false),
+            ended = run.go(&mut report) => ended.map(|()| false),
             () = stop => Ok(true),
         }
     };
     if run.has_written {
-        run.clean_up(&mut tell).await;
+        run.clean_up(&mut report).await;
     }
     ended.map(|interrupted| Finished {
         warming: run.warming,
@@ -144,11 +144,11 @@ struct Run {
     writer: Writer,
     writes: JoinSet<(Box<str>, Action, Answer)>,
     warming: Warming,
-    /// The uids of the pods that were known when a list of them began and were not in it so far.
+    /// The uids of known pods that the current list has not contained so far.
     unlisted: Vec<Box<str>>,
-    /// The same for nodes.
+    /// The names of known nodes that the current list has not contained so far.
     unlisted_nodes: BTreeSet<Box<str>>,
-    /// Whether pods may be made: the watch would show them.
+    /// True once pods may be created, because the watch would show them.
     pods_are_seen: bool,
     has_written: bool,
 }
@@ -171,12 +171,12 @@ impl Run {
         }
     }
 
-    async fn go(&mut self, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+    async fn go(&mut self, report: &mut impl FnMut(News)) -> Result<(), WarmError> {
         let mut nodes = watch_selected(
             Api::<NodeWire>::all(self.client.clone()),
             ListParams::default().labels(&self.job.selector),
         );
-        self.know_nodes(&mut nodes, tell).await?;
+        self.know_nodes(&mut nodes, report).await?;
         let namespace = &self.job.warmers.namespace;
         let selector = ListParams::default().labels(&self.job.warmers.selector());
         let mut pods = watch_selected(
@@ -187,26 +187,26 @@ impl Run {
         let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
         while !self.warming.is_over() {
             if self.pods_are_seen {
-                self.start_writes(tell);
+                self.start_writes(report);
             }
             tokio::select! {
-                event = pods.recv() => self.see_pod(event, tell)?,
-                event = nodes.recv() => self.see_node(event, tell)?,
-                event = pulls.recv() => self.see_pull(event),
+                event = pods.recv() => self.observe_pod(event, report)?,
+                event = nodes.recv() => self.observe_node(event, report)?,
+                event = pulls.recv() => self.observe_pull(event),
                 Some(done) = self.writes.join_next() => self.finish(done)?,
                 () = sleep(LOOK) => (),
             }
-            self.tell(tell);
+            self.report(report);
         }
         self.hear_late_events(&mut pulls).await;
         Ok(())
     }
 
-    /// The nodes that are there when it begins are those that are warmed.
+    /// Reads the first list of nodes: only nodes that exist at the start are warmed.
     async fn know_nodes(
         &mut self,
         nodes: &mut Receiver<Event<NodeWire>>,
-        tell: &mut impl FnMut(News),
+        report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
         let mut found = BTreeSet::new();
         loop {
@@ -218,7 +218,7 @@ impl Run {
                 Some(Event::ListEnd) => break,
                 Some(Event::Forbidden(why)) => return Err(WarmError::Forbidden("nodes", why)),
                 Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => {
-                    tell(News::Trouble(trouble))
+                    report(News::Trouble(trouble))
                 }
                 Some(Event::Applied(_) | Event::Deleted(_) | Event::Current(_)) => (),
                 None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
@@ -244,7 +244,7 @@ impl Run {
             )));
         }
         let skipped: Vec<_> = self.warming.skipped().clone().into_iter().collect();
-        tell(News::Nodes {
+        report(News::Nodes {
             warmable: found.len() - skipped.len(),
             skipped,
         });
@@ -268,10 +268,10 @@ impl Run {
         Some(node.name)
     }
 
-    fn see_node(
+    fn observe_node(
         &mut self,
         event: Option<Event<NodeWire>>,
-        tell: &mut impl FnMut(News),
+        report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
         let now = self.clock.now();
         match event.ok_or_else(|| WarmError::TaskDied("the watch of nodes".to_owned()))? {
@@ -285,7 +285,7 @@ impl Run {
             Event::Listed(node) | Event::Applied(node) => {
                 if let Some(node) = node.read() {
                     self.unlisted_nodes.remove(&node.name);
-                    self.warming.see_node(&node.name, node.ready, now);
+                    self.warming.observe_node(&node.name, node.ready, now);
                 }
             }
             Event::Deleted(node) => {
@@ -294,7 +294,7 @@ impl Run {
                 }
             }
             Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => {
-                tell(News::Trouble(trouble))
+                report(News::Trouble(trouble))
             }
             Event::ListEnd => std::mem::take(&mut self.unlisted_nodes)
                 .iter()
@@ -304,10 +304,10 @@ impl Run {
         Ok(())
     }
 
-    fn see_pod(
+    fn observe_pod(
         &mut self,
         event: Option<Event<WarmerPodWire>>,
-        tell: &mut impl FnMut(News),
+        report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
         let now = self.clock.now();
         match event.ok_or_else(|| WarmError::TaskDied("the watch of pods".to_owned()))? {
@@ -315,7 +315,7 @@ impl Run {
             Event::Listed(pod) | Event::Applied(pod) => {
                 if let Some(pod) = pod.read() {
                     self.unlisted.retain(|uid| *uid != pod.uid);
-                    self.warming.see_pod(pod, now);
+                    self.warming.observe_pod(pod, now);
                 }
             }
             Event::ListEnd => {
@@ -334,35 +334,35 @@ impl Run {
                 return Err(WarmError::Forbidden("pods", why));
             }
             Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => {
-                tell(News::Trouble(trouble))
+                report(News::Trouble(trouble))
             }
         }
         Ok(())
     }
 
-    /// Without the right to watch Events there are no times and sizes, and the rest goes on.
-    fn see_pull(&mut self, event: Option<Event<KubeEvent>>) {
+    /// Records a pull. Without the right to watch Events only times and sizes are missing.
+    fn observe_pull(&mut self, event: Option<Event<KubeEvent>>) {
         let Some(Event::Listed(event) | Event::Applied(event)) = event else {
             return;
         };
         let pulled = event.message.as_deref().and_then(Pulled::read);
         if let (Some(uid), Some(pulled)) = (event.involved_object.uid, pulled) {
-            self.warming.hear(&uid, &pulled);
+            self.warming.handle(&uid, &pulled);
         }
     }
 
-    fn start_writes(&mut self, tell: &mut impl FnMut(News)) {
+    fn start_writes(&mut self, report: &mut impl FnMut(News)) {
         for (node, action) in self
             .warming
             .step(self.clock.now(), |_| Elsewhere::default())
         {
             self.has_written = true;
             match &action {
-                Action::Create { images, .. } => tell(News::Begun {
+                Action::Create { images, .. } => report(News::Begun {
                     node: node.clone(),
                     images: images.clone(),
                 }),
-                Action::Swap { to, .. } => tell(News::Begun {
+                Action::Swap { to, .. } => report(News::Begun {
                     node: node.clone(),
                     images: vec![to.clone()],
                 }),
@@ -387,13 +387,13 @@ impl Run {
         Ok(())
     }
 
-    fn tell(&mut self, tell: &mut impl FnMut(News)) {
+    fn report(&mut self, report: &mut impl FnMut(News)) {
         for (node, why) in self.warming.fallbacks() {
-            tell(News::OtherShape { node, why });
+            report(News::OtherShape { node, why });
         }
         self.warming
             .news()
             .into_iter()
-            .for_each(|ended| tell(News::Ended(ended)));
+            .for_each(|ended| report(News::Ended(ended)));
     }
 }

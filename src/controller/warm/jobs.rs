@@ -1,11 +1,10 @@
-//! All jobs that pull images, the nodes and the warmer pods: the state of the loop, without any I/O
-//! and without a clock.
+//! The state of the loop of pull jobs, without I/O and without a clock: all jobs, the nodes and the
+//! warmer pods.
 //!
 //! Each job that is under way has a [`Warming`](swaplet_core::warm::warming::Warming) of its own,
 //! whose pods carry the uid of the job. A pod that belongs to none of them (its job is gone, is
-//! over, has been changed, or does not want the node any more) is deleted; so nothing has to be
-//! remembered of what was. On a node one job at a time has a pod, and what it proves counts for the
-//! others too.
+//! over, has been changed, or no longer wants the node) is deleted, so no history has to be kept.
+//! On a node one job at a time has a pod, and what that proves counts for the other jobs too.
 
 mod caches;
 pub(crate) mod driver;
@@ -14,7 +13,7 @@ mod handle;
 mod isolation;
 mod messages;
 mod nodes;
-mod room;
+mod occupancy;
 mod settings;
 mod step;
 
@@ -36,41 +35,41 @@ use isolation::Jobs;
 use messages::{Asked, Key, PodQuery, key_of};
 pub use messages::{Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
-use room::{Room, Taken, Turns};
+use occupancy::{Occupancy, Taken, Turns};
 pub use settings::WarmSettings;
 use step::finalizers::Finalizers;
 
 /// The jobs, the nodes and the pods.
 pub struct PullJobs {
     settings: WarmSettings,
-    /// Where jobs are looked for.
+    /// The namespaces in which jobs are watched.
     namespaces: Namespaces,
     /// The uid of the job without an object that keeps exit images on the nodes.
     exit_images: Box<str>,
     jobs: Jobs,
-    /// Where they are wanted.
+    /// The image caches; `None` if the administrator does not want them.
     caches: Option<Caches>,
     nodes: Nodes,
     image_waits: ImageWaits,
     turns: Turns,
-    /// Who had a pod on a node after the last step.
+    /// The jobs that had a pod on a node after the last step.
     taken: Taken,
     pods: BTreeMap<Box<str>, WarmerPod>,
-    /// Pods that are being deleted by us, with when that may be sent again.
+    /// Pods that we are deleting, with the earliest time of another deletion request.
     deletions: BTreeMap<Box<str>, Duration>,
     finalizers: Finalizers,
     lists: BTreeMap<JobKind, BTreeSet<Key>>,
     pod_list: BTreeSet<Box<str>>,
     jobs_seen: BTreeSet<JobKind>,
     pods_seen: bool,
-    /// How long pulls took, as far as that was not asked yet.
+    /// The durations of pulls that were not fetched yet.
     pulls: Vec<Duration>,
-    /// What is to be told, as far as that was not asked yet.
+    /// The notices that were not fetched yet.
     notices: Vec<Notice>,
 }
 
 impl PullJobs {
-    /// Nothing is known yet.
+    /// Creates the state before anything is known.
     #[must_use]
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
         let exit_images = exit_images::uid(&settings, &namespaces);
@@ -104,7 +103,7 @@ impl PullJobs {
         }
     }
 
-    /// How many jobs are not completed.
+    /// Returns the number of jobs that are not completed.
     #[must_use]
     pub fn open(&self) -> usize {
         self.jobs
@@ -114,12 +113,12 @@ impl PullJobs {
             .count()
     }
 
-    /// The pods by which jobs select nodes.
+    /// Returns the queries for pods by which jobs select nodes.
     pub fn queries(&self) -> impl Iterator<Item = &PodQuery> {
         self.jobs.all.values().filter_map(Entry::query)
     }
 
-    /// The namespaces in which the pods of jobs that are under way pull.
+    /// Returns the namespaces of the pods of jobs that are under way.
     #[must_use]
     pub fn pod_namespaces(&self) -> BTreeSet<String> {
         self.jobs
@@ -130,24 +129,23 @@ impl PullJobs {
             .collect()
     }
 
-    /// How long kubelets have pulled, of each pull that was told of since this was asked the last
-    /// time.
+    /// Returns the durations of the pulls that kubelets have reported since the last call.
     pub fn pulls(&mut self) -> Vec<Duration> {
         std::mem::take(&mut self.pulls)
     }
 
-    /// What is to be told since this was asked the last time.
+    /// Returns the notices to report since the last call.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Takes notice of it; whether there may be something to do. Most of what is told of nodes are
-    /// heartbeats.
+    /// Records an event. Returns true if there may be something to do; most events of nodes are
+    /// heartbeats, after which there is not.
     pub fn take(&mut self, happened: Happened, now: Now) -> bool {
         match happened {
             Happened::Job(kind, event) => self.see_job(kind, event),
             Happened::Node(event) => {
-                let changes = self.nodes.see(event, now.since_start);
+                let changes = self.nodes.observe(event, now.since_start);
                 if let Some(node) = changes.ready_again {
                     self.jobs.each(now.since_start, |_, entry| {
                         entry.node_is_ready_again(&node, now.since_start)
@@ -161,7 +159,7 @@ impl PullJobs {
                 }
                 return changes.is_news;
             }
-            Happened::Pod(event) => self.see_pod(event, now.since_start),
+            Happened::Pod(event) => self.observe_pod(event, now.since_start),
             Happened::ImageWait(event) => return self.see_image_wait(event, now.since_start),
             Happened::Selected(query, event) => {
                 if let Some(entry) = self
@@ -170,13 +168,13 @@ impl PullJobs {
                     .values_mut()
                     .find(|entry| entry.query() == Some(&query))
                 {
-                    entry.see_selected(event);
+                    entry.observe_selected(event);
                 }
             }
             Happened::Pulled(uid, pulled) => {
                 let took = self
                     .jobs
-                    .each(now.since_start, |_, entry| entry.hear(&uid, &pulled));
+                    .each(now.since_start, |_, entry| entry.handle(&uid, &pulled));
                 self.pulls.extend(took.into_iter().flatten().next());
             }
             Happened::Own(jobs) => self.see_own(&jobs),
@@ -202,7 +200,7 @@ impl PullJobs {
         self.pods_seen && self.nodes.seen && self.jobs_seen.len() == JobKind::ALL.len()
     }
 
-    /// Whose images registries are to be asked for, and which.
+    /// Returns the images whose digests are to be queried, with the job that they are for.
     pub fn questions(&mut self, now: Now) -> Vec<(Asked, Vec<Box<str>>)> {
         if !self.has_seen_all() {
             return Vec::new();
@@ -220,8 +218,8 @@ impl PullJobs {
             .collect()
     }
 
-    /// What is to be written now. Nothing, until all that there is has been listed once: else a pod
-    /// would be taken for nobody's.
+    /// Returns the writes to make now. None until everything has been listed once: before that, a
+    /// pod might wrongly count as an orphan.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
         if !self.has_seen_all() {
             return Vec::new();
@@ -239,8 +237,8 @@ impl PullJobs {
             )
         });
         writes.extend(self.delete_orphans(now.since_start));
-        let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
-        for node in room.changes(&self.taken) {
+        let mut occupancy = Occupancy::of(&self.jobs.all, self.strays(), now.since_start);
+        for node in occupancy.changes(&self.taken) {
             self.jobs
                 .each(now.since_start, |_, entry| entry.node_is_free_again(node));
         }
@@ -249,12 +247,12 @@ impl PullJobs {
                 let others_pull = |node: &str| {
                     self.image_waits.are_on(node, now.since_start) && !self.nodes.is_tainted(node)
                 };
-                let begun = entry.step(&key, &mut room, others_pull, now);
+                let begun = entry.step(&key, &mut occupancy, others_pull, now);
                 begun.iter().for_each(|write| self.turns.note(write));
                 writes.extend(begun);
             });
         }
-        self.taken = room.taken();
+        self.taken = occupancy.taken();
         self.share(now.since_start);
         writes.extend(
             self.jobs
@@ -266,7 +264,7 @@ impl PullJobs {
         writes
     }
 
-    /// Image caches that jobs want and that are not there.
+    /// Returns the creation of image caches that jobs want and that do not exist.
     fn make_caches(&mut self, now: Duration) -> Vec<PullWrite> {
         let Some(caches) = &mut self.caches else {
             return Vec::new();
@@ -278,12 +276,12 @@ impl PullJobs {
             .collect()
     }
 
-    /// How often a decision has panicked since this was asked the last time.
+    /// Returns how often a decision has panicked since the last call.
     pub fn take_defects(&mut self) -> u64 {
         self.jobs.take_defects()
     }
 
-    /// When to look again if nothing happens.
+    /// Returns when the next step is due if nothing happens; `None` without a deadline.
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
         let of_taints = self

@@ -1,13 +1,12 @@
-//! Pre-download at an API server: workloads are watched, and those that ask for it are looked at,
-//! one after the other. What is to be done is decided in
-//! [`decide::predownload`](swaplet_core::warm::predownload).
+//! The loop of pre-downloads: watches workloads, and reconciles those that request pre-download,
+//! one after the other. The decisions are made in [`predownload`](swaplet_core::warm::predownload).
 //!
-//! Each look lists the pods and the jobs of the workload, so nothing is remembered that could be
+//! Each reconcile lists the pods and the jobs of the workload, so it keeps no state that could be
 //! lost.
 
 mod clone_sets;
 pub(crate) mod own;
-mod telling;
+mod reporting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,7 +26,7 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use self::telling::Trouble;
+use self::reporting::Trouble;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;
@@ -44,17 +43,17 @@ use crate::frame::writer::{Outcome, Writer};
 use crate::warm::write::predownload::job;
 use own::{Own, OwnJobs};
 
-/// How often a workload is looked at that has jobs: its pods are replaced meanwhile.
+/// The interval of reconciles for a workload with jobs, because its pods are being replaced.
 const LOOK: Duration = Duration::from_secs(15);
-/// After something could not be read or written.
+/// The wait after a read or a write failed.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// What the right to list jobs is for.
+/// The effect of a missing right to list jobs.
 const SEE_JOBS: &str = "images are not pre-downloaded, because ImagePullJobs cannot be listed";
-/// What the right to list pods is for.
+/// The effect of a missing right to list pods.
 const SEE_PODS: &str = "images are not pre-downloaded, because pods cannot be listed";
 
-/// What the right to watch workloads is for.
+/// Returns the effect of a missing right to watch workloads of a kind.
 const fn see_workloads(kind: WorkloadKind) -> &'static str {
     match kind {
         WorkloadKind::Deployment => {
@@ -69,7 +68,7 @@ const fn see_workloads(kind: WorkloadKind) -> &'static str {
     }
 }
 
-/// What the right to do this is for.
+/// Returns the effect of a missing right to do this.
 const fn right_of(action: &Action) -> &'static str {
     match action {
         Action::Create { .. } => {
@@ -81,8 +80,8 @@ const fn right_of(action: &Action) -> &'static str {
 
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
-/// Pre-downloads; ends only with the reason why it cannot go on.
-/// Where no job can be made, `own` takes what is to be done without one.
+/// Runs pre-downloads; returns only with the reason why it cannot continue. `own` receives the jobs
+/// that cannot be created as objects.
 pub(crate) async fn run(
     discovery: Discovery,
     namespaces: Namespaces,
@@ -111,7 +110,7 @@ pub(crate) async fn run(
     let mut predownload = Predownload {
         clock,
         reporter,
-        told: BTreeMap::new(),
+        reported: BTreeMap::new(),
         own: Own::new(own),
         writer,
         metrics,
@@ -127,17 +126,17 @@ pub(crate) async fn run(
         tokio::select! {
             event = deployments.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of Deployments") };
-                predownload.see(WorkloadKind::Deployment, event, Workload::of_deployment);
+                predownload.observe(WorkloadKind::Deployment, event, Workload::of_deployment);
             }
             event = stateful_sets.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of StatefulSets") };
-                predownload.see(WorkloadKind::StatefulSet, event, Workload::of_stateful_set);
+                predownload.observe(WorkloadKind::StatefulSet, event, Workload::of_stateful_set);
             }
             event = clone_sets.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of CloneSets") };
-                predownload.see(WorkloadKind::CloneSet, event, Workload::of_clone_set);
+                predownload.observe(WorkloadKind::CloneSet, event, Workload::of_clone_set);
             }
-            () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.look().await,
+            () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.reconcile().await,
         }
     }
 }
@@ -149,14 +148,14 @@ struct Predownload {
     reporter: Reporter,
     metrics: Metrics,
     defects: Defects<Key>,
-    /// What was told last of those for which nothing can be done.
-    told: BTreeMap<Key, String>,
+    /// The last report for each workload for which nothing can be done.
+    reported: BTreeMap<Key, String>,
     own: Own,
-    /// Those that ask for it, and those that have asked in vain.
+    /// The workloads that request pre-download, or have a wrong annotation.
     workloads: BTreeMap<Key, Workload>,
-    /// When each is looked at.
+    /// When each workload is due.
     due: BTreeMap<Key, Instant>,
-    /// Those that were known when a list began and were not in it so far.
+    /// The known workloads that the current list has not contained so far.
     unlisted: BTreeSet<Key>,
     health: Health,
 }
@@ -166,7 +165,7 @@ impl Predownload {
         self.due.iter().map(|(key, at)| (*at, key)).min()
     }
 
-    fn see<K>(
+    fn observe<K>(
         &mut self,
         kind: WorkloadKind,
         event: Event<K>,
@@ -189,7 +188,7 @@ impl Predownload {
                 self.unlisted = others;
                 BTreeSet::into_iter(gone).for_each(|key| self.forget(&key));
             }
-            // Its jobs go with it.
+            // Its jobs are deleted with it, because it owns them.
             Event::Deleted(object) => {
                 if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
                     self.forget(&key_of(&workload));
@@ -199,8 +198,8 @@ impl Predownload {
         }
     }
 
-    /// A workload is looked at when something of it changes that matters here, as long as it asks
-    /// for something, and once when it does so no more.
+    /// Enqueues a workload if it has changed and requests pre-download, and once more when it no
+    /// longer does.
     fn apply(&mut self, workload: Workload) {
         let key = key_of(&workload);
         self.unlisted.remove(&key);
@@ -210,7 +209,7 @@ impl Predownload {
         }
         let is_known = before.is_some();
         if let Err(wrong) = &workload.wish {
-            self.tell_failure(&workload, wrong.clone());
+            self.report_failure(&workload, wrong.clone());
         }
         if is_known || workload.wish != Ok(None) {
             self.due.insert(key.clone(), Instant::now());
@@ -221,12 +220,12 @@ impl Predownload {
     fn forget(&mut self, key: &Key) {
         self.workloads.remove(key);
         self.due.remove(key);
-        self.told.remove(key);
+        self.reported.remove(key);
         self.own.set(key, Vec::new());
     }
 
-    /// Looks at the workload whose turn it is.
-    async fn look(&mut self) {
+    /// Reconciles the workload that is due first, if one is due.
+    async fn reconcile(&mut self) {
         let Some((_, key)) = self.next().filter(|(at, _)| *at <= Instant::now()) else {
             return;
         };
@@ -240,20 +239,19 @@ impl Predownload {
             .unwrap_or_else(|defect| Err(Trouble::Defect(defect)));
         match done {
             Ok(true) => {
-                self.told.remove(&key);
+                self.reported.remove(&key);
                 self.due.insert(key, Instant::now() + LOOK);
             }
             Ok(false) if workload.wish == Ok(None) => self.forget(&key),
             Ok(false) => (),
             Err(trouble) => {
                 self.due.insert(key, Instant::now() + AGAIN);
-                self.tell_trouble(&workload, trouble);
+                self.report_trouble(&workload, trouble);
             }
         }
     }
 
-    /// Does what is to be done for a workload. Whether it is to be looked at again before it
-    /// changes.
+    /// Reconciles a workload. Returns true if it is to be reconciled again before it changes.
     async fn work(&mut self, workload: &Workload) -> Result<bool, Trouble> {
         let jobs = self.jobs(workload).await?;
         let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else {
@@ -265,7 +263,7 @@ impl Predownload {
             self.health
                 .note_write(right_of(action), &workload.namespace, &outcome);
             match outcome {
-                Outcome::Applied(_) => self.tell_applied(workload, action),
+                Outcome::Applied(_) => self.report_applied(workload, action),
                 Outcome::Conflict | Outcome::Gone => (),
                 Outcome::Denied(words) if is_gate_off(&words) => {
                     own.extend(object(workload, action));
@@ -287,7 +285,7 @@ impl Predownload {
         }
     }
 
-    /// Whether a job may be made is asked again with each look.
+    /// Hands the jobs to the loop of jobs. Each reconcile tries to create the objects again.
     fn do_without_object(&mut self, workload: &Workload, jobs: Vec<Value>, words: &str) -> Trouble {
         let key = key_of(workload);
         if !self.own.has_room(&key) {
@@ -346,7 +344,7 @@ impl Predownload {
     }
 }
 
-/// The job that cannot be made.
+/// Returns the job that cannot be created; `None` for a deletion.
 fn object(workload: &Workload, action: &Action) -> Option<Value> {
     let Action::Create {
         name,

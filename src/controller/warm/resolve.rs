@@ -1,7 +1,7 @@
-//! Asking registries which digest a tag stands for, in the background: the loop goes on meanwhile.
+//! Queries registries for the digest of a tag, in the background, so that the loop continues.
 //!
-//! Whoever makes a job names the registries, so each question is bounded, and this machine is asked
-//! only where the administrator has listed it.
+//! Users who create jobs choose the registries. So each query is bounded, and this machine is
+//! queried only if the administrator has listed it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,15 +19,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::frame::queue::FairQueue;
 
-/// Jobs whose images are asked for at once: more than jobs usually begin in one moment, for one
-/// registry that hangs must not hold up all.
+/// The number of jobs whose images are queried at a time: more than jobs usually begin at once,
+/// because one registry that hangs must not hold up all.
 const AT_ONCE: usize = 16;
-/// What the question for one image may take with all its tries.
+/// The deadline of the query for one image, with all its tries.
 const EACH: Duration = Duration::from_secs(20);
-/// After this time a job is told what is known so far, and asks for the rest anew.
+/// The time after which a job gets the answers so far; it queries the rest again.
 const TOGETHER: Duration = Duration::from_secs(30);
 
-/// Asks for the digest of a tag.
+/// A function that queries a registry for the digest of a tag.
 #[derive(Clone)]
 pub struct Resolve(Arc<dyn Fn(ImageReference) -> BoxFuture<'static, Resolved> + Send + Sync>);
 
@@ -38,16 +38,17 @@ impl fmt::Debug for Resolve {
 }
 
 impl Resolve {
-    /// By any means.
+    /// Wraps a function that resolves an image.
     pub fn by<F: Future<Output = Resolved> + Send + 'static>(
         resolve: impl Fn(ImageReference) -> F + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(move |image| resolve(image).boxed()))
     }
 
-    /// Asks for one, for a bounded time.
+    /// Resolves one image, within a deadline.
     pub async fn resolve(&self, image: ImageReference) -> Resolved {
-        // One strange answer of a registry must not end the process: it is tried again like others.
+        // A panic over one strange answer of a registry must not end the process; it is retried
+        // like other failures.
         match AssertUnwindSafe(timeout(EACH, (self.0)(image)))
             .catch_unwind()
             .await
@@ -61,11 +62,10 @@ impl Resolve {
     }
 }
 
-/// What was asked for somebody.
+/// The results for the images of one key.
 pub(crate) type Answers = Vec<(Box<str>, Resolved)>;
 
-/// The questions that are under way, each for a `K`, and those that wait for their turn, namespace
-/// by namespace.
+/// The queries in flight, each for a key `K`, and those that are queued, in turns by namespace.
 pub(crate) struct Resolver<K> {
     resolve: Resolve,
     waiting: HashMap<K, Vec<Box<str>>>,
@@ -83,15 +83,15 @@ impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
         }
     }
 
-    /// Asks for these, for somebody of this namespace; the answers come back by
-    /// [`next`](Self::next).
+    /// Enqueues a query for images, in the turn of this namespace. [`next`](Self::next) returns the
+    /// answers.
     pub(crate) fn start(&mut self, namespace: &str, whose: K, images: Vec<Box<str>>) {
         self.waiting.insert(whose.clone(), images);
         self.line.push(namespace, whose);
-        self.go_on();
+        self.advance();
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         while self.under_way.len() < AT_ONCE {
             let Some(whose) = self.line.pop() else { return };
             let Some(images) = self.waiting.remove(&whose) else {
@@ -103,16 +103,16 @@ impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
         }
     }
 
-    /// The next answers; `None` while nothing is asked.
+    /// Waits for the next answers; `None` while no query is in flight.
     pub(crate) async fn next(&mut self) -> Option<(K, Answers)> {
         // A task ends in an error only when the whole process ends.
         let answers = self.under_way.join_next().await?.ok();
-        self.go_on();
+        self.advance();
         answers
     }
 }
 
-/// One after the other. A registry that does not answer is not asked for the next image, too.
+/// Resolves images one after the other. A registry that does not answer is not queried again.
 async fn ask(resolve: &Resolve, images: Vec<Box<str>>) -> Answers {
     let (until, mut silent, mut answers) = (
         Instant::now() + TOGETHER,

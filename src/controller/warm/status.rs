@@ -1,5 +1,5 @@
-//! What there is to read about images on nodes, once and whole. What may not be read is said, and
-//! the rest counts.
+//! Reads once what is known about images on nodes, for `swaplet warm status`. What must not be read
+//! becomes a remark, and the rest counts.
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use swaplet_core::warm::warming::shape::ShapeChoice;
 use super::direct::PULLED;
 use crate::frame::list::{list_with, words};
 
-/// What is asked, and where.
+/// The query of `swaplet warm status`.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The images; empty for all that warmer pods have had.
+    /// The images; empty for all images of warmer pods.
     pub images: Vec<Box<str>>,
-    /// The namespace of pods and Events; all where it is `None`.
+    /// The namespace of pods and Events; `None` for all.
     pub namespace: Option<String>,
-    /// The label selector of the nodes; empty for all.
+    /// The label selector of the nodes; empty selects all.
     pub selector: String,
-    /// Only nodes of these names; all where it is empty.
+    /// The names of the only nodes to report; empty selects all.
     pub names: BTreeSet<String>,
-    /// How nodes are recognised.
+    /// The table by which nodes are classified.
     pub table: NodeTable,
 }
 
-/// What is known, in the order of nodes.
+/// The knowledge about images, in the order of nodes.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// A row for each image and node.
@@ -45,7 +45,7 @@ pub struct Answer {
 /// Reads nodes, warmer pods and Events.
 ///
 /// # Errors
-/// The nodes cannot be listed.
+/// The error of the API server if the nodes cannot be listed.
 pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
     let mut remarks = Vec::new();
     let selected = ListParams::default().labels(&question.selector);
@@ -119,7 +119,7 @@ fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
     }
 }
 
-/// Of a kubelet only: a virtual node that says the same keeps nothing.
+/// Reads the Event of a kubelet only: a virtual node that reports the same keeps nothing.
 fn announced(event: Event) -> Option<Announced> {
     let source = event
         .source

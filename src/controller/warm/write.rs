@@ -1,4 +1,4 @@
-//! The writes of warming: a pod is made, the image of its container is swapped, and it is deleted.
+//! The writes of warming: create a pod, swap the image of its container, and delete it.
 
 pub mod image_cache;
 mod pod;
@@ -19,28 +19,28 @@ use swaplet_core::warm::warming::{Action, Answer};
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
 pub use pod::pod;
 
-/// What all warmer pods of a run have in common.
+/// The settings that all warmer pods of a run share.
 #[derive(Clone, Debug)]
 pub struct Warmers {
-    /// Their namespace.
+    /// The namespace of the pods.
     pub namespace: Box<str>,
-    /// The value of their label [`RUN`], and part of their names: lower-case letters and digits.
+    /// The value of the label [`RUN`], and part of the pods' names: lower-case letters and digits.
     pub run: Box<str>,
     /// The image whose program the containers run.
     pub park_image: Box<str>,
-    /// The namespace and the uid of the job that they are for, if they are for one.
+    /// The namespace and the uid of the job that the pods are for, if any.
     pub job: Option<(Box<str>, Box<str>)>,
-    /// The kind and the name of that job, where the pods are in its namespace: it owns them, so
-    /// that no workload with a selector for their labels takes them for its own.
+    /// The kind and the name of that job, if the pods are in its namespace. The job then owns them,
+    /// so that no workload whose selector matches their labels adopts them.
     pub owner: Option<(JobKind, Box<str>)>,
-    /// What they have to be like. Secrets are named, and never read.
+    /// The requirements of the job. Secrets are named, and never read.
     pub wishes: PodWishes,
-    /// After so many seconds the kubelet ends a pod, also where nobody is left to delete it.
+    /// The kubelet ends a pod after this many seconds, even if nothing is left to delete it.
     pub life_seconds: u64,
 }
 
 impl Writer {
-    /// Does what was decided for a node, within the deadline.
+    /// Makes the write for a node, within the deadline.
     pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
         let written = self.in_time("pods", async {
             match action {
@@ -61,10 +61,10 @@ impl Writer {
             .unwrap_or_else(|outcome| warmers.hint(answer(node, outcome)))
     }
 
-    /// Deletes a pod that nobody needs any more.
+    /// Deletes a pod that is no longer needed.
     ///
     /// # Errors
-    /// [`Outcome`]
+    /// The [`Outcome`] of a write that was not applied.
     pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), Outcome> {
         self.in_time(
             "pods",
@@ -115,10 +115,10 @@ impl Writer {
         let request = pods
             .delete(name, &params)
             .map_err(kube::Error::BuildRequest)?;
-        // The pod in the answer may be gone for good by now, which only the watch tells.
+        // The pod in the answer may be gone for good by now; only the watch shows that.
         Ok(match self.send(request).await? {
             Ok(_) => Ok(Answer::Done),
-            // Another pod has the name: the one that was to be deleted is gone.
+            // Another pod has the name, so the pod to delete is gone.
             Err(Outcome::Conflict) => Err(Outcome::Gone),
             Err(refused) => Err(refused),
         })
@@ -142,7 +142,7 @@ impl Writer {
     }
 }
 
-/// What a write for a node that was not applied has come to.
+/// Returns the result of a write for a node that was not applied.
 pub(crate) fn answer(node: &str, outcome: Outcome) -> Answer {
     match outcome {
         Outcome::Applied(_) => Answer::Done,
@@ -157,13 +157,14 @@ pub(crate) fn answer(node: &str, outcome: Outcome) -> Answer {
 }
 
 impl Warmers {
-    /// The label selector of the pods of this run.
+    /// Returns the label selector of the pods of this run.
     #[must_use]
     pub fn selector(&self) -> String {
         format!("{RUN}={}", self.run)
     }
 
-    /// Pods of jobs with pull secrets are in the namespace of the job, which has to be listed.
+    /// Adds the remedy for a missing right: pods of jobs with pull secrets are in the job's
+    /// namespace.
     fn hint(&self, answer: Answer) -> Answer {
         match answer {
             Answer::Denied(why)
@@ -186,8 +187,8 @@ fn pods_of(namespace: &str) -> Request {
     Request::new(WarmerPodWire::url_path(&(), Some(namespace)))
 }
 
-/// Image and annotations in one patch, for the pod, the container and the image that the decision
-/// was about.
+/// Returns one patch of image and annotations, which tests that pod, container and image are those
+/// of the decision.
 #[must_use]
 pub fn swap_patch(swap: &Action) -> JsonPatch {
     let Action::Swap {

@@ -1,5 +1,5 @@
-//! What stands around the containers of a pod template: what its Job allows, where its pods may
-//! run, who adds to them, and what of it means nothing.
+//! The surroundings of a pod template's containers: what its Job allows, where its pods may run,
+//! what injects containers, and which fields are unknown.
 
 use std::collections::BTreeMap;
 
@@ -15,62 +15,62 @@ use crate::objects::pod::container_spec::ContainerSpec;
 use crate::objects::pod::template::{Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
 
-/// The restarts that a Job allows where it does not say (`batch/v1` JobSpec).
+/// The default `backoffLimit` of a Job (`batch/v1` JobSpec).
 const BACKOFF_LIMIT: u32 = 6;
-/// The kinds whose template lies in the spec of a Job.
+/// The kinds whose template is in the spec of a Job.
 pub(super) const JOBS: [&str; 3] = ["Job", "CronJob", "JobSet"];
-/// The longest name that an object can have.
+/// The longest name that an object can have, in bytes.
 const LONGEST_NAME: usize = 253;
-/// No more unknown fields are told of one container.
+/// The most unknown fields that are reported of one container.
 const MOST_FIELDS: usize = 10;
 
-/// A pod template with what stands around its containers.
+/// A pod template with the surroundings of its containers.
 #[derive(Clone, Debug)]
 pub struct Described {
-    /// The pods.
+    /// The template of the pods.
     pub template: PodTemplate,
-    /// What counts of the Job that they are of, if they are of one.
+    /// The limits of their Job; `None` if they have none.
     pub job: Option<JobLimits>,
-    /// Where they may run.
+    /// The nodes that the pods may run on.
     pub placement: Placement,
-    /// What adds a sidecar to them.
+    /// The labels and annotations that have sidecars injected.
     pub injections: Vec<Injection>,
-    /// Fields that mean nothing, each with the name of its container.
+    /// The unknown fields, each with the name of its container.
     pub unknown_fields: Vec<(Box<str>, UnknownField)>,
-    /// Which files of ConfigMaps their containers see.
+    /// The files of ConfigMaps that the containers mount.
     pub config_files: ConfigFiles,
-    /// What annotations and policies say of them, once [`Described::mark`] has asked.
+    /// The rules from annotations and policies, once [`Described::mark`] was called.
     pub ruled: Ruled,
-    /// A pod of them, until then.
+    /// A pod made of the template, until then.
     pod: Option<PodWire>,
 }
 
-/// What counts of the spec of a Job.
+/// The limits in the spec of a Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLimits {
     /// `backoffLimit`, or 6.
     pub backoff_limit: u32,
-    /// Whether finished Jobs are deleted: there is a `ttlSecondsAfterFinished`.
+    /// True if finished Jobs are deleted: there is a `ttlSecondsAfterFinished`.
     pub is_deleted: bool,
     /// The path of this spec, for example `spec.jobTemplate.spec`.
     pub path: Box<str>,
 }
 
 impl Described {
-    /// All pods and templates of an object, and of the items of a list.
+    /// Describes all pods and templates of an object, and of the items of a list.
     #[must_use]
     pub fn all(object: &Value) -> Vec<Self> {
         Place::all(object).iter().map(Self::of).collect()
     }
 
-    /// Whether a container is a sidecar: it is marked, injected, named in `names`, or by an
+    /// Returns true if a container is a sidecar: it is marked, injected, named in `names`, or by an
     /// annotation or a policy.
     #[must_use]
     pub fn is_sidecar(&self, container: &ContainerSpec, names: &[String]) -> bool {
         self.template.is_sidecar(container, names) || self.ruled.rule(&container.name).is_some()
     }
 
-    /// Reads the annotations of the pods, and what `policies` make of them.
+    /// Applies the annotations of the pods and `policies`. Only the first call has an effect.
     pub fn mark(&mut self, policies: impl FnOnce(&mut Pod, &BTreeMap<String, String>)) {
         let Some(pod) = self.pod.take() else {
             return;
@@ -107,7 +107,7 @@ impl JobLimits {
             backoff_limit: spec["backoffLimit"]
                 .as_u64()
                 .map_or(BACKOFF_LIMIT, |limit| limit.try_into().unwrap_or(u32::MAX)),
-            // A JobSet has its own.
+            // A JobSet has its own field.
             is_deleted: is_deleted(spec) || is_deleted(&place.object["spec"]),
             path: path.into(),
         })

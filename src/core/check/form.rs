@@ -1,11 +1,11 @@
-//! Objects whose pods cannot be read, because the field that holds them is not there or of another
+//! Objects whose pods cannot be read, because the field that holds them is missing or of another
 //! type.
 
 use serde_json::Value;
 
 use crate::objects::pod::template::items;
 
-/// The kinds of Kubernetes that have pods, and where their spec is.
+/// The kinds of Kubernetes that have pods, each with the path of the pod spec.
 const KINDS: [(&str, &[&str]); 9] = [
     ("Pod", &["spec"]),
     ("PodTemplate", &["template", "spec"]),
@@ -21,11 +21,11 @@ const KINDS: [(&str, &[&str]); 9] = [
     ("DaemonSet", &["spec", "template", "spec"]),
 ];
 
-/// The groups of those kinds; another group may call something else a Job.
+/// The prefixes of the `apiVersion` of those kinds; another group may have its own Job.
 const GROUPS: [&str; 3] = ["v1", "batch/", "apps/"];
 
-/// What is wrong with an object of a kind that has pods, for each such item of a list: the field,
-/// and what has to stand there.
+/// Returns the problem of an object of a kind that has pods, for each such item of a list: the
+/// field, and what it has to contain.
 #[must_use]
 pub fn problems(object: &Value) -> Vec<String> {
     items(object).into_iter().filter_map(problem).collect()
@@ -33,7 +33,7 @@ pub fn problems(object: &Value) -> Vec<String> {
 
 fn problem(item: &Value) -> Option<String> {
     let kind = item["kind"].as_str()?;
-    // A manifest without an apiVersion is taken for what it calls itself.
+    // A manifest without an apiVersion is judged by its kind alone.
     let group = item["apiVersion"].as_str().unwrap_or("v1");
     let (_, path) = KINDS.iter().find(|(known, _)| *known == kind)?;
     if !GROUPS.iter().any(|known| group.starts_with(known)) {

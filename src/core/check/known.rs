@@ -1,13 +1,13 @@
-//! Sidecars that are known by their image or their name, and what injects some.
+//! Sidecars that are known by their image or name, and the marks that have some injected.
 
 use serde_json::Value;
 
-/// A sidecar that is known, and does not end by itself.
+/// A known sidecar that does not end by itself.
 struct Known {
     what: &'static str,
-    /// The ends of repositories, whole segments each.
+    /// The last segments of its repositories.
     images: &'static [&'static str],
-    /// Names of containers that injectors give.
+    /// The container names that injectors use.
     names: &'static [&'static str],
 }
 
@@ -23,8 +23,8 @@ const fn known(
     }
 }
 
-/// From the documents of each project: where its images are, and how its injector calls the
-/// container.
+/// The known sidecars, from the documents of each project: where its images are, and how its
+/// injector names the container.
 const KNOWN: [Known; 16] = [
     known(
         "Istio's proxy",
@@ -77,8 +77,8 @@ const KNOWN: [Known; 16] = [
     known("Vector", &["timberio/vector"], &[]),
 ];
 
-/// What has an injector add a container, as its documents say: the key of a label or annotation of
-/// the pod, the values by which it does not, and what it adds.
+/// The marks that make an injector add a container, from its documents: the key of a label or
+/// annotation of the pod, the values that disable it, and the name of the container.
 const INJECTORS: [(&str, &[&str], &str); 8] = [
     ("sidecar.istio.io/inject", &["false"], "istio-proxy"),
     ("linkerd.io/inject", &["disabled"], "linkerd-proxy"),
@@ -110,8 +110,8 @@ const INJECTORS: [(&str, &[&str], &str); 8] = [
     ),
 ];
 
-/// What a container is by its image or name, as the object of a sentence; `None` for one that is
-/// not known.
+/// Returns the name of a known sidecar, as the object of a sentence; `None` for any other image or
+/// name.
 #[must_use]
 pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
     let repository = repository(image);
@@ -126,7 +126,7 @@ pub fn sidecar(name: &str, image: &str) -> Option<&'static str> {
         .map(|known| known.what)
 }
 
-/// Tag and digest do not count.
+/// Returns the repository of an image, without tag and digest.
 fn repository(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or_default();
     let last = image.rfind('/').map_or(0, |slash| slash + 1);
@@ -145,7 +145,7 @@ pub struct Injection {
     pub container: &'static str,
 }
 
-/// What is injected into pods with this metadata, or into those of an object with it.
+/// Returns the injections into pods with this metadata, or into those of an object with it.
 #[must_use]
 pub fn injections(metadata: &[&Value]) -> Vec<Injection> {
     let value_of = |key: &str| {

@@ -1,17 +1,17 @@
-//! Names that mean nothing, and stand near one that does.
+//! Names without a meaning that are similar to one with a meaning.
 
 use strsim::osa_distance;
 
 use crate::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
 
-/// Nothing longer is compared: the longest name that marks has 49 bytes.
+/// The longest name that is compared, in bytes: the longest name that marks has 49.
 const LONGEST: usize = 80;
-/// So many letters may be wrong in the name of a variable; the nearest two that mean something are
-/// 11 apart.
+/// The most wrong letters in the name of a variable; the nearest two variables that mark are 11
+/// apart.
 const WRONG_IN_VARIABLE: usize = 4;
-/// So many may be wrong in the name of a field.
+/// The most wrong letters in the name of a field.
 const WRONG_IN_FIELD: usize = 2;
-/// What the names of all variables that mark begin with, and no other variable of OpenKruise's.
+/// The prefix of all variables that mark, and of no other variable of OpenKruise's.
 const PREFIX: &str = "KRUISE_TERMINATE_SIDECAR";
 
 /// The fields of a container (Kubernetes 1.34, `core/v1` Container).
@@ -43,8 +43,8 @@ const FIELDS: [&str; 25] = [
     "workingDir",
 ];
 
-/// The variable that was meant by a name which means nothing; `None` for one that is right, and for
-/// one that is about something else.
+/// Returns the variable that a misspelt name was meant to be; `None` if the name is right, or
+/// similar to none.
 #[must_use]
 pub fn meant_variable(name: &str) -> Option<&'static str> {
     let known = [WHEN_JOB_EXIT, WITH_IMAGE, IGNORE_EXIT_CODE];
@@ -65,14 +65,14 @@ pub fn meant_variable(name: &str) -> Option<&'static str> {
 /// A field that no container has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownField {
-    /// Its name; cut.
+    /// The name of the field, cut to the longest that is compared.
     pub name: Box<str>,
-    /// The field that was meant.
+    /// The field that was meant; `None` if none is similar.
     pub meant: Option<&'static str>,
 }
 
 impl UnknownField {
-    /// Of the name of a field; `None` for one that containers have.
+    /// Checks the name of a field; `None` if containers have it.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         if FIELDS.contains(&name) {

@@ -1,5 +1,5 @@
-//! Where the pods of a template may run, as far as the template says, and whether a pod that has
-//! finished costs there.
+//! The nodes that pods of a template may run on, according to the template, and the costs of a
+//! finished pod there.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use serde_json::Value;
 use crate::cluster::node_table::{NodeTable, Row};
 use crate::objects::node::{Marks, Node, Taint};
 
-/// The label by which a pod asks for Alibaba ECI, and the label of its nodes (Alibaba Cloud,
+/// The label by which a pod requests Alibaba ECI, and the label of its nodes (Alibaba Cloud,
 /// "Schedule pods to ECI").
 const ECI: (&str, &str) = ("alibabacloud.com/eci", "k8s.aliyun.com/vnode");
-/// Taints of this group say what state a node is in, and pass.
+/// The prefix of taints that report a state of the node, and are temporary.
 const STATE: &str = "node.kubernetes.io/";
-/// No more labels and tolerations of a template are looked at.
+/// The most labels and tolerations of a template that are read.
 const MOST: usize = 256;
 
-/// What a template says of its nodes.
+/// The constraints of a template on its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// `spec.nodeName`
     pub node: Option<Box<str>>,
-    /// `nodeSelector`, and what the required node affinity asks for by `In`, the first value each.
+    /// `nodeSelector`, and the first value of each `In` of the required node affinity.
     labels: Marks,
     /// `nodeSelector` alone.
     selector: Marks,
     tolerations: Vec<Toleration>,
 }
 
-/// One of `tolerations`; its effect does not matter.
+/// One of `tolerations`, without its effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Toleration {
     /// `None` for all keys.
@@ -56,8 +56,8 @@ impl Placement {
         }
     }
 
-    /// The row of the nodes that the template asks for or tolerates, and by what, in words; `None`
-    /// where it says nothing of the kind.
+    /// Returns the row of the nodes that the template requests or tolerates, with a text of the
+    /// condition; `None` if no row matches.
     #[must_use]
     pub fn row(&self, table: &NodeTable) -> Option<(Arc<Row>, Box<str>)> {
         let taint = |toleration: &Toleration| {
@@ -74,7 +74,8 @@ impl Placement {
         table.find(&node)
     }
 
-    /// Whether a pod of the template may be put on this node, by its selector and tolerations.
+    /// Returns true if a pod of the template may be put on this node, by its selector and
+    /// tolerations.
     #[must_use]
     pub fn may_be_on(&self, node: &Node) -> bool {
         let tolerated = |taint: &Taint| {
@@ -140,17 +141,17 @@ fn affinity(affinity: &Value) -> Vec<(Box<str>, Box<str>)> {
     found
 }
 
-/// When what a pod runs on is paid for after its phase is final.
+/// The cost of a pod after its phase is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// The pod has a machine of its own until it is deleted.
     Machine,
-    /// Where the phase was written, what runs there runs on until the pod is deleted.
+    /// If the phase was written, the containers run until the pod is deleted.
     Containers,
 }
 
 impl Cost {
-    /// On nodes of this row; `None` where a finished pod costs nothing.
+    /// Returns the cost on nodes of this row; `None` if a finished pod costs nothing.
     #[must_use]
     pub fn on(row: &Row) -> Option<Self> {
         match (row.class.is_kubelet(), row.machine_per_pod) {

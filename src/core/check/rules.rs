@@ -1,5 +1,5 @@
-//! What annotations and SidecarPolicies say of the containers of a template: as of the pods that are
-//! made of it.
+//! The rules from annotations and SidecarPolicies for the containers of a template, as for the pods
+//! that are made of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::objects::pod::rule::SidecarRule;
 use crate::objects::pod::template::{Place, PodTemplate};
 use crate::objects::pod::wire::PodWire;
 
-/// Labels of a pod.
+/// The labels of a pod.
 type Labels = BTreeMap<String, String>;
 
-/// A name, or a uid, that nobody asks for.
+/// A placeholder for names and uids that are not read.
 const ANY: &str = "-";
 
-/// Who is a sidecar besides those that their variables mark.
+/// The containers that are sidecars by a rule, besides those that their variables mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ruled {
-    /// By the name of the container; one that is injected later may be among them.
+    /// The rules by container name; one that is injected later may be among them.
     pub rules: BTreeMap<Box<str>, Arc<SidecarRule>>,
     /// The first rule of a policy that would leave no main container, and does not count.
     pub refused: Option<Arc<SidecarRule>>,
-    /// What is wrong with an annotation.
+    /// The problem with an annotation, if any.
     pub problem: Option<Box<str>>,
 }
 
 impl Ruled {
-    /// Of a container.
+    /// Returns the rule for a container, if any.
     #[must_use]
     pub fn rule(&self, container: &str) -> Option<&Arc<SidecarRule>> {
         self.rules.get(container)
@@ -53,8 +53,8 @@ impl Ruled {
     }
 }
 
-/// A pod as it is made of a template, with the containers that are injected into it; `None` where
-/// others describe the pods.
+/// Builds a pod from a template, with the containers that are injected into it; `None` if another
+/// object describes the pods.
 pub(super) fn pod(
     place: &Place<'_>,
     template: &PodTemplate,
@@ -90,7 +90,7 @@ pub(super) fn pod(
     PodWire::deserialize(pod).ok()
 }
 
-/// What will control the pods, as the controllers of Kubernetes make them.
+/// Returns the owner references that the controllers of Kubernetes would set.
 fn owners(place: &Place<'_>, template: &PodTemplate) -> Value {
     let owner = |version: &Value, kind: &str| json!([{"apiVersion": version, "kind": kind, "name": ANY, "uid": ANY, "controller": true}]);
     let kind = &*template.kind;

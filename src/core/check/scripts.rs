@@ -1,5 +1,5 @@
-//! The first lines of scripts that lie in ConfigMaps, where the ConfigMaps can be read. Secrets are
-//! not looked at.
+//! The first lines of scripts in ConfigMaps, where the ConfigMaps can be read. Secrets are not
+//! read.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::objects::command::FirstLine;
 use crate::objects::command::path::{is_below, normal};
 use crate::objects::pod::template::items;
 
-/// How the base64 text of a program begins, and that of a file which begins with `#!`.
+/// The beginning of the base64 text of an ELF program.
 const PROGRAM_IN_BASE64: &str = "f0VM";
-/// No more volumes, mounts and keys are looked at.
+/// The most volumes, mounts and keys that are read.
 const MOST: usize = 1024;
 
 /// A ConfigMap, by its namespace and name.
@@ -24,8 +24,8 @@ pub struct ConfigMaps {
 }
 
 impl ConfigMaps {
-    /// Takes notice of an object, or of the items of a list, if they are ConfigMaps; `namespace` is
-    /// that of one that has none.
+    /// Adds an object, or the items of a list, if they are ConfigMaps; `namespace` is the default
+    /// for those without one.
     pub fn add(&mut self, object: &Value, namespace: &str) {
         let maps = items(object).into_iter();
         for map in maps.filter(|item| item["kind"] == "ConfigMap") {
@@ -38,7 +38,7 @@ impl ConfigMaps {
         }
     }
 
-    /// How the first of these files begins that is known.
+    /// Returns the first line of the first of these files that is known.
     #[must_use]
     pub fn first_line(&self, namespace: &str, files: &[ConfigFile]) -> Option<FirstLine> {
         files
@@ -46,13 +46,13 @@ impl ConfigMaps {
             .find_map(|file| self.map(namespace, &file.map)?.get(&*file.key).cloned())
     }
 
-    /// Whether this ConfigMap is known.
+    /// Returns true if this ConfigMap is known.
     #[must_use]
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         self.map(namespace, name).is_some()
     }
 
-    /// One of no namespace is applied to any.
+    /// Finds a ConfigMap; one without a namespace applies to every namespace.
     fn map(&self, namespace: &str, name: &str) -> Option<&BTreeMap<Box<str>, FirstLine>> {
         [namespace, ""]
             .into_iter()
@@ -82,14 +82,14 @@ fn first_lines(map: &Value) -> BTreeMap<Box<str>, FirstLine> {
 pub struct ConfigFile {
     /// The name of the ConfigMap.
     pub map: Box<str>,
-    /// The key.
+    /// The key in the ConfigMap.
     pub key: Box<str>,
 }
 
-/// Which files of ConfigMaps the containers of a pod see.
+/// The files of ConfigMaps that the containers of a pod mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigFiles {
-    /// By the name of the container: where, and what. Sorted as they are mounted.
+    /// The mounts by container name, in the order of the spec.
     mounts: BTreeMap<Box<str>, Vec<Mounted>>,
 }
 
@@ -144,8 +144,8 @@ impl ConfigFiles {
         }
     }
 
-    /// Where the file lies that a container sees at an absolute, normalised path; more than one
-    /// where several ConfigMaps may have it, none where it lies in none.
+    /// Returns the ConfigMap keys that may be the file at an absolute, normalised path of a
+    /// container: several if several ConfigMaps may have it, empty if none has.
     #[must_use]
     pub fn at(&self, container: &str, path: &str) -> Vec<ConfigFile> {
         let mounts = self.mounts.get(container).into_iter().flatten();
@@ -170,7 +170,7 @@ impl ConfigFiles {
 impl Mounted {
     fn of(mount: &Value, volumes: &BTreeMap<&str, Vec<Source>>) -> Option<Self> {
         let sub_path = mount["subPath"].as_str().unwrap_or_default();
-        // What else is mounted hides what a ConfigMap has there.
+        // Another mount hides a ConfigMap's file at the same path.
         let sources = volumes
             .get(mount["name"].as_str()?)
             .filter(|_| !mount["subPathExpr"].is_string());

@@ -1,32 +1,32 @@
-//! How often a provider may be asked to change a pod: a token bucket without a clock.
+//! The rate at which a provider may be requested to change pods: a token bucket without a clock.
 
 use std::time::Duration;
 
-/// How much of the rate can be used at once after a pause: one second's worth, so that a burst
-/// stays what the provider's own limit (counted per minute) does not notice.
+/// The part of the rate that can be used at once after a pause: one second's worth, so that the
+/// provider's own limit (counted per minute) does not notice a burst.
 const BURST: Duration = Duration::from_secs(1);
 
-/// So many updates per time, with a small burst.
+/// A rate of updates, with a small burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     interval: Duration,
 }
 
-/// What is left of a rate. A bucket that nothing was taken from is full.
+/// The remainder of a rate. A new bucket is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// When everything that was taken will have flowed back.
+    /// When the bucket is full again.
     full_at: Duration,
 }
 
 impl Rate {
-    /// One update per interval.
+    /// Returns the rate of one update per interval.
     #[must_use]
     pub const fn every(interval: Duration) -> Self {
         Self { interval }
     }
 
-    /// Updates per second.
+    /// Returns the rate in updates per second.
     #[must_use]
     pub fn per_second(self) -> f64 {
         self.interval.as_secs_f64().recip()
@@ -34,7 +34,7 @@ impl Rate {
 }
 
 impl Bucket {
-    /// When the next update may be made; not after `now` if it may be made now.
+    /// Returns when the next update may be made; a time not after `now` means now.
     #[must_use]
     pub fn next(&self, rate: Rate) -> Duration {
         let burst = BURST.saturating_sub(rate.interval);

@@ -1,4 +1,4 @@
-//! A pod of OpenKruise's daemon, reduced to where it is and whether it is Ready.
+//! A pod of OpenKruise's daemon, reduced to its node and its readiness.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
@@ -8,9 +8,9 @@ use crate::objects::values::lenient::{Lenient, Object};
 
 type Text = Lenient<Option<Box<str>>>;
 
-/// Where OpenKruise lives; also the value of its own flags' defaults.
+/// The namespace of OpenKruise, which is also the default of its own flags.
 pub const NAMESPACE: &str = "kruise-system";
-/// What the pods of its daemon have as label (OpenKruise's own manifest and its Helm chart agree).
+/// The label selector of its daemon's pods (OpenKruise's own manifest and its Helm chart agree).
 pub const LABEL: &str = "control-plane=daemon";
 
 /// A pod of the daemon.
@@ -20,12 +20,12 @@ pub struct DaemonPod {
     pub name: Box<str>,
     /// `spec.nodeName`; empty until it is scheduled.
     pub node: Box<str>,
-    /// Whether its condition `Ready` is true and it is not being deleted.
+    /// True if the condition `Ready` is true and the pod is not being deleted.
     pub ready: bool,
 }
 
-/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
-/// be decoded.
+/// A pod of a list or watch. As for pods, decoding fails only for JSON that is no Kubernetes object
+/// at all.
 #[derive(Clone, Debug)]
 pub struct DaemonPodWire {
     metadata: ObjectMeta,
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for DaemonPodWire {
 }
 
 impl DaemonPodWire {
-    /// Reads the pod. `None` where it has no name.
+    /// Reads the pod. Returns `None` if it has no name.
     #[must_use]
     pub fn read(self) -> Option<DaemonPod> {
         let ready = self

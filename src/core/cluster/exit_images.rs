@@ -1,8 +1,8 @@
-//! Which exit image a sidecar gets: a tenant may ask for one, only the administrator's list grants
-//! it.
+//! The choice of the exit image for a sidecar: a tenant may request one, only the administrator's
+//! list grants it.
 //!
-//! An image of the default's repository with a digest counts as an exit image when it is seen, for
-//! webhooks add digests; it is not granted when a tenant asks for it, for a digest may name any
+//! An image of the default's repository with a digest counts as an exit image when it is observed,
+//! for webhooks add digests. It is not granted when a tenant requests it, for a digest may name any
 //! image of that repository.
 
 pub mod derived;
@@ -20,10 +20,10 @@ use crate::image::reference::ImageReference;
 pub struct ExitImages {
     default: Option<ImageReference>,
     listed: Vec<ImagePattern>,
-    /// The paths of the default, where they are not the standard ones.
+    /// The paths of the default; `None` if they are the standard ones.
     default_paths: Option<PathSet>,
     derived: Option<DerivedImages>,
-    /// The last parts of the repositories of all of them; `None` where a pattern leaves it open.
+    /// The last parts of the repositories of all of them; `None` if a pattern leaves one open.
     names: Option<Vec<Box<str>>>,
 }
 
@@ -32,25 +32,25 @@ pub struct ExitImages {
 pub struct Choice<'a> {
     /// The image to write.
     pub image: &'a str,
-    /// The image that the pod asked for and that is not on the list.
+    /// The image that the pod requested, if it is not on the list.
     pub refused: Option<&'a str>,
-    /// Whether it is the default, whose paths are known. For one of the list, the administrator
-    /// vouches.
+    /// True for the default, whose paths are known. The administrator vouches for those of the
+    /// list.
     pub is_default: bool,
 }
 
-/// Why there is no exit image for a sidecar.
+/// The reason why there is no exit image for a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoChoice {
-    /// The pod asks for something that is not an image reference; holds what is wrong with it.
+    /// The pod requests something that is not an image reference; holds the parse error.
     Invalid(String),
-    /// The pod asks for an image that is not on the list (if it asks), and there is no default.
+    /// The pod requests no image, or one that is not on the list, and there is no default.
     Missing,
 }
 
 impl ExitImages {
-    /// `default` is written where a pod names no image of the list; `listed` are the images that
-    /// pods may name.
+    /// Creates the set. `default` is written if a pod names no image of the list; `listed` are the
+    /// images that pods may name.
     #[must_use]
     pub fn new(default: Option<ImageReference>, listed: Vec<ImagePattern>) -> Self {
         let written = default
@@ -72,7 +72,7 @@ impl ExitImages {
         }
     }
 
-    /// This image counts as one of them as well; the default stays what it is.
+    /// Adds an image to the list; the default is unchanged.
     #[must_use]
     pub fn and_of(self, image: &ImageReference) -> Self {
         let (mut listed, derived) = (self.listed, self.derived);
@@ -87,13 +87,13 @@ impl ExitImages {
         }
     }
 
-    /// The default, where there is one.
+    /// Returns the default image, if there is one.
     #[must_use]
     pub const fn default_image(&self) -> Option<&ImageReference> {
         self.default.as_ref()
     }
 
-    /// The default has these paths, not the standard ones.
+    /// Sets the paths of the default, instead of the standard ones.
     #[must_use]
     pub fn with_default_paths(self, paths: PathSet) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl ExitImages {
         }
     }
 
-    /// Images for other paths are derived.
+    /// Enables the derivation of images for other paths.
     #[must_use]
     pub fn with_derived(mut self, derived: DerivedImages) -> Self {
         if let Some(names) = &mut self.names {
@@ -114,33 +114,34 @@ impl ExitImages {
         }
     }
 
-    /// The paths of the default, where they are not the standard ones.
+    /// Returns the paths of the default; `None` if they are the standard ones.
     #[must_use]
     pub fn default_paths(&self) -> Option<&PathSet> {
         self.default_paths.as_ref()
     }
 
-    /// The derived image with these paths, for a pod of a namespace; `None` where none are derived.
+    /// Returns the derived image with these paths, for a pod of a namespace; `None` if none are
+    /// derived.
     #[must_use]
     pub fn derived(&self, namespace: &str, paths: &[String]) -> Option<Derived<'_>> {
         self.derived
             .as_ref()
-            .map(|derived| derived.look(namespace, paths))
+            .map(|derived| derived.find(namespace, paths))
     }
 
-    /// Whether images are derived.
+    /// Returns true if images are derived.
     #[must_use]
     pub const fn derives(&self) -> bool {
         self.derived.is_some()
     }
 
-    /// Where derived images are.
+    /// Returns the repository of derived images; `None` if none are derived.
     #[must_use]
     pub fn repository(&self) -> Option<&ImageReference> {
         self.derived.as_ref().map(DerivedImages::repository)
     }
 
-    /// [`DerivedImages::ask`]
+    /// Calls [`DerivedImages::ask`]; false if none are derived.
     #[must_use]
     pub fn ask_derived(&mut self, namespace: &str, paths: &[String], now: Duration) -> bool {
         self.derived
@@ -148,14 +149,14 @@ impl ExitImages {
             .is_some_and(|derived| derived.ask(namespace, paths, now))
     }
 
-    /// [`DerivedImages::give_back`]
+    /// Calls [`DerivedImages::give_back`].
     pub fn give_back_asked(&mut self, now: Duration) {
         if let Some(derived) = &mut self.derived {
             derived.give_back(now);
         }
     }
 
-    /// [`DerivedImages::came`]
+    /// Calls [`DerivedImages::came`].
     pub fn derived_came(
         &mut self,
         paths: &[String],
@@ -167,11 +168,11 @@ impl ExitImages {
         }
     }
 
-    /// Whether this is one of the installation's exit images, also where an admission webhook has
-    /// put a digest to the default.
+    /// Returns true for an exit image of the installation, also if an admission webhook has added a
+    /// digest to the default.
     #[must_use]
     pub fn contains(&self, image: &str) -> bool {
-        // Asked for every sidecar at every event: most images are told apart without reading them
+        // Called for every sidecar at every event: most images are ruled out without parsing them
         // as references.
         if self
             .names
@@ -193,10 +194,10 @@ impl ExitImages {
         })
     }
 
-    /// The exit image for a container that asks for this one, or for none.
+    /// Chooses the exit image for a container that requests this one, or none.
     ///
     /// # Errors
-    /// [`NoChoice`], where nothing may be written.
+    /// [`NoChoice`] if nothing may be written.
     pub fn choose<'a>(&'a self, asked: Option<&'a str>) -> Result<Choice<'a>, NoChoice> {
         let Some(asked) = asked else {
             return self.fall_back(None);
@@ -228,15 +229,16 @@ impl ExitImages {
             .is_some_and(|default| default.normalized() == reference.normalized())
     }
 
-    /// Whether this image is given to whoever asks for it. Exact, unlike [`contains`](Self::contains): a digest that a tenant adds to a listed tag
-    /// could name any image of that repository.
+    /// Returns true if any pod that requests this image gets it. Exact, unlike
+    /// [`contains`](Self::contains): a digest that a tenant adds to a listed tag could name any
+    /// image of that repository.
     #[must_use]
     pub fn grants(&self, reference: &ImageReference) -> bool {
         self.is_default(reference) || self.listed.iter().any(|pattern| pattern.matches(reference))
     }
 }
 
-/// `exit` of `registry.example/swaplet/exit:v1@sha256:...`; the same however the reference is
+/// Returns `exit` of `registry.example/swaplet/exit:v1@sha256:...`, however the reference is
 /// spelled.
 fn last_part(image: &str) -> &str {
     let name = image.split('@').next().unwrap_or_default();

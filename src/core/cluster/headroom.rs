@@ -1,18 +1,18 @@
-//! Whether a swap still fits into what the Job of a pod allows: the ledger of restarts.
+//! The ledger of restarts: it decides if a swap still fits into what the Job of a pod allows.
 //!
 //! Under `OnFailure` the Job controller adds up the restartCounts of all containers, init
 //! containers included, of all pods of a Job that are Pending or Running, pods that are being
-//! deleted too, and fails the Job when the sum reaches `backoffLimit`, or passes 0 where that is 0
+//! deleted too. It fails the Job when the sum reaches `backoffLimit`, or passes 0 where that is 0
 //! (Kubernetes: `pastBackoffLimitOnFailure` in `pkg/controller/job/job_controller.go`). A swap adds
 //! one restart, which counts until its pod is finished; ten at once failed a Job whose ten main
 //! containers had succeeded (`docs/measured.md`, rows 27 and 28 and "Restarts of all pods of a
 //! Job"). Under `Never` nothing is added up, also not where `backoffLimitPerIndex` is set, which
 //! exists only there.
 //!
-//! So a swap is granted only where the restarts that are seen, those that other swaps have yet to
-//! cause, and its own stay below the limit. What does not fit stands in line, in the order in which
-//! the main containers ended. The ledger knows no clock and does no I/O: it is told what is seen,
-//! and says which pods to look at again.
+//! So a swap is granted only where the observed restarts, those that other swaps have yet to cause,
+//! and its own stay below the limit. What does not fit is queued, in the order in which the main
+//! containers ended. The ledger has no clock and does no I/O: its caller reports what is observed,
+//! and it returns which pods to reconcile again.
 
 mod account;
 mod words;
@@ -28,38 +28,38 @@ pub use account::fits_alone;
 use account::{Account, Seen, Turn};
 pub use words::Shortage;
 
-/// What the ledger answers to a pod that wants to swap some of its containers.
+/// The ledger's answer to a pod that wants to swap some of its containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// Nobody counts the restarts of this pod: it is not of a Job, or it is under `Never`.
+    /// No Job counts the restarts of this pod: it has none, or it is not under `OnFailure`.
     Free,
     /// The swaps may be made now.
     Fits,
     /// Other pods have to finish first; they will.
     Wait(Shortage),
-    /// No swap that is under way will make room: somebody has to raise the limit, or the pod is
-    /// ended without a restart.
+    /// No swap in progress will make room: the limit has to be raised, or the pod is ended without
+    /// a restart.
     NeverFits(Shortage),
-    /// The Job has not been seen, so its limit is not known.
+    /// The Job has not been observed, so its limit is unknown.
     JobUnknown {
-        /// Why Jobs cannot be seen at all, where that is so.
+        /// Why Jobs, or those of a namespace, cannot be observed; `None` if they can.
         trouble: Option<Box<str>>,
     },
-    /// The list of pods or that of Jobs is not complete: it is too early to say.
+    /// The list of pods or that of Jobs is not complete, so the answer is not known yet.
     TooEarly,
 }
 
-/// What a pod needs, as decided after the last [`Ledger::observe`].
+/// The need of a pod, as decided after the last [`Ledger::observe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// No swap.
+    /// The pod needs no swap.
     Nothing,
-    /// So many swaps, in one write that has not begun.
+    /// This many swaps, in one write that has not begun.
     Swaps(u32),
-    /// What was granted may be on its way: a write has begun, or nobody knows what became of it.
+    /// The granted swaps may be in flight: a write has begun, or its outcome is unknown.
     Held,
-    /// So many restarts may be on their way, whoever granted them: somebody was asked for them, and
-    /// has not answered.
+    /// This many restarts may be in flight, granted or not: another controller was requested to
+    /// make them, and has not answered.
     Asked(u32),
 }
 
@@ -67,17 +67,17 @@ pub enum Need {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limits: BTreeMap<Box<str>, Limit>,
-    /// The Jobs that do not end by the failure of one more pod.
+    /// The Jobs that one more failed pod does not end.
     bear_failure: BTreeSet<Box<str>>,
     accounts: BTreeMap<Box<str>, Account>,
-    /// The Job in whose account each pod is, whatever its present owner: a Job can let a pod go, or
-    /// take one over.
+    /// The Job in whose account each pod is, whatever its present owner: a Job can release a pod,
+    /// or adopt one.
     jobs: BTreeMap<Box<str>, Box<str>>,
     pods_known: bool,
     jobs_known: bool,
     /// Why Jobs cannot be listed or watched now.
     trouble: Option<Box<str>>,
-    /// Why those of a namespace cannot be seen until the next list.
+    /// Why Jobs of a namespace are unknown until the next list.
     hidden: Option<Box<str>>,
     job_list: u64,
     waiting: usize,
@@ -91,8 +91,8 @@ struct Limit {
 }
 
 impl Ledger {
-    /// Takes notice of a pod as it is now, and of the swaps in it ([`Swapped::of`]); `list` is the
-    /// number of the list in which, or after which, it was seen.
+    /// Records a pod as it is now, and the swaps in it ([`Swapped::of`]); `list` is the number of
+    /// the list in which, or after which, it was observed.
     pub fn observe(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
         if pod.phase.is_terminal() {
             self.pod_gone(pod)
@@ -101,11 +101,11 @@ impl Ledger {
         }
     }
 
-    /// As [`observe`](Self::observe), for a pod whose phase was written by us: a node may still
-    /// take it back, and then its restarts count again. So they count until it is said that the pod
-    /// is gone.
+    /// Like [`observe`](Self::observe), for a pod whose phase was written by swaplet. A node may
+    /// still take that back, and then its restarts count again. So they count until the pod is
+    /// reported gone.
     pub fn observe_finished(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
-        // It ends, as one whose sidecars are swapped.
+        // It will end, like one whose sidecars are swapped.
         self.count(
             pod,
             Swapped {
@@ -138,7 +138,7 @@ impl Ledger {
         self.change(job, |account, _| account.observe(&pod.uid, seen, list));
     }
 
-    /// Takes notice of what a pod needs.
+    /// Records what a pod needs.
     pub fn need(&mut self, pod: &Pod, need: Need) {
         if let Some(job) = counted_by(pod) {
             self.change(job, |account, limit| {
@@ -147,39 +147,39 @@ impl Ledger {
         }
     }
 
-    /// A pod is gone, or has ended for good.
+    /// Records that a pod is gone, or has ended for good.
     pub fn pod_gone(&mut self, pod: &Pod) {
         if let Some(job) = self.jobs.remove(&pod.uid) {
             self.change(&job, |account, _| account.forget(&pod.uid));
         }
     }
 
-    /// Whether somebody counts the restarts of this pod.
+    /// Returns true if a Job counts the restarts of this pod.
     #[must_use]
     pub fn counts(pod: &Pod) -> bool {
         counted_by(pod).is_some()
     }
 
-    /// Whether this pod counts.
+    /// Returns true if the restarts of this pod are in an account.
     #[must_use]
     pub fn has(&self, uid: &str) -> bool {
         self.jobs.contains_key(uid)
     }
 
-    /// Whether a pod of this Job counts.
+    /// Returns true if the account of this Job has a pod.
     #[must_use]
     pub fn has_pods(&self, job: &str) -> bool {
         self.accounts.contains_key(job)
     }
 
-    /// A list of all pods begins: until it is complete nothing is granted, because restarts may
-    /// have been missed.
+    /// Records that a list of all pods begins: until it is complete nothing is granted, because
+    /// restarts may have been missed.
     pub fn pod_list_starts(&mut self) {
         self.pods_known = false;
         self.change_all(Account::begin_anew);
     }
 
-    /// The list of this number is complete: pods that were seen only before it are gone.
+    /// Records that the list of this number is complete: pods observed only before it are gone.
     pub fn pod_list_ends(&mut self, list: u64) {
         self.pods_known = true;
         let mut held = Vec::new();
@@ -192,7 +192,7 @@ impl Ledger {
         self.wakes.extend(held);
     }
 
-    /// A Job was listed, added or has changed.
+    /// Records that a Job was listed, added or changed.
     pub fn job(&mut self, job: &Job) {
         let limit = Limit {
             backoff_limit: job.backoff_limit,
@@ -204,7 +204,7 @@ impl Ledger {
         }
     }
 
-    /// Whether this Job bears that one more of its pods fails.
+    /// Records if this Job survives the failure of one more of its pods.
     pub fn job_bears_failure(&mut self, uid: &str, bears: bool) {
         if bears {
             self.bear_failure.insert(uid.into());
@@ -213,7 +213,7 @@ impl Ledger {
         }
     }
 
-    /// A Job is gone.
+    /// Records that a Job is gone.
     pub fn job_gone(&mut self, uid: &str) {
         self.bear_failure.remove(uid);
         if self.limits.remove(uid).is_some() {
@@ -221,12 +221,12 @@ impl Ledger {
         }
     }
 
-    /// A list of all Jobs begins.
+    /// Records that a list of all Jobs begins.
     pub fn job_list_starts(&mut self) {
         self.job_list += 1;
     }
 
-    /// The list is complete: Jobs that it did not name are gone.
+    /// Records that the list is complete: Jobs that it did not contain are gone.
     pub fn job_list_ends(&mut self) {
         self.trouble = None;
         self.hidden = None;
@@ -247,23 +247,23 @@ impl Ledger {
         gone.iter().for_each(|uid| self.job_gone(uid));
     }
 
-    /// Jobs cannot be listed or watched, for this reason.
+    /// Records that Jobs cannot be listed or watched, for this reason.
     pub fn jobs_trouble(&mut self, trouble: &str) {
         self.trouble = Some(trouble.into());
     }
 
-    /// A watch of Jobs was opened after whatever trouble there was: nobody is told of that any
-    /// more.
+    /// Records that a watch of Jobs was opened: earlier trouble is not reported any more.
     pub fn jobs_watched(&mut self) {
         self.trouble = None;
     }
 
-    /// Jobs of one of several namespaces cannot be seen, for this reason.
+    /// Records that Jobs of one of several namespaces cannot be observed, for this reason.
     pub fn jobs_hidden(&mut self, why: &str) {
         self.hidden = Some(why.into());
     }
 
-    /// The answer to a pod that wants so many swaps. The pod must have been observed as it is.
+    /// Returns the answer to a pod that wants this many swaps. The pod must have been observed as
+    /// it is.
     #[must_use]
     pub fn answer(&self, pod: &Pod, swaps: u32) -> Headroom {
         let Some(job) = counted_by(pod) else {
@@ -278,8 +278,8 @@ impl Ledger {
         }
     }
 
-    /// The answer to somebody who wants to restart so many containers of a pod, whose work goes on.
-    /// Nobody stands in line for it.
+    /// Returns the answer to a restart of this many containers of a pod whose work continues. It is
+    /// never queued.
     #[must_use]
     pub fn answer_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
         let Some(job) = counted_by(pod) else {
@@ -294,8 +294,8 @@ impl Ledger {
         }
     }
 
-    /// Whether the Job of this pod is seen to bear that the pod fails. Not before all pods are
-    /// known: another one may be at risk already.
+    /// Returns true if the Job of this pod is known to survive the failure of the pod. False until
+    /// all pods are known: another one may be at risk already.
     #[must_use]
     pub fn bears_failure(&self, pod: &Pod) -> bool {
         self.pods_known
@@ -311,13 +311,13 @@ impl Ledger {
         }
     }
 
-    /// The uids of the pods whose answer may have changed since this was asked last.
+    /// Returns the uids of the pods whose answer may have changed since the last call.
     pub fn take_wakes(&mut self) -> Vec<Box<str>> {
         take(&mut self.wakes)
     }
 
-    /// Whether something is told of the pod's Job for the first time under its present limit;
-    /// remembers it.
+    /// Returns true if this reason is reported for the pod's Job for the first time under its
+    /// present limit, and records that it was.
     pub fn first_time(&mut self, pod: &Pod, reason: Reason) -> bool {
         let account = pod
             .job
@@ -326,7 +326,7 @@ impl Ledger {
         account.is_some_and(|account| account.first_time(reason))
     }
 
-    /// How many pods stand in line for room in their Job.
+    /// Returns how many pods are queued for room in their Job.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.waiting
@@ -336,8 +336,8 @@ impl Ledger {
         self.limits.get(job).map(|limit| limit.backoff_limit)
     }
 
-    /// What the old limit granted or refused counts no more: every pod that may want a swap is
-    /// looked at again.
+    /// Discards what the old limit granted or refused: every pod that may want a swap is reconciled
+    /// again.
     fn limit_changed(&mut self, job: &str) {
         let mut done = Vec::new();
         self.change(job, |account, _| {
@@ -371,7 +371,7 @@ impl Ledger {
     }
 }
 
-/// The uid of the Job that counts the restarts of this pod.
+/// Returns the uid of the Job that counts the restarts of this pod; `None` if none does.
 fn counted_by(pod: &Pod) -> Option<&str> {
     pod.job
         .as_ref()
@@ -379,17 +379,17 @@ fn counted_by(pod: &Pod) -> Option<&str> {
         .map(|job| &*job.uid)
 }
 
-/// No count is negative; and no sum of counts, however strange one is, leaves the range of numbers.
+/// Clamps a count to 0 or more, and so far that no sum of counts overflows.
 fn clamp(restarts: i64) -> i64 {
     restarts.clamp(0, u32::MAX.into())
 }
 
-/// The swaps that were made in a pod, whoever made them.
+/// The swaps that were made in a pod, by any writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swapped {
     /// Containers whose image in the spec is an exit image.
     pub containers: u32,
-    /// Those of them that have not been restarted with it, as far as the status tells. Where it
-    /// does not tell, the restart counts as still to come.
+    /// Containers of these that have not been restarted with it yet. If the status does not show
+    /// it, the restart counts as still to come.
     pub coming: u32,
 }

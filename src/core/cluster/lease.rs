@@ -1,28 +1,28 @@
-//! Which of several processes leads: a step function over a `coordination.k8s.io/v1` Lease.
+//! The leader election between processes: a step function over a `coordination.k8s.io/v1` Lease.
 //!
-//! The rules are client-go's (`tools/leaderelection`): a Lease counts from when *we* saw it change,
-//! so that clocks of other machines do not matter; and who leads stops before anybody else can take
-//! it for gone. Leading only keeps two processes from doing the same work: what keeps them from
-//! doing harm are the guards of every write.
+//! The rules are client-go's (`tools/leaderelection`): the age of a Lease counts from when *this
+//! process* observed it change, so the clocks of other machines do not matter. A leader stops
+//! before any other process can take it for gone. The election only keeps two processes from doing
+//! the same work; the guards of every write are what prevents harm.
 
 use std::time::Duration;
 
 /// The times of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// A Lease that has not changed for so long is anybody's.
+    /// Any process may take a Lease that has not changed for this long.
     pub lasts: Duration,
-    /// Whoever leads stops so long after it has sent the last renewal that was applied. Shorter
-    /// than `lasts` by the rate at which two clocks may drift apart, and by what a write that is
-    /// under way may take.
+    /// A leader stops this long after it has sent the last renewal that was applied. Shorter than
+    /// `lasts` by the rate at which two clocks may drift apart, and by what a write that is in
+    /// flight may take.
     pub leads: Duration,
-    /// Between two requests.
+    /// The interval between two requests.
     pub every: Duration,
 }
 
 impl Default for Timing {
-    /// Another process takes over at most 14 s after the last renewal; one lost renewal costs
-    /// nothing.
+    /// Returns times with which another process takes over at most 14 s after the last renewal, and
+    /// one lost renewal costs nothing.
     fn default() -> Self {
         Self {
             lasts: Duration::from_secs(12),
@@ -32,31 +32,31 @@ impl Default for Timing {
     }
 }
 
-/// What is read of a Lease.
+/// A Lease, reduced to the fields that the election reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// `metadata.resourceVersion`
     pub version: Box<str>,
-    /// `spec.holderIdentity`; empty where it was given up.
+    /// `spec.holderIdentity`; empty if the Lease was released.
     pub holder: Box<str>,
-    /// `spec.leaseDurationSeconds` of the holder; `None` where it says none.
+    /// `spec.leaseDurationSeconds` of the holder; `None` if absent.
     pub lasts: Option<Duration>,
     /// `spec.leaseTransitions`
     pub transitions: i32,
 }
 
-/// What is to be done now.
+/// The next step of the election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, until then.
+    /// Do nothing until this time.
     Wait(Duration),
-    /// The Lease is to be read.
+    /// Read the Lease from the API server.
     Read,
-    /// There is none: it is to be created, with us as its holder.
+    /// Create the Lease, which is missing, with this process as its holder.
     Create,
-    /// It is to be written with us as its holder, if it still has this version.
+    /// Write the Lease with this process as its holder, if it still has this version.
     Take {
-        /// `metadata.resourceVersion` of what is replaced.
+        /// `metadata.resourceVersion` of the Lease that is replaced.
         version: Box<str>,
         /// `spec.leaseTransitions` to write.
         transitions: i32,
@@ -69,22 +69,23 @@ pub struct Election {
     me: Box<str>,
     timing: Timing,
     seen: Seen,
-    /// When the last renewal that was applied was sent.
+    /// When the last applied renewal was sent; `None` if this process does not lead.
     renewed: Option<Duration>,
     not_before: Duration,
 }
 
-/// The Lease as it was last seen.
+/// The Lease as it was last observed.
 #[derive(Clone, Debug)]
 enum Seen {
-    /// It is to be read (again). With what it was, and since when.
+    /// To be read (again). Holds the last observed version, and since when it was observed.
     Unknown(Option<(Box<str>, Duration)>),
     Missing,
     Lease(Lease, Duration),
 }
 
 impl Election {
-    /// Begins as one that does not lead. `me` must be another one for each life of each process.
+    /// Creates an election in which this process does not lead. `me` must be unique for each run of
+    /// each process.
     #[must_use]
     pub const fn new(me: Box<str>, timing: Timing) -> Self {
         Self {
@@ -96,7 +97,7 @@ impl Election {
         }
     }
 
-    /// What is to be done at this time.
+    /// Returns the next step at this time.
     #[must_use]
     pub fn step(&self, now: Duration) -> Step {
         if now < self.not_before {
@@ -120,13 +121,13 @@ impl Election {
         lease.holder.is_empty() || lease.holder == self.me || now >= self.expires(lease, since)
     }
 
-    /// A holder that promises more than we would is believed: it may be another version of this
-    /// program.
+    /// Returns when the Lease expires. A holder with a longer duration than this process has is
+    /// respected: it may be another version of this program.
     fn expires(&self, lease: &Lease, since: Duration) -> Duration {
         since + lease.lasts.unwrap_or_default().max(self.timing.lasts)
     }
 
-    /// The Lease was read; `None`: there is none.
+    /// Records that the Lease was read; `None` if it does not exist.
     pub fn read(&mut self, lease: Option<Lease>, now: Duration) {
         let before = match &self.seen {
             Seen::Unknown(before) => before.clone(),
@@ -150,19 +151,19 @@ impl Election {
         self.seen = Seen::Lease(lease, since);
     }
 
-    /// Our write was applied, and gave this; it was sent at that time.
+    /// Records that a write of this process, sent at `sent`, was applied and returned this Lease.
     pub fn wrote(&mut self, lease: Lease, sent: Duration, now: Duration) {
         self.renewed = Some(sent);
         self.not_before = sent + self.timing.every;
         self.seen = Seen::Lease(lease, now);
     }
 
-    /// Somebody else has written first.
+    /// Records that another process has written first.
     pub fn conflict(&mut self) {
         self.forget();
     }
 
-    /// A request failed, or nobody knows what became of it.
+    /// Records that a request has failed, or that its outcome is unknown.
     pub fn failed(&mut self, now: Duration) {
         self.not_before = now + self.timing.every / 2;
         self.forget();
@@ -177,13 +178,13 @@ impl Election {
         self.seen = Seen::Unknown(known);
     }
 
-    /// Until when this process leads, if it does; a time that has passed is no lead any more.
+    /// Returns until when this process leads; `None`, or a time in the past, if it does not.
     #[must_use]
     pub fn leads_until(&self) -> Option<Duration> {
         self.renewed.map(|sent| sent + self.timing.leads)
     }
 
-    /// The version to give up with; `None` where we do not hold the Lease as far as we know.
+    /// Returns the version to release the Lease with; `None` unless this process holds it.
     #[must_use]
     pub fn held(&self) -> Option<&str> {
         match &self.seen {
@@ -192,7 +193,7 @@ impl Election {
         }
     }
 
-    /// Who holds the Lease, as far as we know.
+    /// Returns the last observed holder of the Lease; `None` if it is free or unknown.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         match &self.seen {

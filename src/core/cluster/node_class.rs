@@ -1,8 +1,8 @@
-//! How a node treats a changed image: its class, and why it has it.
+//! The class of a node, which is how it treats a changed image, and the reason for it.
 //!
-//! A node says so itself ([`OVERRIDE`]), or the first row of the table that matches says it
-//! ([`NodeTable`]); a node that none matches is an ordinary one. What has been proved on a node
-//! outranks both (`node_verdicts`).
+//! The class is set on the node itself ([`OVERRIDE`]), or is that of the first row of the table
+//! that matches ([`NodeTable`]). A node that no row matches is an ordinary one. What has been
+//! proved on a node outranks both (`node_verdicts`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::node_table::{NodeTable, Row};
 use crate::objects::node::Node;
 
-/// The label or annotation of a node that says its class, whatever the table says. The label
+/// The label or annotation of a node that sets its class, whatever the table has. The label
 /// outranks the annotation.
 pub const OVERRIDE: &str = "swaplet.io/node-class";
 
@@ -21,7 +21,7 @@ pub enum NodeClass {
     Kubelet,
     /// A virtual node whose provider carries image changes out.
     VirtualUpdates,
-    /// A virtual node whose provider ignores image changes, and may say that they succeeded
+    /// A virtual node whose provider ignores image changes, and may report that they succeeded
     /// (`docs/measured.md`, "The virtual-kubelet library").
     VirtualInert,
     /// A virtual node whose provider answers image changes with an error, which fails a pod under
@@ -29,34 +29,34 @@ pub enum NodeClass {
     VirtualRejects,
     /// A kubelet beside which OpenKruise's daemon runs.
     Daemon,
-    /// A virtual node of which nothing is known, or a node that cannot be looked at.
+    /// A virtual node of unknown behaviour, or a node that cannot be read.
     Unknown,
 }
 
-/// What a node is taken for before anything was proved on it.
+/// The recognised class of a node, before anything was proved on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recognised {
-    /// Its class.
+    /// The class of the node.
     pub class: NodeClass,
-    /// The row of the table that matched, also where the node says its class itself: budgets hold
-    /// all the same.
+    /// The row of the table that matched, if any. It is set even if the node sets its own class,
+    /// for its budget still holds.
     pub row: Option<Arc<Row>>,
-    /// What told the class.
+    /// The reason for the class.
     pub why: Why,
-    /// What is wrong with the node's own [`OVERRIDE`], and how to mend it.
+    /// The problem with the node's own [`OVERRIDE`], and the fix.
     pub problem: Option<Box<str>>,
 }
 
-/// What told the class of a node.
+/// The reason for the class of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The node itself, by its label or annotation.
+    /// The node's own mark; holds `label` or `annotation`.
     Own(&'static str),
-    /// A row of the table, by this condition.
+    /// A row of the table, which matches by this condition.
     Row(Box<str>),
-    /// No row matches.
+    /// No row matches: the node is an ordinary one.
     Ordinary,
-    /// The node cannot be looked at.
+    /// The node cannot be read.
     NotSeen,
 }
 
@@ -70,8 +70,8 @@ impl NodeClass {
         Self::Daemon,
         Self::Unknown,
     ];
-    /// Those that a node can say of itself: the daemon shows itself by its pod, and nobody needs to
-    /// say that he does not know.
+    /// The classes that a node can set for itself. The daemon is recognised by its pod, and
+    /// `Unknown` needs no mark.
     const OWN: [Self; 4] = [
         Self::Kubelet,
         Self::VirtualUpdates,
@@ -79,7 +79,7 @@ impl NodeClass {
         Self::VirtualRejects,
     ];
 
-    /// The word for it.
+    /// Returns the word for the class.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -92,13 +92,13 @@ impl NodeClass {
         }
     }
 
-    /// Whether a kubelet runs the pods of the node.
+    /// Returns true if a kubelet runs the pods of the node.
     #[must_use]
     pub const fn is_kubelet(self) -> bool {
         matches!(self, Self::Kubelet | Self::Daemon)
     }
 
-    /// Whether the node is said to restart the container whose image changes.
+    /// Returns true if a node of this class restarts a container whose image changes.
     #[must_use]
     pub const fn updates(self) -> bool {
         matches!(self, Self::Kubelet | Self::VirtualUpdates | Self::Daemon)
@@ -112,7 +112,7 @@ impl fmt::Display for NodeClass {
 }
 
 impl Recognised {
-    /// Recognises a node that was seen.
+    /// Recognises a node that was read.
     #[must_use]
     pub fn of(node: &Node, table: &NodeTable) -> Self {
         let found = table.find(node);
@@ -143,7 +143,7 @@ impl Recognised {
         }
     }
 
-    /// Recognises a node that cannot be looked at: only rows that go by the name alone can tell.
+    /// Recognises a node that cannot be read: only rows that match by the name alone apply.
     #[must_use]
     pub fn by_name(name: &str, table: &NodeTable) -> Self {
         let (row, why) = match table.find_by_name(name) {
@@ -158,34 +158,34 @@ impl Recognised {
         }
     }
 
-    /// The provider, as it is called in tables and Events; `None` for an ordinary node.
+    /// Returns the provider's name for tables and Events; `None` if no row matched.
     #[must_use]
     pub fn provider(&self) -> Option<&str> {
         self.row.as_ref().map(|row| &*row.provider)
     }
 
-    /// Whether pods of the node may be run by a kubelet: its row or its own mark says so, or nobody
-    /// can look.
+    /// Returns true if a kubelet may run the pods of the node: its row or its own mark states so,
+    /// or the node cannot be read.
     #[must_use]
     pub fn may_be_kubelet(&self) -> bool {
         self.class.is_kubelet() || self.why == Why::NotSeen
     }
 
-    /// Whether the platform itself ends containers with `ECI_CONTAINER_TYPE=sidecar`.
+    /// Returns true if the platform itself ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     #[must_use]
     pub fn ends_eci_sidecars(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.ends_eci_sidecars)
     }
 
-    /// Whether the vendor of the node carries out requests with OpenKruise's label for virtual
-    /// nodes; taken for granted where no row says otherwise.
+    /// Returns true if the vendor of the node carries out requests with OpenKruise's label for
+    /// virtual nodes, which is assumed unless a row states otherwise.
     #[must_use]
     pub fn vendor_restarts(&self) -> bool {
         self.row.as_ref().is_none_or(|row| row.vendor_restarts)
     }
 }
 
-/// What the node says of itself, and where.
+/// Returns the class that the node sets itself, or the unknown word, and where it is set.
 fn own_class(node: &Node) -> Option<(&'static str, Result<NodeClass, &str>)> {
     let places = [("label", &node.labels), ("annotation", &node.annotations)];
     places.into_iter().find_map(|(place, marks)| {

@@ -1,6 +1,6 @@
-//! The images that a node says it has: names only, and not all of them. Apart from
-//! [`node`](crate::objects::node), for only those read the list who ask for it; it is the longest
-//! part of a node.
+//! The images that a node reports: names only, and not all of them. Separate from
+//! [`node`](crate::objects::node), because the list is the longest part of a node, and few callers
+//! need it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource as _;
@@ -13,15 +13,14 @@ use crate::objects::values::lenient::{Lenient, Object, Objects, Text};
 /// A node with its list of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImages {
-    /// The node.
+    /// The node without the list.
     pub node: Node,
-    /// `status.images[].names`: an image has several names, and is left out where there are too
-    /// many images (50 by default).
+    /// `status.images[].names`: an image has several names. Nodes leave images out if they have too
+    /// many (50 by default).
     pub images: Vec<Vec<Box<str>>>,
 }
 
-/// A node of a list. As for pods, only JSON that is no object of Kubernetes at all cannot be
-/// decoded.
+/// A node of a list. As for pods, decoding fails only for JSON that is no Kubernetes object at all.
 #[derive(Clone, Debug)]
 pub struct NodeImagesWire {
     metadata: ObjectMeta,
@@ -63,7 +62,7 @@ impl<'de> Deserialize<'de> for NodeImagesWire {
 }
 
 impl NodeImagesWire {
-    /// Reads the node; `None` where it has no name or uid.
+    /// Reads the node. Returns `None` if it has no name or uid.
     #[must_use]
     pub fn read(self) -> Option<NodeImages> {
         let names = |image: Lenient<Object<ImageWire>>| {

@@ -1,5 +1,5 @@
-//! The table by which nodes are recognised: data, not code (`node_classes.yaml`), with rows of the
-//! administrator's own before.
+//! The table that recognises nodes: data, not code (`node_classes.yaml`), after the rows of the
+//! administrator.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::node_class::NodeClass;
 use crate::image::pattern::matches_glob;
 use crate::objects::node::{Marks, Node};
 
-/// The rows that come with swaplet, as YAML; its own comment says how it is written.
+/// The built-in rows, as YAML; a comment in the file describes their form.
 pub const BUILT_IN: &str = include_str!("node_classes.yaml");
-/// The fewest and most updates per second that a row can ask for. A slower provider could not be
-/// told from one that is stuck, and no API server takes more.
+/// The least and most updates per second that a row can set. A slower provider could not be
+/// distinguished from one that is stuck, and no API server accepts more.
 const UPDATES_PER_SECOND: (f64, f64) = (0.01, 1000.0);
 
 /// The rows, in the order in which they are tried.
@@ -27,36 +27,36 @@ pub struct NodeTable {
 /// One kind of node.
 #[derive(Debug, PartialEq)]
 pub struct Row {
-    /// What the row is called: nodes whose rows have the same name share a budget.
+    /// The name of the row: nodes whose rows have the same name share a budget.
     pub name: Box<str>,
-    /// What its provider is called.
+    /// The name of the provider.
     pub provider: Box<str>,
     /// The class of its nodes.
     pub class: NodeClass,
-    /// How often the provider may be asked to update a pod.
+    /// The rate at which the provider may be requested to update pods; `None` for no limit.
     pub budget: Option<Rate>,
-    /// Whether it ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself.
+    /// True if the provider ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself.
     pub ends_eci_sidecars: bool,
-    /// Whether each pod runs on a machine of its own, so that an image that one pod has pulled is
+    /// True if each pod runs on a machine of its own, so that an image that one pod has pulled is
     /// of no use to another.
     pub machine_per_pod: bool,
-    /// Whether it starts machines from image caches, which are objects of the cluster
+    /// True if the provider starts machines from image caches, which are objects of the cluster
     /// ([`image_cache`](crate::warm::image_cache::object)).
     pub eci_image_caches: bool,
-    /// Whether its vendor carries out requests to restart containers that have OpenKruise's label
+    /// True if the vendor carries out requests to restart containers that have OpenKruise's label
     /// for virtual nodes.
     pub vendor_restarts: bool,
-    /// Whether images are swapped under `Never` too, where its nodes replace containers; `None`
-    /// where that has to be proved.
+    /// True if images are also swapped under `Never`, where the nodes replace containers; `None` if
+    /// that has to be proved.
     pub swap_under_never: Option<bool>,
-    /// How sure the class is; empty where the row does not say.
+    /// How certain the class is; empty if the row does not state it.
     pub confidence: Box<str>,
-    /// Where it is known from; empty where the row does not say.
+    /// The source of the row's facts; empty if the row does not state it.
     pub source: Box<str>,
     entries: Vec<Entry>,
 }
 
-/// What has to be there, all of it, for a row to match.
+/// The conditions that all have to be met for a row to match.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     labels: Vec<Condition>,
@@ -75,17 +75,17 @@ struct Condition {
 /// A table that cannot be used, with the row, the field and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// It is not a list of rows.
+    /// The text is not a list of rows.
     #[error("{0}")]
     Form(String),
-    /// A row has a field that means nothing.
+    /// A row has an invalid field.
     #[error("row {row:?}: {field}: {problem}")]
     Row {
         /// The name of the row.
         row: String,
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What is wrong with it, and the fix.
+        /// The problem with the field, and the fix.
         problem: String,
     },
 }
@@ -125,14 +125,14 @@ struct EntryText {
 }
 
 impl NodeTable {
-    /// The rows that come with swaplet.
+    /// Returns the built-in rows.
     #[must_use]
     pub fn built_in() -> Self {
-        // It does not depend on anything outside; that it can be read is tested.
+        // The text is part of the program, and a test parses it.
         Self::read(BUILT_IN).unwrap_or_default()
     }
 
-    /// Reads rows in the form of `node_classes.yaml`.
+    /// Parses rows in the form of `node_classes.yaml`.
     ///
     /// # Errors
     /// [`TableError`]; nothing of a table with an error is used.
@@ -146,7 +146,7 @@ impl NodeTable {
         Ok(Self { rows })
     }
 
-    /// These rows, and after them those of another table.
+    /// Appends the rows of another table.
     #[must_use]
     pub fn before(mut self, other: &Self) -> Self {
         self.rows.extend(other.rows.iter().cloned());
@@ -159,13 +159,13 @@ impl NodeTable {
         &self.rows
     }
 
-    /// The first row that matches a node, and the condition by which it does, in words.
+    /// Returns the first row that matches a node, with a text of the condition.
     #[must_use]
     pub fn find(&self, node: &Node) -> Option<(Arc<Row>, Box<str>)> {
         self.first(|entry| entry.matches(node))
     }
 
-    /// The first row that goes by nothing but the name, and matches this one.
+    /// Returns the first row that matches this name and has no other condition.
     #[must_use]
     pub fn find_by_name(&self, name: &str) -> Option<(Arc<Row>, Box<str>)> {
         let node = Node {
@@ -220,7 +220,8 @@ impl RowText {
         })
     }
 
-    /// The daemon shows itself by its pod on the node, which no label can replace.
+    /// Parses the class. `Daemon` is not allowed: the daemon is recognised by its pod on the node,
+    /// which no label can replace.
     fn class(&self) -> Result<NodeClass, TableError> {
         let mut known = NodeClass::ALL
             .into_iter()
@@ -299,7 +300,7 @@ impl Condition {
         self.value.as_deref().is_none_or(|wanted| wanted == value)
     }
 
-    /// The value by which it holds among labels or annotations.
+    /// Returns the value of the label or annotation that meets the condition.
     fn among<'a>(&self, marks: &'a Marks) -> Option<&'a str> {
         marks
             .get(&self.key)
@@ -316,7 +317,7 @@ impl Entry {
             && self.name.is_none()
     }
 
-    /// What of the node makes it match, in words.
+    /// Returns a text of what matched; `None` if a condition is not met.
     fn matches(&self, node: &Node) -> Option<String> {
         let mut words = Vec::new();
         if let Some(pattern) = &self.name {

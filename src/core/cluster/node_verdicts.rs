@@ -1,12 +1,12 @@
-//! What has been proved on nodes: whether they act on a changed image, ignore it or fail on it. A
-//! proof outranks what a node is taken for, until it expires.
+//! The verdicts on nodes: the proof that a node applies a changed image, ignores it or fails on it.
+//! A verdict outranks the recognised class of the node, until it expires.
 //!
 //! A verdict counts for one node, by name and uid, and for no other of its provider: two virtual
 //! nodes with the same taint can behave in opposite ways (Azure's two virtual nodes do), and one
 //! probe per node is cheap.
 //!
-//! Whether a pod under `Never` outlives a swap there is another question, for the probe of which a
-//! pod may fail whose work is done. So one that failed counts for all nodes of the provider.
+//! Whether a pod under `Never` survives a swap there is proved separately, because that probe may
+//! fail a pod whose work is done. So one failure counts for all nodes of the provider.
 
 mod proved;
 
@@ -18,62 +18,61 @@ use super::node_class::{NodeClass, Recognised, Why};
 use crate::objects::values::backoff::Backoff;
 use crate::objects::values::bounds::cut;
 
-/// How long a verdict counts that nothing speaks against. Providers change with releases, not
-/// within hours; and the probe that follows costs one pod's patience.
+/// How long a verdict counts that contradicts nothing. Providers change with releases, not within
+/// hours, and the probe that follows costs one timeout of a pod.
 pub const VERDICT_LASTS: Duration = Duration::from_secs(24 * 3600);
-/// How long a verdict counts that contradicts what the node is known for: a provider that usually
-/// updates was throttled or out of order, which passes in minutes (virtual-nodes.md A.2). It
-/// doubles with each time, up to [`VERDICT_LASTS`].
+/// How long a verdict counts that contradicts the known behaviour of the node: a provider that
+/// usually updates was throttled or out of order, which passes in minutes.
+/// It doubles with each repetition, up to [`VERDICT_LASTS`].
 pub const COOL_DOWN: Duration = Duration::from_secs(10 * 60);
-/// How long it counts that a pod under `Never` did not outlive its swap, where nothing else was
-/// known of the provider: to find out again costs another one.
+/// How long the failure of a pod under `Never` after its swap counts, where nothing else was known
+/// of the provider: the next probe costs another pod.
 pub const FAILURE_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Verdicts of each of the two kinds that are kept; beyond it those that expire first are dropped.
-/// More virtual nodes in one cluster are not known of, and all of them have to fit into one
+/// The most verdicts of each of the two kinds that are kept; beyond it those that expire first are
+/// dropped. No cluster with more virtual nodes is known, and all of them have to fit into one
 /// ConfigMap (1 MB).
 pub const MOST_VERDICTS: usize = 500;
-/// The bytes of the name of a provider that are kept and compared.
+/// The most bytes of a provider's name that are kept and compared.
 const PROVIDER: usize = 200;
 
-/// Whether images of pods under `Never` are swapped on a node.
+/// The decision to swap images of pods under `Never` on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnderNever {
-    /// They are not.
+    /// Images of such pods are not swapped.
     #[default]
     No,
-    /// One pod at a time may prove whether they can be, where its failure would do little harm.
+    /// One pod at a time may be swapped as a proof, where its failure would do little harm.
     Try,
-    /// They are.
+    /// Images of such pods are swapped.
     Yes,
 }
 
-/// A node, as verdicts are kept for it.
+/// The identity of a node, for which verdicts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId<'a> {
     /// `metadata.name`
     pub name: &'a str,
-    /// `metadata.uid`; empty where the node cannot be looked at.
+    /// `metadata.uid`; empty if the node cannot be read.
     pub uid: &'a str,
 }
 
 /// A verdict on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVerdict {
-    /// The node's uid.
+    /// The uid of the node.
     pub uid: Box<str>,
-    /// What was proved.
+    /// The fact that was proved.
     pub proved: Proved,
-    /// Until when it counts, as time since the start of the process.
+    /// The end of its validity, as time since the start of the process.
     pub until: Duration,
-    /// For how long it counts in all: it was proved at `until - lasts`, maybe before the process
+    /// How long it counts in total: it was proved at `until - lasts`, maybe before the process
     /// started.
     pub lasts: Duration,
-    /// Where it contradicts what the node is known for: how often that was seen, one time after the
-    /// other; 0 elsewhere.
+    /// How often in a row it was proved, if it contradicts the known behaviour of the node; else 0.
     pub times: u32,
     /// The pod that proved it, as `namespace/name`.
     pub pod: Box<str>,
-    /// The row of the table that the node had; empty where it had none.
+    /// The name of the node's row in the table; empty if it had none.
     pub provider: Box<str>,
 }
 
@@ -81,18 +80,18 @@ pub struct NodeVerdict {
 #[derive(Clone, Debug, Default)]
 pub struct NodeVerdicts {
     verdicts: HashMap<Box<str>, NodeVerdict>,
-    /// Those on pods under `Never`.
+    /// The verdicts on pods under `Never`.
     under_never: HashMap<Box<str>, NodeVerdict>,
 }
 
 impl NodeVerdicts {
-    /// The verdict on a node that counts now.
+    /// Returns the verdict on a node that counts now; `None` if there is none, or it has expired.
     #[must_use]
     pub fn on(&self, node: NodeId<'_>, now: Duration) -> Option<&NodeVerdict> {
         self.known(node).filter(|verdict| verdict.until > now)
     }
 
-    /// The class of a node: what was proved there, or else what it is taken for.
+    /// Returns the class of a node: the one proved there, or else the recognised one.
     #[must_use]
     pub fn class(&self, node: NodeId<'_>, recognised: &Recognised, now: Duration) -> NodeClass {
         self.on(node, now).map_or(recognised.class, |verdict| {
@@ -100,8 +99,8 @@ impl NodeVerdicts {
         })
     }
 
-    /// What is done about pods under `Never` on a node that replaces containers. `is_tried`:
-    /// another pod is the proof for its provider.
+    /// Decides about pods under `Never` on a node that replaces containers. `is_tried` is true
+    /// while another pod is the probe for its provider.
     #[must_use]
     pub fn under_never(
         &self,
@@ -133,7 +132,7 @@ impl NodeVerdicts {
         }
     }
 
-    /// All verdicts, expired ones included, with the names of the nodes.
+    /// Returns all verdicts, expired ones included, with the names of the nodes.
     pub fn all(&self) -> impl Iterator<Item = (&str, &NodeVerdict)> {
         self.verdicts
             .iter()
@@ -141,7 +140,7 @@ impl NodeVerdicts {
             .map(|(name, verdict)| (&**name, verdict))
     }
 
-    /// Learns what a pod (`namespace/name`) has proved. Answers whether that is news.
+    /// Records what a pod (`namespace/name`) has proved. Returns true if the verdicts changed.
     pub fn learn(
         &mut self,
         node: NodeId<'_>,
@@ -183,8 +182,8 @@ impl NodeVerdicts {
         true
     }
 
-    /// What is said of the provider was said by somebody who knew pods to outlive their swaps: what
-    /// contradicts it may pass.
+    /// Records a fact about pods under `Never`; true if it is new. If the row of the table states
+    /// that pods survive their swaps, a failure may be temporary, and cools down.
     fn learn_under_never(
         &mut self,
         node: NodeId<'_>,
@@ -230,13 +229,13 @@ impl NodeVerdicts {
         true
     }
 
-    /// Forgets what was proved on a node: its administrator has just said something else.
+    /// Forgets what was proved on a node, because its administrator has just set another class.
     pub fn forget(&mut self, name: &str) {
         self.verdicts.remove(name);
         self.under_never.remove(name);
     }
 
-    /// Takes over a verdict of an earlier life.
+    /// Restores a verdict of an earlier run of the process.
     pub fn restore(&mut self, name: &str, verdict: NodeVerdict, now: Duration) {
         let verdicts = if verdict.proved.is_under_never() {
             &mut self.under_never
@@ -244,8 +243,7 @@ impl NodeVerdicts {
             &mut self.verdicts
         };
         verdicts.insert(name.into(), verdict);
-        // An expired verdict is remembered a while longer: a node that does it again cools down for
-        // longer.
+        // An expired verdict is kept a while longer: a node that repeats it cools down for longer.
         verdicts.retain(|_, verdict| verdict.until + VERDICT_LASTS > now);
         while verdicts.len() > MOST_VERDICTS {
             let first = verdicts
@@ -262,7 +260,8 @@ impl NodeVerdicts {
             .filter(|verdict| *verdict.uid == *node.uid)
     }
 
-    /// On a kubelet nothing is kept about swaps that work; they only end what was held against it.
+    /// Removes a verdict against a kubelet once a swap works; nothing is kept about swaps that
+    /// work.
     fn forgive(&mut self, node: NodeId<'_>, proved: Proved, now: Duration) -> bool {
         let held = self
             .known(node)
@@ -272,8 +271,8 @@ impl NodeVerdicts {
 }
 
 impl NodeVerdict {
-    /// Whether a proof does not change this verdict: it says the same; or it is about swaps that
-    /// were made before the provider failed, whose end only time can show.
+    /// Returns true if a proof does not change this verdict: both agree, or the proof is about
+    /// swaps made before the provider failed, and only time can show when that ends.
     fn stands_against(&self, proved: Proved, now: Duration) -> bool {
         match (self.proved, proved) {
             _ if self.until <= now => false,
@@ -284,7 +283,7 @@ impl NodeVerdict {
     }
 }
 
-/// What nodes of one provider share.
+/// Returns the key that nodes of one provider share; empty if no row matched.
 #[must_use]
 pub fn provider(recognised: &Recognised) -> Box<str> {
     recognised
@@ -314,9 +313,9 @@ fn verdict(
     }
 }
 
-/// A swap that works is no news on a kubelet, and one that does not, within its patience, on an
-/// ordinary node is a busy kubelet. But only a virtual-kubelet answers `ProviderFailed`, whatever
-/// the node is taken for.
+/// Returns true if the fact is kept for such a node. A swap that works is expected on a kubelet,
+/// and one that does not, before its timeout, on an ordinary node means a busy kubelet. But only a
+/// virtual-kubelet answers `ProviderFailed`, whatever the recognised class is.
 fn may_be_learned(proved: Proved, recognised: &Recognised) -> bool {
     match proved {
         Proved::Rejects => true,

@@ -1,7 +1,7 @@
-//! Which owners of pods count restarts of containers on their own: data, not code
+//! The kinds of owners that count container restarts of their pods: data, not code
 //! (`owner_kinds.yaml`).
 //!
-//! A Job of `batch/v1` is none of them: its limit is known, and the ledger keeps count
+//! A Job of `batch/v1` is not among them: its limit is known, and the ledger counts for it
 //! ([`headroom`](super::headroom)).
 
 use std::sync::LazyLock;
@@ -10,52 +10,52 @@ use serde::Deserialize;
 
 use crate::objects::pod::{Owner, Pod, RestartPolicy};
 
-/// The rows, as YAML; its own comment says how it is written.
+/// The rows, as YAML; a comment in the file describes their form.
 pub const OWNER_KINDS: &str = include_str!("owner_kinds.yaml");
 
-/// Some kinds of owners.
+/// A row of the table: owner kinds of one API group.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct OwnerKinds {
-    /// What the row is called.
+    /// The name of the row.
     pub name: String,
-    /// The API group.
+    /// The API group of the kinds.
     pub group: String,
-    /// The kinds.
+    /// The kinds of owners.
     pub kinds: Vec<String>,
-    /// Whether they count restarts of containers.
+    /// True if these owners count restarts of containers.
     pub counts_restarts: bool,
-    /// Where it is known from.
+    /// The source of this knowledge.
     pub source: String,
 }
 
-// It does not depend on anything outside; that it can be read is tested.
+// The text is part of the program, and a test parses it.
 static ROWS: LazyLock<Vec<OwnerKinds>> = LazyLock::new(|| read(OWNER_KINDS).unwrap_or_default());
 
-/// Reads rows in the form of `owner_kinds.yaml`.
+/// Parses rows in the form of `owner_kinds.yaml`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The message of the YAML parser.
 pub fn read(yaml: &str) -> Result<Vec<OwnerKinds>, String> {
     serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
 }
 
-/// The row that names an owner.
+/// Returns the row that names the kind of an owner; `None` if there is none.
 fn row(owner: &Owner) -> Option<&'static OwnerKinds> {
     ROWS.iter().find(|row| {
         *row.group == *owner.group && row.kinds.iter().any(|kind| **kind == *owner.kind)
     })
 }
 
-/// The owner, where restarts of this pod may be counted by one that is no Job.
+/// Returns the owner of a pod under `OnFailure`, for only there a non-Job owner may count restarts.
 fn owner(pod: &Pod) -> Option<&Owner> {
     pod.owner
         .as_deref()
         .filter(|_| pod.restart_policy == RestartPolicy::OnFailure)
 }
 
-/// The owner in words, where it counts the restarts of this pod: whatever its limit, it may fail by
-/// a swap.
+/// Returns a description of the owner if it counts the restarts of this pod: it may fail because of
+/// a swap, whatever its limit is.
 pub(crate) fn counting(pod: &Pod) -> Option<String> {
     let owner = owner(pod)?;
     row(owner)
@@ -63,7 +63,7 @@ pub(crate) fn counting(pod: &Pod) -> Option<String> {
         .map(|_| format!("the owner of the pod, a {}, counts restarts", owner.kind))
 }
 
-/// The owner in words, where nobody knows whether it counts the restarts of this pod.
+/// Returns a description of the owner if it is unknown whether it counts the pod's restarts.
 pub(crate) fn unknown(pod: &Pod) -> Option<String> {
     let owner = owner(pod).filter(|owner| row(owner).is_none())?;
     Some(format!(
@@ -72,8 +72,8 @@ pub(crate) fn unknown(pod: &Pod) -> Option<String> {
     ))
 }
 
-/// Whether the owner counts the restarts of this pod, or may: nobody knows of owners that swaplet
-/// does not know.
+/// Returns true if the owner counts the restarts of this pod, or may because swaplet does not know
+/// its kind.
 pub(crate) fn may_count(pod: &Pod) -> bool {
     owner(pod).is_some_and(|owner| row(owner).is_none_or(|row| row.counts_restarts))
 }

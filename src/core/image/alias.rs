@@ -1,6 +1,6 @@
-//! Another spelling of the same image bytes. A node that sees it in place of the old one restarts
-//! exactly that container, with what it already has (`docs/measured.md`, rows 17 to 19 and "Images
-//! by other names").
+//! Other spellings of the same image bytes. A node that gets one in place of the old spelling
+//! restarts exactly that container, with the image that it already has (`docs/measured.md`, rows 17
+//! to 19 and "Images by other names").
 //!
 //! | written | `status.imageID` | alias |
 //! |---|---|---|
@@ -14,18 +14,18 @@
 //! | `host/name:tag` | `other@digest`, or empty | none |
 //! | `sha256:...` | | none |
 //!
-//! A status can be written by others than nodes. So what it says chooses a digest of the repository
-//! that the spec names, or of what lies on the node; it never chooses another repository. Where an
-//! image was imported or got another tag by hand, the node may know the digest under another name
-//! only: then `repo:tag@digest` cannot be had, from it or from a registry, and is not written.
+//! A status can be written by others than nodes. So it may choose a digest of the repository that
+//! the spec names, or an image that lies on the node; it never chooses another repository. If an
+//! image was imported or tagged by hand, the node may know the digest under another name only: then
+//! `repo:tag@digest` cannot be pulled, and is not written.
 
 use super::reference::{ImageReference, Target};
 
-/// How the short names of Docker Hub are completed.
+/// The prefixes that complete the short names of Docker Hub.
 const DOCKER_HUB: &str = "docker.io/";
 const LIBRARY: &str = "docker.io/library/";
-/// What older container runtimes put before an imageID (Kubernetes: `pkg/kubelet/dockershim`,
-/// removed in 1.24; some providers kept it).
+/// The prefixes that older container runtimes put before an imageID (Kubernetes:
+/// `pkg/kubelet/dockershim`, removed in 1.24; some providers kept it).
 const PREFIXES: [&str; 2] = ["docker-pullable://", "docker://"];
 
 /// A spelling to write in place of another one.
@@ -33,13 +33,13 @@ const PREFIXES: [&str; 2] = ["docker-pullable://", "docker://"];
 pub struct Alias {
     /// The image to write.
     pub image: String,
-    /// Whether the node itself has reported that it has the image under this name, so that starting
-    /// it needs no registry. Otherwise nothing is reported, and it is the same name in other
-    /// letters: it can be had where the image can.
+    /// True if the node itself has reported that it has the image under this name, so that starting
+    /// it needs no registry. Otherwise it is the same name in other letters, which can be pulled
+    /// where the image can.
     pub is_on_node: bool,
 }
 
-/// What a node reports of the image of a container.
+/// The image of a container, as a node reports it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reported<'a> {
     /// `status.image`
@@ -49,8 +49,8 @@ pub struct Reported<'a> {
 }
 
 impl Alias {
-    /// An alias of what is written in the spec; `None` where none is known. A digest is never taken
-    /// from anywhere but the spec and the node's own report.
+    /// Returns an alias of the image that the spec names; `None` if none is known. A digest is only
+    /// taken from the spec and the node's own report.
     #[must_use]
     pub fn of(written: &str, reported: Reported<'_>) -> Option<Self> {
         let id = PREFIXES
@@ -79,26 +79,26 @@ impl Alias {
     }
 }
 
-/// What the API server takes for an image: also the bare digest, which is no reference.
+/// Returns true if the API server accepts the image: also the bare digest, which is no reference.
 fn is_writable(image: &str) -> bool {
     is_bare_digest(image) || ImageReference::parse(image).is_ok()
 }
 
-/// Whether it is the digest of an imported image, which some nodes have under no other name.
+/// Returns true for the digest of an imported image, which some nodes have under no other name.
 #[must_use]
 pub fn is_bare_digest(image: &str) -> bool {
     let hex = image.strip_prefix("sha256:");
     hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// `name:tag` or `name`, and the digest without the `@`.
+/// Splits into `name:tag` or `name`, and the digest without the `@`.
 fn split(written: &str) -> (&str, Option<&str>) {
     written
         .split_once('@')
         .map_or((written, None), |(name, digest)| (name, Some(digest)))
 }
 
-/// The name without its tag: a colon before a slash belongs to a port.
+/// Splits a name from its tag: a colon before a slash belongs to a port.
 fn without_tag(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once(':') {
         Some((rest, tag)) if !tag.contains('/') => (rest, Some(tag)),
@@ -113,8 +113,8 @@ fn same_repository(one: &str, other: &str) -> bool {
     }
 }
 
-/// The tag stays, or is the one that none means: so it can be told what the image was before, and
-/// nothing but the digest is to be dropped where it is put back.
+/// Adds a digest. The tag is kept, or set to the one that none means: so the image before can be
+/// derived, and only the digest has to be dropped to restore it.
 fn pinned(written: &str, digest: &str) -> Alias {
     let tag = without_tag(written).1.map_or(":latest", |_| "");
     Alias {
@@ -123,7 +123,8 @@ fn pinned(written: &str, digest: &str) -> Alias {
     }
 }
 
-/// The node has the bytes by another name, and says that they have this one as well.
+/// Returns the other spelling of a short name if the node has the bytes by another name, and
+/// reports that it has this one as well.
 fn known_as(written: &str, reported: &str) -> Option<Alias> {
     let normalized = |image: &str| {
         ImageReference::parse(image)
@@ -133,7 +134,7 @@ fn known_as(written: &str, reported: &str) -> Option<Alias> {
     respelled(written, true).filter(|_| normalized(written) == normalized(reported))
 }
 
-/// With a digest the tag says nothing to a runtime: it is dropped, or put there.
+/// Drops the tag, or adds one: beside a digest no runtime reads it.
 fn other_decoration(written: &str, id: &str, reported: &str) -> Option<Alias> {
     let (name, digest) = split(written);
     let digest = digest?;
@@ -152,7 +153,7 @@ fn other_decoration(written: &str, id: &str, reported: &str) -> Option<Alias> {
     Some(Alias { image, is_on_node })
 }
 
-/// The same name of Docker Hub in its other length.
+/// Returns the same name of Docker Hub in its other length; `None` for other registries.
 fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
     let reference = ImageReference::parse(written).ok()?;
     let is_docker_hub = reference.registry() == "docker.io";
@@ -176,8 +177,8 @@ fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
     (is_docker_hub && same).then_some(Alias { image, is_on_node })
 }
 
-/// Whether two images are one to every runtime: what is behind the digest decides, and a tag before
-/// it says nothing.
+/// Returns true if two images are one to every runtime: the digest decides, and a tag before it has
+/// no effect.
 pub(crate) fn is_same_digest(one: &str, other: &str) -> bool {
     match (ImageReference::parse(one), ImageReference::parse(other)) {
         (Ok(one), Ok(other)) => one.same_target(&other) == Target::Same,
@@ -185,7 +186,7 @@ pub(crate) fn is_same_digest(one: &str, other: &str) -> bool {
     }
 }
 
-/// A webhook may have changed the spelling of what was written.
+/// Returns true for the same image; a webhook may have changed the spelling that was written.
 pub(crate) fn is_same_image(image: &str, written: &str) -> bool {
     if image == written {
         return true;

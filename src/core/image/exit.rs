@@ -1,26 +1,26 @@
-//! The bundled programs, and what kind of image they make.
+//! The bundled programs, and the kinds of images that they make.
 
 use std::fmt;
 
 pub use super::exit_paths::{StandardPath, standard_paths};
 use super::label::Label;
 
-/// Where a bare command name is looked up, unless the pod sets its own PATH.
+/// The directories in which a bare command name is looked up, unless the pod sets its own PATH.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What an image of ours does when it runs. The two never share a reference: a container that was
-/// to be parked would end, or one that was to end would stay.
+/// The behaviour of an image of ours when it runs. The two never share a reference: a container
+/// that was to be parked would end, or one that was to end would stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Exits 0 at once, whatever it is called with.
     Exit,
-    /// Stays until SIGTERM, then exits 143: what waits in it has not done its work.
+    /// Stays until SIGTERM, then exits 143, because the parked container has not done its work.
     Park,
 }
 
 impl Kind {
-    /// Where the program lies in the image. Its own directory, so that no sidecar's path can
-    /// collide with it.
+    /// Returns the path of the program in the image. Its own directory, so that no sidecar's path
+    /// can collide with it.
     #[must_use]
     pub fn program_path(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// The program for a platform: a static ELF file.
+    /// Returns the program for a platform: a static ELF file.
     #[must_use]
     pub fn program(self, platform: Platform) -> &'static [u8] {
         match (self, platform) {
@@ -68,7 +68,7 @@ impl Platform {
     /// All platforms, in the order of the image index.
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
-    /// The name of the architecture in image configurations and indexes.
+    /// Returns the name of the architecture in image configurations and indexes.
     #[must_use]
     pub fn architecture(self) -> &'static str {
         match self {

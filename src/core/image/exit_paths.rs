@@ -12,7 +12,7 @@
 pub struct StandardPath {
     /// The absolute path.
     pub path: &'static str,
-    /// Where the entry comes from: whose image or package has a program there.
+    /// The source of the entry: whose image or package has a program there.
     pub source: &'static str,
 }
 
@@ -20,7 +20,7 @@ const fn entry(path: &'static str, source: &'static str) -> StandardPath {
     StandardPath { path, source }
 }
 
-/// All standard paths, sorted.
+/// Returns all standard paths, sorted.
 #[must_use]
 pub const fn standard_paths() -> &'static [StandardPath] {
     TABLE

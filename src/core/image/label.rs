@@ -1,29 +1,29 @@
-//! The label by which images of swaplet are told from all others, and from each other.
+//! The label that distinguishes images of swaplet from all others, and from each other.
 
 use std::fmt;
 
 use super::exit::Kind;
 
-/// The label that says which [`Label`] an image has. Pushing looks at it, so that no image of
-/// another kind, and nothing foreign, is overwritten.
+/// The label whose value is the [`Label`] of an image. A push reads it, so that no image of another
+/// kind, and no foreign image, is overwritten.
 pub const LABEL: &str = "io.swaplet.image";
 
 /// The kinds of images that swaplet makes. Two kinds never share a reference: a container that was
 /// to be parked would end, one that was to end would stay, or a controller would be gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
-    /// The exit image.
+    /// The exit image, which ends at once.
     Exit,
-    /// The park image.
+    /// The park image, which waits for SIGTERM.
     Park,
-    /// swaplet itself.
+    /// The image of swaplet itself.
     Controller,
 }
 
 impl Label {
     const ALL: [Self; 3] = [Self::Exit, Self::Park, Self::Controller];
 
-    /// The value of the label [`LABEL`].
+    /// Returns the value of the label [`LABEL`].
     #[must_use]
     pub const fn value(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Label {
         }
     }
 
-    /// The kind that a value of the label names.
+    /// Returns the kind that a value of the label names; `None` for any other value.
     #[must_use]
     pub fn from_value(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|label| label.value() == value)

@@ -3,21 +3,21 @@
 
 use std::fmt;
 
-/// The registry that a reference without a registry means.
+/// The registry of a reference that names none.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// Another name of it.
+/// Another name of the default registry.
 const LEGACY_REGISTRY: &str = "index.docker.io";
-/// Where the default registry has what is named without a path.
+/// The path in the default registry of repositories that are named without one.
 const OFFICIAL: &str = "library";
-/// The tag that a reference without tag and digest means.
+/// The tag of a reference without tag and digest.
 const DEFAULT_TAG: &str = "latest";
 
 const MAX_REPOSITORY: usize = 255;
 const MAX_TAG: usize = 128;
-/// The shortest digest that has the form of one, in digits.
+/// The least digits that the form of a digest allows.
 const MIN_DIGITS: usize = 32;
 
-/// The parts of a reference, with what is left out filled in.
+/// The parts of a reference, with defaults for those that are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Parsed {
     pub registry: String,
@@ -26,7 +26,7 @@ pub(super) struct Parsed {
     pub digest: Option<String>,
 }
 
-/// What is wrong with a reference.
+/// The problem with a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error(
@@ -47,7 +47,7 @@ impl Parsed {
             Some((rest, digest)) => (rest, Some(digest)),
             None => (written, None),
         };
-        // A colon that a slash follows is that of a port.
+        // A colon before a slash is that of a port.
         let (name, tag) = match rest.rsplit_once(':') {
             Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
             _ => (rest, None),
@@ -80,7 +80,7 @@ impl fmt::Display for Parsed {
     }
 }
 
-/// `[host[:port]/]part[/part]...`
+/// Returns true for `[host[:port]/]part[/part]...`.
 fn is_name(name: &str) -> bool {
     let is_path = |path: &str| path.split('/').all(is_part);
     is_path(name)
@@ -101,8 +101,8 @@ fn is_host(written: &str) -> bool {
     host.split('.').all(is_label) && is_digits(port, |c| c.is_ascii_digit())
 }
 
-/// Lower-case letters and digits, with one dot, one or two underscores or any number of hyphens
-/// between them.
+/// Returns true for lower-case letters and digits, with one dot, one or two underscores or any
+/// number of hyphens between them.
 fn is_part(part: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let between = part
@@ -118,7 +118,7 @@ fn is_tag(tag: &str) -> bool {
         && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
 }
 
-/// `algorithm:digits`, the algorithm of any name.
+/// Returns true for `algorithm:digits`, with any algorithm.
 fn has_form_of_digest(digest: &str) -> bool {
     let Some((algorithm, digits)) = digest.split_once(':') else {
         return false;
@@ -151,7 +151,7 @@ fn is_digits(text: &str, is_digit: impl Fn(char) -> bool) -> bool {
     !text.is_empty() && text.chars().all(is_digit)
 }
 
-/// Registry and repository: the first part is a registry only if it looks like a host.
+/// Splits registry and repository: the first part is a registry only if it looks like a host.
 fn split(name: &str) -> (String, String) {
     let is_registry = |first: &str| first.contains(['.', ':']) || first == "localhost";
     let (registry, repository) = match name.split_once('/') {

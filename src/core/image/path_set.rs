@@ -1,15 +1,15 @@
-//! Paths that can be in one image.
+//! Sets of paths that can be in one image.
 
 use std::collections::BTreeSet;
 
-/// Directories that a container runtime mounts over: a file that an image has there is never seen.
+/// Directories that a container runtime mounts over: a file that an image has there is hidden.
 const SHADOWED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// The longest path and path component that Linux can open.
 const MAX_PATH: usize = 4095;
 const MAX_COMPONENT: usize = 255;
 
-/// A path that cannot be in an image, and why.
+/// The error for a path that cannot be in an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path {path:?} cannot be in an image: {problem}")]
 pub struct PathError {
@@ -23,7 +23,7 @@ pub struct PathError {
 pub struct PathSet(BTreeSet<String>);
 
 impl PathSet {
-    /// Checks and sorts paths. Doubles are dropped.
+    /// Checks and sorts paths. Duplicates are dropped.
     ///
     /// # Errors
     /// [`PathError`] for the first path that cannot be in an image.
@@ -38,39 +38,39 @@ impl PathSet {
         Ok(Self(set))
     }
 
-    /// The paths, sorted.
+    /// Returns the paths, sorted.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether the set holds this path.
+    /// Returns true if the set holds this path.
     #[must_use]
     pub fn contains(&self, path: &str) -> bool {
         self.0.contains(path)
     }
 
-    /// Whether this path is a directory of one in the set, or the other way round, so that they
-    /// cannot be in one image.
+    /// Returns true if this path is a directory of one in the set, or the other way round, so that
+    /// they cannot be in one image.
     #[must_use]
     pub fn conflicts_with(&self, path: &str) -> bool {
         self.iter()
             .any(|other| is_below(path, other) || is_below(other, path))
     }
 
-    /// How many paths the set holds.
+    /// Returns the number of paths in the set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the set holds no path.
+    /// Returns true if the set holds no path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every directory above a path of the set, sorted, so that a directory comes before what it
-    /// holds.
+    /// Returns every directory above a path of the set, sorted, so that a directory comes before
+    /// what it holds.
     #[must_use]
     pub fn directories(&self) -> BTreeSet<String> {
         self.iter().flat_map(parents).map(str::to_owned).collect()
@@ -125,7 +125,7 @@ fn check_conflicts(set: &BTreeSet<String>) -> Result<(), PathError> {
     }
 }
 
-/// `/a/b/c` has the parents `/a` and `/a/b`.
+/// Returns the parents of a path: for `/a/b/c`, `/a` and `/a/b`.
 fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').skip(1).map(|(end, _)| &path[..end])
 }

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::reference::ImageReference;
 
-/// Stands for `*` while a pattern is read as a reference: letters that every part of a reference
-/// allows.
+/// The word that stands for `*` while a pattern is read as a reference: letters that every part of
+/// a reference allows.
 const STAND_IN: &str = "swapletanyrun0";
 
 /// One entry of the list: an exact reference, or one with `*`, which stands for any run of
@@ -24,7 +24,7 @@ pub struct ImagePattern {
     normalized: String,
 }
 
-/// An entry of the list that cannot be used, and how to write it.
+/// The error for an entry of the list that cannot be used, with how to write it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{written:?}: {problem}; write an image such as registry.example/swaplet/exit:v1, where * stands for any characters except / and @, and separate several with commas"
@@ -51,7 +51,7 @@ impl ImagePattern {
         })
     }
 
-    /// Whether the pattern admits this reference.
+    /// Returns true if the pattern admits this reference.
     #[must_use]
     pub fn matches(&self, reference: &ImageReference) -> bool {
         matches_glob(
@@ -60,7 +60,7 @@ impl ImagePattern {
         )
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
@@ -95,17 +95,17 @@ fn check(written: &str) -> Result<(), &'static str> {
     if written.chars().all(|c| matches!(c, '*' | '/' | ':' | '@')) {
         return Err("it would admit images of any registry");
     }
-    // An administrator who lists `*.example/...` would admit hosts that somebody else can register;
-    // nobody has needed it.
+    // An administrator who lists `*.example/...` would admit hosts that somebody else can register,
+    // and there has been no need for it.
     if host.contains('*') {
         return Err("the registry's host is written out, without *");
     }
     Ok(())
 }
 
-/// The normalised form of a pattern: read as a reference in which every `*` is an ordinary word. A
-/// digest part with `*` cannot be read that way (it must be hexadecimal), so it is set aside and
-/// put back.
+/// Returns the normalised form of a pattern: read as a reference in which every `*` is an ordinary
+/// word. A digest part with `*` cannot be read that way (it must be hexadecimal), so it is split
+/// off and added again.
 fn normalize(written: &str) -> Result<String, String> {
     if written.contains(STAND_IN) {
         return Err(format!("it contains the reserved word {STAND_IN}"));
@@ -123,8 +123,8 @@ fn normalize(written: &str) -> Result<String, String> {
     Ok(format!("{}{digest}", form.replace(STAND_IN, "*")))
 }
 
-/// `busybox@sha256:*` names no tag, and `registry.example/swaplet/*` leaves it open: neither must
-/// gain `:latest`.
+/// Removes a tag that normalising has added: `busybox@sha256:*` names no tag, and
+/// `registry.example/swaplet/*` leaves it open, so neither must gain `:latest`.
 fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
     let has_tag = name
         .rsplit('/')
@@ -138,13 +138,13 @@ fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
         .unwrap_or(form)
 }
 
-/// Classic two-pointer matching: linear in practice and never recursive, so no input can make it
-/// slow or deep.
+/// Matches with two pointers: linear in practice and never recursive, so no input can make it slow
+/// or deep.
 pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
     matches_runs(pattern, text, |byte| !matches!(byte, b'/' | b'@'))
 }
 
-/// The same, where `*` stands for any run of bytes.
+/// Like `matches_glob`, where `*` stands for any run of bytes.
 #[must_use]
 pub fn matches_any_run(pattern: &[u8], text: &[u8]) -> bool {
     matches_runs(pattern, text, |_| true)

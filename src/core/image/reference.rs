@@ -12,8 +12,8 @@ const MAX_LENGTH: usize = 1024;
 /// A reference to an image as a user wrote it, with its normalised parts: `busybox` is
 /// `docker.io/library/busybox:latest`.
 ///
-/// Two references are equal (`==`) when they were written alike; whether they name the same image
-/// is asked with [`same_repository`](Self::same_repository), [`same_target`](Self::same_target) and
+/// Two references are equal (`==`) if they were written alike. To check whether they name the same
+/// image, use [`same_repository`](Self::same_repository), [`same_target`](Self::same_target) and
 /// [`is_alias_of`](Self::is_alias_of).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ImageReference {
@@ -21,20 +21,20 @@ pub struct ImageReference {
     parsed: Parsed,
 }
 
-/// Whether two references name the same bytes, as far as the strings alone can tell.
+/// The answer to whether two references name the same bytes, as far as the strings alone show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// The same bytes: the digests are equal.
     Same,
     /// Perhaps the same bytes: nothing contradicts it, but at least one side has no digest, so that
-    /// a tag decides, and a tag can be moved.
+    /// a tag decides, and a tag can be moved; or the digests are of two algorithms.
     Maybe,
     /// Different bytes, or different repositories.
     Different,
 }
 
 impl ImageReference {
-    /// Reads a reference.
+    /// Reads a reference and fills in its defaults.
     ///
     /// # Errors
     /// [`ReferenceError`], which names the input and what is wrong with it.
@@ -51,44 +51,45 @@ impl ImageReference {
         })
     }
 
-    /// The reference exactly as it was written: what a pod's spec holds, and what a patch tests.
+    /// Returns the reference as it was written: the value in a pod's spec, which a patch tests.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// The full form: registry, repository, tag (`latest` if neither tag nor digest was written)
-    /// and digest.
+    /// Returns the full form: registry, repository, tag (`latest` if neither tag nor digest was
+    /// written) and digest.
     #[must_use]
     pub fn normalized(&self) -> String {
         self.parsed.to_string()
     }
 
-    /// The registry's host, with its port if one was written; `docker.io` if none was written.
+    /// Returns the registry's host, with its port if one was written; `docker.io` if none was
+    /// written.
     #[must_use]
     pub fn registry(&self) -> &str {
         &self.parsed.registry
     }
 
-    /// The repository inside the registry, such as `library/busybox`.
+    /// Returns the repository inside the registry, such as `library/busybox`.
     #[must_use]
     pub fn repository(&self) -> &str {
         &self.parsed.repository
     }
 
-    /// The tag: as written, or `latest` if neither tag nor digest was written.
+    /// Returns the tag: as written, or `latest` if neither tag nor digest was written.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         self.parsed.tag.as_deref()
     }
 
-    /// The digest, if one was written.
+    /// Returns the digest, if one was written.
     #[must_use]
     pub fn digest(&self) -> Option<&str> {
         self.parsed.digest.as_deref()
     }
 
-    /// The same repository with this tag and no digest.
+    /// Returns the same repository with this tag and no digest.
     ///
     /// # Errors
     /// [`ReferenceError`] if the tag is not a tag.
@@ -96,15 +97,16 @@ impl ImageReference {
         Self::parse(&format!("{}/{}:{tag}", self.registry(), self.repository()))
     }
 
-    /// Whether both name the same repository of the same registry, however they are written.
+    /// Returns true if both name the same repository of the same registry, however they are
+    /// written.
     #[must_use]
     pub fn same_repository(&self, other: &Self) -> bool {
         self.registry() == other.registry() && self.repository() == other.repository()
     }
 
-    /// Whether both name the same bytes, as far as the strings tell. Digests decide where both
-    /// sides have one; tags are only compared where neither side has a digest, for a tag beside a
-    /// digest is decoration that no runtime reads.
+    /// Compares the bytes that both name, as far as the strings show them. Digests decide if both
+    /// sides have one; otherwise the answer is `Maybe`, because tags can be moved. No runtime reads
+    /// a tag beside a digest.
     ///
     /// | self | other | answer |
     /// |---|---|---|
@@ -125,9 +127,9 @@ impl ImageReference {
         }
     }
 
-    /// Whether one can be written in place of the other without changing what runs, if the tag has
-    /// not moved: the same repository, and either equal digests, or at least one side without a
-    /// digest and no two different tags.
+    /// Returns true if one can be written in place of the other without changing what runs, if the
+    /// tag has not moved: the same repository, and either equal digests, or at least one side
+    /// without a digest and no two different tags.
     ///
     /// `r:t`, `r:t@A` and `r@A` are aliases of each other; `r:t` and `r:u` are not, and neither are
     /// `r@A` and `r@B`. Where the digest that the tag stands for is known (the node reports it),
@@ -142,8 +144,8 @@ impl ImageReference {
         }
     }
 
-    /// This reference pinned to a digest: `r:t` becomes `r:t@digest`. A digest that is already
-    /// written is replaced.
+    /// Returns this reference pinned to a digest: `r:t` becomes `r:t@digest`. A digest that is
+    /// already written is replaced.
     ///
     /// # Errors
     /// [`ReferenceError`] if the digest is not one.
@@ -183,7 +185,7 @@ fn differ(mine: Option<&str>, theirs: Option<&str>) -> bool {
     matches!((mine, theirs), (Some(mine), Some(theirs)) if mine != theirs)
 }
 
-/// Digests of two algorithms say nothing about each other.
+/// Compares digests; those of two algorithms are not comparable.
 fn compare_digests(mine: &str, theirs: &str) -> Target {
     let algorithm = |digest: &str| digest.split_once(':').map(|(name, _)| name.to_owned());
     if mine.eq_ignore_ascii_case(theirs) {
@@ -195,7 +197,7 @@ fn compare_digests(mine: &str, theirs: &str) -> Target {
     }
 }
 
-/// What the parser behind would only call "invalid reference format".
+/// Checks for errors that the parser would only call "invalid reference format".
 fn check_characters(written: &str) -> Result<(), String> {
     if written.is_empty() {
         return Err("it is empty".to_owned());
@@ -232,7 +234,7 @@ fn problem_of(written: &str, problem: Problem) -> String {
     }
 }
 
-/// Upper case in the path, not in the tag and not in the host.
+/// Returns true for upper case in the path, but not in the tag or in the host.
 fn has_upper_case_name(written: &str) -> bool {
     let name = written.split('@').next().unwrap_or_default();
     let path = name.split_once('/').map_or(name, |(_, path)| path);
@@ -240,7 +242,7 @@ fn has_upper_case_name(written: &str) -> bool {
     repository.chars().any(char::is_uppercase)
 }
 
-/// Enough of a bad input to recognise it: errors end up in events and logs.
+/// Cuts a bad input, but leaves enough to recognise it: errors end up in Events and logs.
 fn shorten(written: &str) -> String {
     const SHOWN: usize = 80; // one terminal line
     if written.chars().count() <= SHOWN {

@@ -1,14 +1,14 @@
-//! What would be executed if a container were started with the exit image, and so whether a swap
-//! would end it.
+//! The program that a container would execute with the exit image, and so whether a swap would end
+//! it.
 //!
 //! The pod keeps its command, environment and mounts when an image changes. A wrong guess is costly
 //! (measured): under `Never` the pod becomes Failed, under `OnFailure` it loops for ever, and a
 //! program on a volume simply runs again. So nothing is guessed in favour of the swap, with one
-//! exception that says so: a file of a ConfigMap is taken for a script, unless its first line is
-//! known ([`resolve_read`]).
+//! exception that is shown in the verdict: a file of a ConfigMap is taken for a script, unless its
+//! first line is known ([`resolve_read`]).
 //!
-//! [`ContainerFacts`] takes from the spec what counts, once; [`resolve`] looks at them against the
-//! paths of an exit image.
+//! [`ContainerFacts`] extracts the relevant fields from the spec, once; [`resolve`] compares them
+//! with the paths of an exit image.
 //!
 //! Mounts count twice: a program on a volume would run again, and a volume that is mounted over or
 //! below a program of the exit image keeps the container from starting (measured), so an image is
@@ -16,9 +16,9 @@
 
 pub mod expand;
 mod facts;
-mod look;
 pub mod path;
 mod script;
+mod view;
 mod words;
 
 use std::fmt;
@@ -26,39 +26,39 @@ use std::fmt;
 use crate::image::path_set::PathSet;
 pub use facts::ContainerFacts;
 use facts::Program;
-pub use look::{ExitPaths, StandardPaths};
-use look::{Found, View};
 pub use script::FirstLine;
+pub use view::{ExitPaths, StandardPaths};
+use view::{Found, View};
 pub use words::{Note, Notes, Obstacle};
 
 /// The interpreters that a script is assumed to name behind `#!`, itself or through `env`.
 pub const INTERPRETERS: [&str; 3] = ["/bin/bash", "/bin/sh", "/usr/bin/env"];
 
-/// Whether a swap would end a container.
+/// The answer to whether a swap would end a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The exit image has what is executed.
+    /// The exit image has the program that is executed.
     Runnable {
-        /// What is executed.
+        /// The program that is executed.
         executes: Executes,
     },
-    /// An exit image that has these paths too would do: `build_derived` of `swaplet-image`.
+    /// An exit image that has these paths as well would end it: `build_derived` of `swaplet-image`.
     NeedsImage {
-        /// What would be executed.
+        /// The program that would be executed.
         executes: Executes,
         /// The paths that are missing; sorted.
         paths: Vec<String>,
     },
-    /// No exit image would do.
+    /// No exit image would end it.
     NotSwappable {
-        /// Why.
+        /// The obstacle that keeps it from being swapped.
         reason: Obstacle,
         /// The path that the reason is about, if it is about one.
         path: Option<String>,
     },
 }
 
-/// What is executed.
+/// The program that is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Executes {
     /// The program of the exit image at this path.
@@ -75,7 +75,7 @@ pub enum Executes {
 }
 
 impl Executes {
-    /// The path, be it of the program or of the script.
+    /// Returns the path of the program or of the script.
     #[must_use]
     pub fn path(&self) -> &str {
         match self {
@@ -96,15 +96,15 @@ impl fmt::Display for Executes {
     }
 }
 
-/// Whether an exit image with these paths would end the container. Total: every container has a
-/// verdict.
+/// Decides whether an exit image with these paths would end the container. Total: every container
+/// has a verdict.
 #[must_use]
 pub fn resolve(facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
     resolve_read(facts, image, &|_| None)
 }
 
-/// As [`resolve`], where somebody can say how the file of a ConfigMap at an absolute, normalised
-/// path begins; `None` where it was not read, and is taken for a script.
+/// Like [`resolve`], with a function that returns how the file of a ConfigMap at an absolute,
+/// normalised path begins; `None` if it was not read, and is taken for a script.
 #[must_use]
 pub fn resolve_read(
     facts: &ContainerFacts,
@@ -127,7 +127,7 @@ pub fn resolve_read(
     })
 }
 
-/// A reason and the path that it is about.
+/// The obstacle and the path that it is about, if any.
 struct Refusal {
     reason: Obstacle,
     path: Option<String>,
@@ -161,7 +161,7 @@ fn run(program: &Program, view: &View<'_>) -> Result<Verdict, Refusal> {
     paths.extend(mount_points);
     paths.sort_unstable();
     paths.dedup();
-    if paths.len() > look::MOST_PATHS {
+    if paths.len() > view::MOST_PATHS {
         return Err(Refusal::of(Obstacle::TooManyMounts));
     }
     if paths.is_empty() {
@@ -187,7 +187,7 @@ fn entrypoint(view: &View<'_>) -> Result<Run, Refusal> {
 
 fn at(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
     view.check_below(path)?;
-    match view.look(path) {
+    match view.find(path) {
         Found::InImage => Ok((Executes::Program(path.to_owned()), Vec::new())),
         Found::Missing => missing(path),
         Found::Configuration => script::run(path, view),
@@ -200,18 +200,18 @@ fn missing(path: &str) -> Result<Run, Refusal> {
     Ok((Executes::Program(path.to_owned()), vec![path.to_owned()]))
 }
 
-/// The first directory of PATH that has the name counts. A volume may have it or not; one behind a
-/// directory where the image could have it loses against a derived image.
+/// Looks up a bare name in PATH: the first directory that has it counts. A volume may have it or
+/// not; one behind a directory where the image could have it loses against a derived image.
 fn named(name: &str, search_path: Option<&str>, view: &View<'_>) -> Result<Run, Refusal> {
     let mut free = None;
-    // The runtime refuses what it finds in a relative directory, and an empty entry is one.
+    // The runtime refuses a program found in a relative directory, and an empty entry is one.
     for directory in search_path
         .unwrap_or(view.image.search_path())
         .split(':')
         .filter_map(path::normal)
     {
         let path = format!("{}/{name}", directory.trim_end_matches('/'));
-        match view.look(&path) {
+        match view.find(&path) {
             Found::InImage => return at(&path, view),
             Found::Missing
                 if free.is_none() && missing(&path).is_ok() && view.check_below(&path).is_ok() =>

@@ -1,21 +1,21 @@
-//! Panics: a defect that one object meets must not cost the others their work.
+//! Isolation of panics: a defect that one object triggers must not affect the others.
 //!
-//! Only for what leaves behind nothing that others build on when it breaks off: a decision about
-//! one object, or reading it. The panic hook has printed the words of the panic with the place by
-//! the time they come back from here.
+//! Only for work whose interruption leaves no state that others depend on: a decision about one
+//! object, or reading it. By the time an error is returned, the panic hook has printed the message
+//! of the panic and its place.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does this, and gives the words of the panic if it panics.
+/// Runs `work`, and turns a panic into an error.
 ///
 /// # Errors
-/// What the panic says.
+/// The message of the panic.
 pub fn isolated<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| words(&*panic))
 }
 
-/// Reads what a panic says.
+/// Returns the message of a panic.
 #[must_use]
 pub fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

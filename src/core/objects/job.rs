@@ -1,4 +1,4 @@
-//! The Job of a pod, as little of it as decisions need: who it is, and how many restarts it allows.
+//! The Job of a pod, reduced to what decisions need: its identity, and how many restarts it allows.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Deserializer};
 use super::pod::Owner;
 use super::values::lenient::{Lenient, Object, Present};
 
-/// The limit where a Job names none: the API server's own default (Kubernetes:
+/// The limit if a Job sets none: the API server's own default (Kubernetes:
 /// `pkg/apis/batch/v1/defaults.go`).
 const DEFAULT_BACKOFF_LIMIT: u32 = 6;
 
 type Text = Lenient<Option<Box<str>>>;
 
-/// A Job as it is kept.
+/// A Job as it is cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// `metadata.uid`
@@ -30,13 +30,13 @@ pub struct JobRef {
     pub name: Box<str>,
 }
 
-/// A Job of a list or watch. As with pods, no JSON object fails to decode.
+/// A Job of a list or watch. Like pods, any JSON object decodes.
 #[derive(Clone, Debug)]
 pub struct JobWire {
     metadata: ObjectMeta,
     backoff_limit: Lenient<Option<i64>>,
     failed: Lenient<Option<i64>>,
-    /// Whether the failure of a pod is more than one of so many.
+    /// True if a failed pod may have more effects than counting against `backoffLimit`.
     judges_failures: bool,
 }
 
@@ -111,8 +111,8 @@ impl<'de> Deserialize<'de> for JobWire {
 }
 
 impl JobWire {
-    /// Reads the Job into the form that is kept. `None` where it has no uid, or a limit that is no
-    /// number from 0 on: nothing is assumed about such a Job.
+    /// Reads the Job into the form that is cached. `None` if it has no uid, or a limit that is not
+    /// a number from 0 on: nothing is assumed about such a Job.
     #[must_use]
     pub fn read(&self) -> Option<Job> {
         let backoff_limit = match (self.backoff_limit.malformed, self.backoff_limit.value) {
@@ -131,9 +131,9 @@ impl JobWire {
 }
 
 impl JobWire {
-    /// Whether one more of its pods may fail under `Never`, and at least half of the failures that
-    /// it allows are still left then. A Job that counts failures by index, or has rules for them,
-    /// may end with any.
+    /// Returns true if one more of its pods may fail under `Never` and at least half of the
+    /// failures that it allows are still left then. False for a Job that counts failures by index,
+    /// or has rules for them: any failure may end it.
     #[must_use]
     pub fn bears_failure(&self) -> bool {
         let failed = self.failed.value.unwrap_or_default();
@@ -158,7 +158,7 @@ pub(crate) struct OwnerWire {
 }
 
 impl OwnerWire {
-    /// The kind and name of the owner that controls a pod.
+    /// Returns the kind and name of the owner that controls a pod.
     pub(crate) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
         let owner = owners
             .iter()
@@ -168,7 +168,7 @@ impl OwnerWire {
         Some(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
     }
 
-    /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes:
+    /// Returns the Job among the owners of a pod. Only the controlling owner counts (Kubernetes:
     /// `controller.FilterPodsByOwner`), and only the Job of group `batch`: others have Jobs of
     /// their own, with other rules.
     pub(crate) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
@@ -180,7 +180,7 @@ impl OwnerWire {
         }))
     }
 
-    /// What controls a pod, if that is no Job.
+    /// Returns the controller of a pod, if it is no Job.
     pub(crate) fn other(owners: &[Lenient<Object<Self>>]) -> Option<Box<Owner>> {
         let owner = Self::controlling(owners).filter(|owner| !owner.is_job())?;
         let version = owner.api_version.value.as_deref().unwrap_or_default();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::values::lenient::{Lenient, Object, Texts};
 
-/// A namespace of a list or watch. As with pods, no JSON object fails to decode.
+/// A namespace of a list or watch. Like pods, any JSON object decodes.
 #[derive(Clone, Debug)]
 pub struct NamespaceWire {
     metadata: ObjectMeta,
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for NamespaceWire {
 }
 
 impl NamespaceWire {
-    /// Its name and its labels; `None` where it has no name.
+    /// Returns its name and labels; `None` if it has no name.
     #[must_use]
     pub fn read(self) -> Option<(Box<str>, BTreeMap<String, String>)> {
         let name = self.metadata.name.filter(|name| !name.is_empty())?;

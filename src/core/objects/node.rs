@@ -1,6 +1,6 @@
-//! The node as it is listed and watched, reduced to what tells how it treats its pods. It lives
-//! only until it is recognised (`decide::node_class`): a node's annotations alone can be larger
-//! than all that is kept of a pod.
+//! A node as it is listed and watched, reduced to the fields that show how it treats its pods. It
+//! is dropped once it is recognised (`cluster::node_class`): a node's annotations alone can be
+//! larger than all that is cached of a pod.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ type Texts = Lenient<lenient::Texts>;
 /// Labels or annotations.
 pub type Marks = BTreeMap<Box<str>, Box<str>>;
 
-/// A node, reduced to what it is recognised by.
+/// A node, reduced to the fields by which it is recognised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.name`
@@ -29,10 +29,10 @@ pub struct Node {
     pub annotations: Marks,
     /// `spec.taints`
     pub taints: Vec<Taint>,
-    /// Whether its condition `Ready` is true.
+    /// True if its condition `Ready` is true.
     pub ready: bool,
-    /// `status.nodeInfo.kubeletVersion`; `None` where it is absent or cannot be read. A virtual
-    /// node may name any.
+    /// `status.nodeInfo.kubeletVersion`; `None` if it is absent or cannot be read. A virtual node
+    /// may report any.
     pub kubelet: Option<KubeletVersion>,
 }
 
@@ -46,7 +46,7 @@ pub struct KubeletVersion {
 }
 
 impl KubeletVersion {
-    /// From such as `v1.34.4`, or with a vendor's own words behind it.
+    /// Reads a version such as `v1.34.4`, also with a vendor's suffix; `None` if it is none.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut numbers = text.strip_prefix('v')?.split('.');
@@ -72,8 +72,8 @@ pub struct Taint {
     pub value: Box<str>,
 }
 
-/// A node of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
-/// be decoded.
+/// A node of a list or watch. As for pods, decoding fails only on JSON that is no Kubernetes object
+/// at all.
 #[derive(Clone, Debug)]
 pub struct NodeWire {
     metadata: ObjectMeta,
@@ -139,7 +139,7 @@ pub(crate) struct ConditionWire {
 }
 
 impl ConditionWire {
-    /// Whether it is this condition with this status.
+    /// Returns true if it is this condition with this status.
     pub fn is(&self, kind: &str, status: &str) -> bool {
         self.r#type.value.as_deref() == Some(kind) && self.status.value.as_deref() == Some(status)
     }
@@ -170,8 +170,8 @@ impl<'de> Deserialize<'de> for NodeWire {
 }
 
 impl NodeWire {
-    /// Reads the node. `None` where it has no name: no pod can be on it. What has a wrong type is
-    /// read as absent.
+    /// Reads the node; a field of a wrong type is read as absent. `None` if it has no name, because
+    /// no pod can be on it then.
     #[must_use]
     pub fn read(self) -> Option<Node> {
         let taint = |wire: Lenient<Object<TaintWire>>| Taint {

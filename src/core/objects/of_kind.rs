@@ -1,6 +1,6 @@
-//! What has the kind of another type: the same objects, read otherwise.
+//! Types that are read from objects of another type's kind.
 
-/// Makes a type with a field `metadata` one of the objects that `$kind` is, for watches and lists.
+/// Gives a type with a field `metadata` the kind of `$kind`, for watches and lists.
 macro_rules! of_kind {
     ($wire:ty, $kind:ty) => {
         impl ::kube_core::Resource for $wire {

@@ -1,4 +1,5 @@
-//! The pod as it is kept: what decisions need, each container joined with its status by name.
+//! A pod as it is cached: the fields that decisions need, each container joined with its status by
+//! name.
 
 pub mod annotations;
 pub mod container_spec;
@@ -24,8 +25,8 @@ use crate::objects::command::ContainerFacts;
 /// handleProviderError).
 pub const PROVIDER_FAILED: &str = "ProviderFailed";
 
-/// The type of the condition that goes with a phase which swaplet or OpenKruise has written
-/// (OpenKruise: `SidecarTerminated`).
+/// The type of the condition that accompanies a phase written by swaplet or OpenKruise (OpenKruise:
+/// `SidecarTerminated`).
 pub const PHASE_WRITTEN: &str = "SidecarTerminated";
 
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
@@ -37,56 +38,56 @@ pub struct Pod {
     pub name: Box<str>,
     /// `metadata.uid`: a pod of the same name with another uid is another pod.
     pub uid: Box<str>,
-    /// `metadata.resourceVersion`: another one with every change, whoever made it; empty where none
-    /// was sent.
+    /// `metadata.resourceVersion`, which every change replaces, whoever makes it; empty if none was
+    /// sent.
     pub version: Box<str>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// The Job that controls the pod, by `metadata.ownerReferences`.
     pub job: Option<Box<JobRef>>,
-    /// What else controls it.
+    /// The controller of the pod if it is no Job.
     pub owner: Option<Box<Owner>>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`
     pub grace_seconds: Option<u32>,
-    /// `spec.nodeName`; empty where the pod is on no node yet.
+    /// `spec.nodeName`; empty while the pod is not scheduled.
     pub node: Box<str>,
     /// `status.phase`
     pub phase: Phase,
-    /// Whether `status.conditions` say that somebody has written the phase: [`PHASE_WRITTEN`].
+    /// True if `status.conditions` show that somebody has written the phase: [`PHASE_WRITTEN`].
     pub phase_was_written: bool,
     /// `status.reason`; a virtual-kubelet writes [`PROVIDER_FAILED`].
     pub reason: Box<str>,
-    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`
-    /// by itself. No field of the pod: it is set from what the node is recognised as.
+    /// True if the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`
+    /// by itself. Not a field of the pod: it is set from how the node is recognised.
     pub platform_ends_eci_sidecars: bool,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
-    /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of
-    /// `containers`.
+    /// The sum of the restartCounts of `status.initContainerStatuses`, and of statuses that belong
+    /// to none of `containers`.
     pub other_restarts: i64,
-    /// So many seconds the clock of the node is behind that of the API server, as far as the pod
-    /// shows it: at least.
+    /// The seconds by which the clock of the node is behind that of the API server, as far as the
+    /// pod shows it: a lower bound.
     pub clock_behind: u32,
-    /// What is wrong with one of the [`annotations`], and the fix.
+    /// The problem with one of the [`annotations`], and the fix.
     pub annotation_problem: Option<Box<str>>,
-    /// The policy by which no main container would be left, so that none counts for this pod. No
-    /// field of the pod, as the rules of its containers.
+    /// A rule of the policy that would leave no main container, so that no policy counts for this
+    /// pod. Not a field of the pod, like the rules of its containers.
     pub refused_policy: Option<Arc<SidecarRule>>,
-    /// A rule of each policy that is about containers of the pod, all of which others have said
-    /// something of.
+    /// A rule of each policy that matches containers of the pod, all of which have another rule
+    /// that outranks it.
     pub outranked_policies: Box<[Arc<SidecarRule>]>,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
 }
 
-/// What controls a pod and is no Job.
+/// The controller of a pod, if it is no Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The API group; empty for the core one.
     pub group: Box<str>,
-    /// The kind.
+    /// `kind` of the owner reference.
     pub kind: Box<str>,
 }
 
@@ -102,12 +103,12 @@ pub struct Container {
     /// `restartPolicyRules` (Kubernetes 1.34 and later), which may restart it after some exit codes
     /// whatever its policy.
     pub restart_rules: Vec<RestartRule>,
-    /// What its environment says about its role.
+    /// The mark that its environment sets.
     pub mark: Mark,
-    /// What annotations of the pod or a policy say about its end. That of a policy is no field of
-    /// the pod: it is set from what is known of policies.
+    /// The rule of an annotation of the pod, or of a policy, about its end. That of a policy is not
+    /// a field of the pod: it is set from the known policies.
     pub rule: Option<Arc<SidecarRule>>,
-    /// What decides which program an exit image would be started with; for sidecars only.
+    /// The facts that decide which program an exit image would be started with; for sidecars only.
     pub facts: Option<Box<ContainerFacts>>,
     /// The entry of `status.containerStatuses` with this name, if the node reported one.
     pub status: Option<ContainerStatus>,
@@ -117,10 +118,9 @@ pub struct Container {
 /// whatever its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartRule {
-    /// Whether it matches the codes that are not listed (`NotIn`), rather than those that are
-    /// (`In`).
+    /// True if it matches the codes that are not listed (`NotIn`), false if those that are (`In`).
     pub not_in: bool,
-    /// The exit codes.
+    /// The exit codes that it lists.
     pub codes: Vec<i64>,
 }
 
@@ -135,7 +135,7 @@ pub struct ContainerStatus {
     pub restart_count: i64,
     /// `state`
     pub state: ContainerState,
-    /// `lastState.terminated`: how the container before this one ended.
+    /// `lastState.terminated`: the end of the container before this one.
     pub last_end: Option<Box<Terminated>>,
 }
 
@@ -144,14 +144,14 @@ pub struct ContainerStatus {
 pub enum ContainerState {
     /// Not started yet, or waiting for the next start.
     Waiting {
-        /// For example `ImagePullBackOff`.
+        /// The reason, for example `ImagePullBackOff`.
         reason: Box<str>,
-        /// The node's own words.
+        /// The message of the node.
         message: Box<str>,
     },
     /// Started and not ended.
     Running {
-        /// By the node's clock.
+        /// The time by the node's clock.
         started_at: Option<jiff::Timestamp>,
     },
     /// Ended. In a box, as the other states are small and most containers run.
@@ -160,18 +160,18 @@ pub enum ContainerState {
     Unreported,
 }
 
-/// How a container ended.
+/// The end of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Terminated {
-    /// `None` where the node did not say: not a success.
+    /// The exit code; `None` if the node did not report one, which is not a success.
     pub exit_code: Option<i64>,
-    /// The signal that ended it, where the runtime reports one.
+    /// The signal that ended it, if the runtime reports one.
     pub signal: Option<i64>,
-    /// For example `Completed`, `Error` or `StartError`.
+    /// The reason, for example `Completed`, `Error` or `StartError`.
     pub reason: Box<str>,
-    /// By the node's clock.
+    /// The time by the node's clock.
     pub started_at: Option<jiff::Timestamp>,
-    /// By the node's clock.
+    /// The time by the node's clock.
     pub finished_at: Option<jiff::Timestamp>,
 }
 
@@ -184,7 +184,7 @@ pub enum Phase {
     Running,
     /// Final: every container ended with 0.
     Succeeded,
-    /// Final.
+    /// Final: the pod has failed.
     Failed,
     /// Unknown or not reported.
     Unknown,
@@ -201,7 +201,7 @@ impl Phase {
         }
     }
 
-    /// The word of the API.
+    /// Returns the value as the API spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -213,7 +213,7 @@ impl Phase {
         }
     }
 
-    /// Whether the phase is `Succeeded` or `Failed`, which no kubelet takes back.
+    /// Returns true if the phase is `Succeeded` or `Failed`, which no kubelet reverts.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -221,7 +221,7 @@ impl Phase {
 }
 
 impl Pod {
-    /// The restartCounts of all containers, those of init containers included.
+    /// Returns the sum of the restartCounts of all containers, init containers included.
     #[must_use]
     pub fn restarts(&self) -> i64 {
         let counts = self
@@ -233,28 +233,29 @@ impl Pod {
 }
 
 impl Container {
-    /// The restart policy that the node applies to this container.
+    /// Returns the restart policy that the node applies to this container.
     #[must_use]
     pub fn effective_policy<'a>(&'a self, pod: &'a Pod) -> &'a RestartPolicy {
         self.restart_policy.as_ref().unwrap_or(&pod.restart_policy)
     }
 
-    /// The exit image that its environment, or else its rule, asks for.
+    /// Returns the exit image that its environment, or else its rule, requests.
     #[must_use]
     pub fn exit_image_asked(&self) -> Option<&str> {
         let by_rule = || self.rule.as_ref()?.exit_image.as_deref();
         self.mark.with_image.as_deref().or_else(by_rule)
     }
 
-    /// Whether the node may start the container again after some exit code, whatever its policy.
+    /// Returns true if the node may restart the container after some exit code, whatever its
+    /// policy.
     #[must_use]
     pub const fn has_restart_rules(&self) -> bool {
         !self.restart_rules.is_empty()
     }
 
-    /// Whether the node starts the container again after it has ended with this code, `None` where
-    /// it did not say with which (Kubernetes: `ContainerShouldRestart` in
-    /// `pkg/api/v1/pod/util.go`); `None` where the policy is not known.
+    /// Returns whether the node restarts the container after it has ended with this code, or, for
+    /// `None`, without a reported code (Kubernetes: `ContainerShouldRestart` in
+    /// `pkg/api/v1/pod/util.go`). Returns `None` if the policy is unknown.
     #[must_use]
     pub fn comes_back_after(&self, pod: &Pod, code: Option<i64>) -> Option<bool> {
         if self.restart_rules.iter().any(|rule| rule.may_match(code)) {
@@ -268,7 +269,7 @@ impl Container {
         }
     }
 
-    /// How the container ended, if the node reports it as ended now.
+    /// Returns how the container ended, if the node reports it as ended now.
     #[must_use]
     pub fn end(&self) -> Option<&Terminated> {
         match &self.status.as_ref()?.state {
@@ -279,7 +280,8 @@ impl Container {
 }
 
 impl RestartRule {
-    /// One that nobody can read may start the container again after any code.
+    /// Returns the rule that stands for an unreadable one: it may restart the container after any
+    /// code.
     pub(crate) const fn unreadable() -> Self {
         Self {
             not_in: true,
@@ -287,7 +289,8 @@ impl RestartRule {
         }
     }
 
-    /// A code that the node does not tell is taken for the one that the rule is about.
+    /// Returns true if the rule may match this code; a code that the node does not report may
+    /// match.
     fn may_match(&self, code: Option<i64>) -> bool {
         code.is_none_or(|code| self.codes.contains(&code) != self.not_in)
     }

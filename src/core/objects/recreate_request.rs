@@ -1,6 +1,5 @@
 //! OpenKruise's `ContainerRecreateRequest` as swaplet reads it: only those that its
-//! SidecarTerminator makes, and what has become of them. Read as `v1alpha1`, which every release
-//! serves.
+//! SidecarTerminator creates, and their results. Read as `v1alpha1`, which every release serves.
 
 use std::borrow::Cow;
 
@@ -18,12 +17,12 @@ type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 pub const GROUP: &str = "apps.kruise.io";
 /// The version that is read and written.
 pub const VERSION: &str = "v1alpha1";
-/// The kind.
+/// The kind of the requests.
 pub const KIND: &str = "ContainerRecreateRequest";
 /// The resource in URLs.
 pub const PLURAL: &str = "containerrecreaterequests";
 /// The name of the request that ends the sidecars of a pod is this and the uid of the pod
-/// (OpenKruise: `getCRRName`). There is one per pod: whoever makes it, nobody else can.
+/// (OpenKruise: `getCRRName`). There is one per pod: once it exists, nobody can create another.
 const NAME_PREFIX: &str = "sidecar-termination-";
 
 /// A request to end the sidecars of a pod.
@@ -33,23 +32,23 @@ pub struct RecreateRequest {
     pub pod_uid: Box<str>,
     /// `status.phase`
     pub phase: RequestPhase,
-    /// `status.message`; says what went wrong, and is empty where nothing did.
+    /// `status.message`, which describes errors; empty if there were none.
     pub message: Box<str>,
     /// `spec.containers`, each joined with its state.
     pub containers: Vec<Recreated>,
 }
 
-/// `status.phase` of a request. It tells how far the daemon is, not how it went.
+/// `status.phase` of a request. It shows the daemon's progress, not the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
-    /// The daemon has not answered.
+    /// The daemon has not handled it yet.
     #[default]
     Unanswered,
     /// The daemon works on another request for the same pod.
     Pending,
     /// The daemon works on it.
     Recreating,
-    /// Nobody works on it any more: it is done, has failed, or nobody has answered for 60 s.
+    /// It is no longer handled: it is done, has failed, or was not handled for 60 s.
     Completed,
 }
 
@@ -63,28 +62,28 @@ pub struct Recreated {
     pub container_id: Box<str>,
     /// `statusContext.restartCount` of that container.
     pub restart_count: i64,
-    /// Whether the daemon could not stop it (`phase: Failed`).
+    /// True if the daemon could not stop it (`phase: Failed`).
     pub failed: bool,
-    /// `message` of its state: the daemon's own words.
+    /// `message` of its state, as the daemon writes it.
     pub message: Box<str>,
-    /// Whether the daemon has stopped it.
+    /// True once the daemon has stopped it.
     pub killed: bool,
 }
 
 impl RecreateRequest {
-    /// The name of the request for a pod.
+    /// Returns the name of the request for a pod.
     #[must_use]
     pub fn name_for(pod_uid: &str) -> String {
         format!("{NAME_PREFIX}{pod_uid}")
     }
 
-    /// Whether this is the name of a request that ends the sidecars of a pod.
+    /// Returns true if this is the name of a request that ends the sidecars of a pod.
     #[must_use]
     pub fn is_name_of_one(name: &str) -> bool {
         name.starts_with(NAME_PREFIX)
     }
 
-    /// What it says of a container; `None` where it does not name it.
+    /// Returns the entry of a container; `None` if the request does not name it.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&Recreated> {
         self.containers
@@ -93,8 +92,8 @@ impl RecreateRequest {
     }
 }
 
-/// A request of a list or watch. As for pods, only JSON that is no object of Kubernetes at all
-/// cannot be decoded.
+/// A request of a list or watch. As for pods, decoding fails only on JSON that is no Kubernetes
+/// object at all.
 #[derive(Clone, Debug)]
 pub struct RecreateRequestWire {
     metadata: ObjectMeta,
@@ -198,7 +197,7 @@ impl Resource for RecreateRequestWire {
 }
 
 impl RecreateRequestWire {
-    /// Reads the request. `None` where it is not one that ends the sidecars of a pod.
+    /// Reads the request. `None` if it is not one that ends the sidecars of a pod.
     #[must_use]
     pub fn read(self) -> Option<RecreateRequest> {
         let pod_uid = self
@@ -254,8 +253,8 @@ impl ContainerWire {
 }
 
 impl RequestPhase {
-    /// OpenKruise declares `Succeeded` and `Failed` too, and uses them for containers only;
-    /// whatever is final is taken for so.
+    /// Reads the phase. OpenKruise declares `Succeeded` and `Failed` too, and uses them for
+    /// containers only; every final phase is read as `Completed`.
     pub(crate) fn read(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,
@@ -267,7 +266,7 @@ impl RequestPhase {
 }
 
 impl Recreated {
-    /// Whether the container was stopped for it, and runs or will run again.
+    /// Returns true if the container was stopped by the request, and runs or will run again.
     pub(crate) fn is_back(&self, target: &Container) -> bool {
         let Some(status) = &target.status else {
             return false;

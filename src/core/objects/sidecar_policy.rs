@@ -1,9 +1,9 @@
-//! `SidecarPolicy` and `NamespacedSidecarPolicy`: which containers are sidecars although nobody has
-//! marked them, and how and when they are ended.
+//! `SidecarPolicy` and `NamespacedSidecarPolicy`: which containers are sidecars although they are
+//! not marked, and how and when they are ended.
 //!
 //! Reading never fails as a whole: a rule that cannot be used is a problem, which the status of its
-//! policy tells, and the others count. Selectors are not guessed: where one cannot be read, the
-//! policy is about no pod.
+//! policy reports, and the others count. Selectors are not guessed: if one cannot be read, the
+//! policy matches no pod.
 
 mod wire;
 
@@ -13,37 +13,37 @@ use kube_core::{ApiResource, Selector};
 
 use super::pod::rule::RuleMethod;
 
-/// The API group.
+/// The API group of the policies.
 pub const GROUP: &str = "swaplet.io";
-/// Its version.
+/// The API version of the policies.
 pub const VERSION: &str = "v1alpha1";
 
 /// The kind of owner that stands for pods without a controller.
 pub const NO_OWNER: &str = "None";
-/// The kind of owner that stands for every one.
+/// The kind of owner that stands for every pod, with or without a controller.
 pub const ANY_OWNER: &str = "*";
 
 /// The most rules of a policy.
 pub const MOST_RULES: usize = 32;
 /// The most kinds of owners.
 pub const MOST_OWNER_KINDS: usize = 16;
-/// The most problems that are told of a policy.
+/// The most problems that are reported for a policy.
 pub const MOST_PROBLEMS: usize = 8;
 
-/// The two kinds.
+/// The two kinds of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
-    /// `NamespacedSidecarPolicy`, about pods of its own namespace; it counts more.
+    /// `NamespacedSidecarPolicy`, for pods of its own namespace; it outranks the other kind.
     Namespaced,
-    /// `SidecarPolicy`
+    /// `SidecarPolicy`, for pods of any namespace.
     Cluster,
 }
 
 impl PolicyKind {
-    /// Both.
+    /// Both kinds, the one that outranks the other first.
     pub const ALL: [Self; 2] = [Self::Namespaced, Self::Cluster];
 
-    /// The name of the kind.
+    /// Returns the name of the kind.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl PolicyKind {
         }
     }
 
-    /// The name of the resource.
+    /// Returns the name of the resource, in the plural.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl PolicyKind {
         }
     }
 
-    /// The resource as a client needs it.
+    /// Returns the resource as a client needs it.
     #[must_use]
     pub fn resource(self) -> ApiResource {
         ApiResource {
@@ -74,7 +74,7 @@ impl PolicyKind {
     }
 }
 
-/// A policy as it is kept.
+/// A policy as it is cached.
 #[derive(Clone, Debug)]
 pub struct SidecarPolicy {
     /// Its kind.
@@ -93,16 +93,16 @@ pub struct SidecarPolicy {
     pub pods: Selector,
     /// `spec.ownerKinds`
     pub owner_kinds: Vec<Box<str>>,
-    /// `spec.sidecars`, as far as it can be used; empty where the policy is about no pod.
+    /// `spec.sidecars`, as far as it can be used; empty if the policy matches no pod.
     pub rules: Vec<PolicyRule>,
-    /// What cannot be used of it, and the fix; at most [`MOST_PROBLEMS`].
+    /// The problems with its fields, and their fixes; at most [`MOST_PROBLEMS`].
     pub problems: Vec<String>,
-    /// `status`, as far as it goes on from what stands there.
+    /// `status`, as far as later values build on it.
     pub status: PolicyStatus,
 }
 
 impl SidecarPolicy {
-    /// What it is called: `SidecarPolicy mesh`, `NamespacedSidecarPolicy team-a/mesh`.
+    /// Returns the kind and name: `SidecarPolicy mesh`, `NamespacedSidecarPolicy team-a/mesh`.
     #[must_use]
     pub fn place(&self) -> String {
         let (kind, name) = (self.kind.kind(), &self.name);
@@ -116,9 +116,9 @@ impl SidecarPolicy {
 /// One of `spec.sidecars`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {
-    /// Its place in the list, from 0 on.
+    /// Its position in the list, from 0 on.
     pub nth: usize,
-    /// Which containers it is about.
+    /// The containers that the rule matches.
     pub subject: Subject,
     /// `method`
     pub method: RuleMethod,
@@ -126,7 +126,7 @@ pub struct PolicyRule {
     pub exit_image: Option<Box<str>>,
     /// `delaySeconds`
     pub delay: Duration,
-    /// `waitForExit.deadlineSeconds`; none is no time.
+    /// `waitForExit.deadlineSeconds`; zero if it is absent.
     pub wait_for_exit: Duration,
     /// `order`
     pub order: i32,
@@ -134,13 +134,13 @@ pub struct PolicyRule {
     pub main_must_succeed: bool,
 }
 
-/// Which containers a rule is about.
+/// The containers that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// Those of a preset.
+    /// The containers of the preset with this name.
     Preset(Box<str>),
-    /// Those with this name and this image, in both of which `*` stands for any characters; at
-    /// least one is there.
+    /// The containers with this name and this image, in both of which `*` stands for any
+    /// characters; at least one of the two is set.
     Named {
         /// `name`
         name: Option<Box<str>>,
@@ -149,7 +149,7 @@ pub enum Subject {
     },
 }
 
-/// What stands in `status`.
+/// The fields of `status` that are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyStatus {
     /// `ended`

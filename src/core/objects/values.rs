@@ -1,4 +1,4 @@
-//! Single values as they are read, bounded and tolerant of everything else; and how long is waited.
+//! Single values of objects, bounded and tolerant of everything else; and back-off times.
 
 pub mod backoff;
 pub mod bounded_object;

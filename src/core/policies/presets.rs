@@ -4,46 +4,46 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// The rows, as YAML; its own comment says how it is written.
+/// The presets as YAML; a comment in it describes the format.
 pub const PRESETS: &str = include_str!("presets.yaml");
 
-/// Containers that somebody injects.
+/// A set of containers that an injector adds to pods.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    /// What policies call it.
+    /// The name by which policies refer to it.
     pub name: String,
     /// The names of the containers.
     pub containers: Vec<String>,
-    /// Where they are known from.
+    /// The source of the names.
     pub source: String,
 }
 
-// It does not depend on anything outside; that it can be read is tested.
+// The file is part of the binary; a test checks that it can be read.
 static ROWS: LazyLock<Vec<Preset>> = LazyLock::new(|| read(PRESETS).unwrap_or_default());
 
-/// Reads rows in the form of `presets.yaml`.
+/// Reads presets in the format of `presets.yaml`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with the YAML.
 pub fn read(yaml: &str) -> Result<Vec<Preset>, String> {
     serde_saphyr::from_str(yaml).map_err(|error| error.to_string())
 }
 
-/// All of them.
+/// Returns all presets.
 #[must_use]
 pub fn all() -> &'static [Preset] {
     &ROWS
 }
 
-/// Whether a preset names this container.
+/// Returns true if a preset names this container.
 #[must_use]
 pub fn name_container(container: &str) -> bool {
     let mut names = ROWS.iter().flat_map(|row| &row.containers);
     names.any(|name| name == container)
 }
 
-/// The one with this name.
+/// Returns the preset with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Preset> {
     ROWS.iter().find(|row| row.name == name)

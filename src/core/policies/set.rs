@@ -1,8 +1,8 @@
-//! All policies that count, prepared so that an event of a pod asks few of them.
+//! All policies, prepared so that an event of a pod evaluates few of them.
 //!
-//! What a policy says of a namespace, and which rules are about a container with a name and an
-//! image, is worked out once and kept until a policy or a label of a namespace changes. What is left
-//! for each event are the selectors of those whose rules fit.
+//! The policies that select a namespace, and the rules that match a container with a name and an
+//! image, are computed once and cached until a policy or a label of a namespace changes. For each
+//! event only the selectors of the policies whose rules match are left.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use crate::objects::sidecar_policy::{
     ANY_OWNER, MOST_PROBLEMS, NO_OWNER, PolicyKind, PolicyRule, SidecarPolicy, Subject,
 };
 
-/// Namespaces in which no policy counts, as the admission policies close them (`deploy/leash.yaml`).
+/// Namespaces in which no policy counts, as in the admission policies (`deploy/leash.yaml`).
 const CLOSED: [&str; 1] = ["kube-system"];
-/// The most answers that are kept: so many kinds of containers are rarely about at once, and then
-/// they are worked out again.
+/// The most answers that are cached: there are rarely so many kinds of containers at once, and
+/// beyond it they are computed again.
 const MOST_KEPT: usize = 4096;
-/// The most policies of which a pod remembers that they are outranked.
+/// The most outranked policies that a pod records.
 const MOST_OUTRANKED: usize = 8;
-/// The most rules in all the answers that are kept.
+/// The most rules in all cached answers.
 const MOST_KEPT_RULES: usize = 1 << 17;
 
 /// Labels of a namespace, or of a pod.
 pub type Labels = BTreeMap<String, String>;
 
-/// What names a policy: its kind, its namespace (empty for the cluster's) and its name. In this
-/// order they count.
+/// The key of a policy: its kind, its namespace (empty for the cluster's) and its name. Policies
+/// are evaluated in the order of their keys.
 pub type PolicyKey = (PolicyKind, Box<str>, Box<str>);
 
-/// The rules about containers of a namespace, by their name and image.
+/// The rules that match containers of a namespace, by container name and image.
 type OfNamespace = HashMap<(Box<str>, Box<str>), Arc<[Fitting]>>;
 
-/// The policies.
+/// All policies, with the labels of namespaces and the cached answers.
 #[derive(Debug, Default)]
 pub struct Policies {
     all: BTreeMap<PolicyKey, Prepared>,
@@ -55,14 +55,14 @@ struct Prepared {
     preset_problems: Vec<String>,
 }
 
-/// Which pods a policy is about.
+/// The pods that a policy selects.
 #[derive(Debug)]
 struct Selects {
     pods: Selector,
     owner_kinds: Vec<Box<str>>,
 }
 
-/// A rule that is about a container with this name and image.
+/// A rule that matches a container with this name and image.
 #[derive(Clone, Debug)]
 struct Fitting {
     selects: Arc<Selects>,
@@ -79,7 +79,8 @@ enum Matcher {
 }
 
 impl Policies {
-    /// A policy was listed, added or has changed. Returns whether that changes anything for pods.
+    /// Records a policy that was listed, added or changed. Returns true if that may change the
+    /// rules of pods.
     pub fn apply(&mut self, policy: &SidecarPolicy) -> bool {
         let prepared = Prepared::of(policy);
         let before = self.all.insert(key(policy), prepared);
@@ -88,20 +89,20 @@ impl Policies {
         before.as_ref().map(Prepared::words) != after.map(Prepared::words)
     }
 
-    /// A policy is gone. Returns whether it was there.
+    /// Removes a policy that is gone. Returns true if it was there.
     pub fn remove(&mut self, key: &PolicyKey) -> bool {
         self.forget_kept();
         self.all.remove(key).is_some()
     }
 
-    /// Whether a policy asks for labels of namespaces.
+    /// Returns true if a policy selects namespaces by labels.
     #[must_use]
     pub fn ask_for_namespaces(&self) -> bool {
         self.all.values().any(|policy| policy.namespaces.is_some())
     }
 
-    /// The labels of a namespace, or that it is gone. Returns whether that changes anything for
-    /// pods.
+    /// Records the labels of a namespace, or, for `None`, that it is gone. Returns true if that may
+    /// change the rules of pods.
     pub fn namespace(&mut self, name: &str, labels: Option<Labels>) -> bool {
         let before = match labels.clone() {
             Some(labels) => self.namespaces.insert(name.into(), labels),
@@ -114,7 +115,7 @@ impl Policies {
         has_changed
     }
 
-    /// What of a policy names nothing that is known; besides what its own reading has told.
+    /// Returns the problems with unknown presets; those that its reading found are not among them.
     #[must_use]
     pub fn preset_problems(&self, key: &PolicyKey) -> &[String] {
         self.all
@@ -122,7 +123,7 @@ impl Policies {
             .map_or(&[], |policy| &policy.preset_problems)
     }
 
-    /// Whether a rule is one of those that count now.
+    /// Returns true if a rule counts at present; one of an annotation always does.
     #[must_use]
     pub fn counts(&self, rule: &Arc<SidecarRule>) -> bool {
         let Some(place) = rule.policy() else {
@@ -133,11 +134,11 @@ impl Policies {
             .is_some_and(|policy| policy.rules.iter().any(|(_, other)| other == rule))
     }
 
-    /// Sets the rules of the containers of a pod with these labels, in the place of those that
-    /// policies have set before. A container of which an annotation says something has its rule; and
-    /// no policy counts that would leave no main container. What is about the pod and counts for
-    /// none of its containers is remembered. `shows_exit_image` is asked with an image of a spec:
-    /// what has been swapped does not show any more which image it had, so its name has to do.
+    /// Sets the rules of the containers of a pod with these labels, replacing those that policies
+    /// set before. A container with a rule of an annotation keeps it, and no policy counts if no
+    /// main container would be left. Policies that select the pod and count for none of its
+    /// containers are recorded. `shows_exit_image` is called with an image of a spec: a swapped
+    /// container no longer shows which image it had, so its name alone has to match.
     pub fn mark(
         &mut self,
         pod: &mut Pod,
@@ -171,7 +172,7 @@ impl Policies {
         }
     }
 
-    /// The rules about a container, those that count more first.
+    /// Returns the rules that match a container, in the order in which they count.
     fn fitting(&mut self, namespace: &str, name: &str, image: &str) -> Arc<[Fitting]> {
         let asked = (Box::from(name), Box::from(image));
         let kept = self.kept.get(namespace).and_then(|kept| kept.get(&asked));
@@ -221,13 +222,13 @@ impl Policies {
     }
 }
 
-/// The name of a policy.
+/// Returns the key of a policy.
 #[must_use]
 pub fn key(policy: &SidecarPolicy) -> PolicyKey {
     (policy.kind, policy.namespace.clone(), policy.name.clone())
 }
 
-/// The name of the policy of a rule.
+/// Returns the key of the policy of a rule.
 #[must_use]
 pub fn key_of(place: &Place) -> PolicyKey {
     let kind = if place.namespace.is_some() {
@@ -242,7 +243,7 @@ pub fn key_of(place: &Place) -> PolicyKey {
     )
 }
 
-/// The kind of what controls a pod, as `ownerKinds` writes it.
+/// Returns the kind of a pod's controller, as `ownerKinds` spells it.
 pub(super) fn owner_kind(pod: &Pod) -> Box<str> {
     match (&pod.job, &pod.owner) {
         (Some(_), _) => "Job".into(),
@@ -255,7 +256,7 @@ fn is_main(container: &Container) -> bool {
     !container.mark.is_sidecar() && container.rule.is_none()
 }
 
-/// One rule of each of these policies that no rule of the pod is of.
+/// Returns one rule of each policy that has no rule in the pod.
 fn distinct(mut rules: Vec<Arc<SidecarRule>>, pod: &Pod) -> Box<[Arc<SidecarRule>]> {
     if rules.is_empty() {
         return Box::default();
@@ -271,7 +272,7 @@ fn distinct(mut rules: Vec<Arc<SidecarRule>>, pod: &Pod) -> Box<[Arc<SidecarRule
     rules.into()
 }
 
-/// Takes the rules of policies from a pod; the first of them that had made a sidecar.
+/// Removes the rules of policies from a pod. Returns the first one that made a sidecar.
 fn unmark(pod: &mut Pod) -> Option<Arc<SidecarRule>> {
     pod.refused_policy = None;
     pod.outranked_policies = Box::default();
@@ -339,7 +340,7 @@ impl Prepared {
         }
     }
 
-    /// All that makes a difference, as text: selectors cannot be compared.
+    /// Formats everything that makes a difference: selectors cannot be compared.
     fn words(&self) -> String {
         format!("{self:?}")
     }

@@ -1,8 +1,8 @@
-//! Policies that would end what stuck pods wait for.
+//! Suggestions of policies that would end the containers for which stuck pods wait.
 //!
-//! Nobody has said that these containers are sidecars, so this is a guess, and it says what speaks
-//! for it. A pod is stuck where some containers have ended for good, all others run, and that for a
-//! while. Of those that run each may be the one that does the work.
+//! Nobody has declared these containers sidecars, so this is a guess, with the evidence for it. A
+//! pod is stuck if some containers have ended for good and all others have been running for a while
+//! since. Each of the running ones may be the one that does the work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,84 +13,84 @@ use super::set::owner_kind;
 use crate::check::known;
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, roles};
 
-/// The most suggestions.
+/// The most suggestions that are made.
 pub const MOST: usize = 64;
-/// The most examples of each, of images and of namespaces.
+/// The most examples of pods, of images and of ended containers in a suggestion.
 const MOST_EXAMPLES: usize = 5;
-/// The most namespaces of a policy.
+/// The most namespaces in a suggestion.
 const MOST_NAMESPACES: usize = 64;
 
-/// Presets of proxies, through which other sidecars send what they still have.
+/// Presets of proxies, through which other sidecars send their last data.
 const PROXIES: [&str; 4] = ["istio", "linkerd", "kuma", "dapr"];
 
-/// A pod that seems to wait for containers that nothing makes sidecars.
+/// A pod that seems to wait for containers that no mark or policy makes sidecars.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// Its namespace.
+    /// The namespace of the pod.
     pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
-    /// Its Job, if it is of one.
+    /// The name of its Job, if a Job controls it.
     pub job: Option<Box<str>>,
-    /// The kind of what controls it, as policies write it.
+    /// The kind of its controller, as policies spell it.
     pub owner_kind: Box<str>,
-    /// When the last of those containers ended that have.
+    /// When the last of the ended containers ended.
     pub since: Timestamp,
-    /// Those that have ended.
+    /// The containers that have ended.
     pub ended: Vec<Box<str>>,
-    /// Those that run.
+    /// The containers that run.
     pub waits_for: Vec<Waiting>,
 }
 
-/// A container that runs.
+/// A running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Its name.
     pub name: Box<str>,
     /// Its image.
     pub image: Box<str>,
-    /// What it is, by its name or its image, where that is known.
+    /// A description of a known sidecar, by its name or image; `None` if it is unknown.
     pub what: Option<&'static str>,
 }
 
-/// One policy.
+/// A suggestion of one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suggestion {
-    /// What it calls the container.
+    /// The subject of its rule.
     pub subject: Subject,
-    /// What the container is, where that is known.
+    /// A description of the container, if it is known.
     pub what: Option<&'static str>,
-    /// Whether it is to come after others, which may send through it.
+    /// True if it is to be ended after others, which may send through it.
     pub comes_last: bool,
-    /// Some of the images.
+    /// Some of the images of the container.
     pub images: BTreeSet<Box<str>>,
     /// The namespaces of the pods.
     pub namespaces: BTreeSet<Box<str>>,
-    /// Whether there are more of them.
+    /// True if there are more namespaces.
     pub more_namespaces: bool,
-    /// What controls the pods.
+    /// The kinds of the pods' controllers.
     pub owner_kinds: BTreeSet<Box<str>>,
     /// The containers that have ended beside it.
     pub ended: BTreeSet<Box<str>>,
-    /// How many pods wait for it, and some of them, the longest first.
+    /// The number of pods that wait for it.
     pub pods: usize,
-    /// Some pods, as NAMESPACE/NAME.
+    /// Some of these pods, the longest waiting first, as NAMESPACE/NAME.
     pub examples: Vec<String>,
-    /// Since when the one that has waited longest does.
+    /// Since when the longest waiting pod waits.
     pub since: Timestamp,
 }
 
-/// What a policy calls the container.
+/// The subject of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// By its preset.
+    /// The preset of the container.
     Preset(&'static str),
-    /// By its name.
+    /// The name of the container.
     Name(Box<str>),
 }
 
 impl Subject {
-    /// The word that stands in the policy.
+    /// Returns the value that is written into the policy.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -99,7 +99,7 @@ impl Subject {
         }
     }
 
-    /// The names of the containers.
+    /// Returns the names of the containers.
     #[must_use]
     pub fn containers(&self) -> Vec<&str> {
         match self {
@@ -120,7 +120,7 @@ impl Waiting {
         }
     }
 
-    /// What a policy would call it.
+    /// Returns the subject that a policy would use for it.
     #[must_use]
     pub fn subject(&self) -> Subject {
         match preset(&self.name) {
@@ -130,14 +130,14 @@ impl Waiting {
     }
 }
 
-/// The preset of a container of this name.
+/// Returns the preset of a container with this name.
 fn preset(name: &str) -> Option<&'static Preset> {
     let mut all = presets::all().iter();
     all.find(|preset| preset.containers.iter().any(|known| *known == *name))
 }
 
-/// Whether a pod has been stuck for so long. One whose sidecars are all known to swaplet is not: it
-/// is ended already, or something else keeps it.
+/// Returns the pod as stuck if it has been for at least `least`. A pod whose sidecars are all known
+/// to swaplet is not stuck: it is ended already, or something else keeps it.
 #[must_use]
 pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> {
     let is_over = pod.deleting || pod.phase.is_terminal();
@@ -155,7 +155,7 @@ pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> 
                 ended.push(container);
             }
             (None, ContainerState::Running { .. }) => waits_for.push(Waiting::of(container)),
-            // It is being started: the work goes on.
+            // The container is being started: the work continues.
             _ => return None,
         }
     }
@@ -180,22 +180,22 @@ pub fn stuck(pod: &Pod, now: Timestamp, least: SignedDuration) -> Option<Stuck> 
     })
 }
 
-/// A policy for each distinct container that they wait for: those for which most pods wait come
-/// first; and how many more there would be.
+/// Suggests a policy for each distinct container that they wait for, the one with the most waiting
+/// pods first. Also returns the number of suggestions beyond [`MOST`].
 #[must_use]
 pub fn suggest(pods: &[Stuck]) -> (Vec<Suggestion>, usize) {
     let mut pods: Vec<_> = pods.iter().collect();
     pods.sort_by_key(|pod| pod.since);
     let mut found = BTreeMap::<Subject, Suggestion>::new();
     for pod in pods {
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for waiting in &pod.waits_for {
             let subject = waiting.subject();
             let suggestion = found
                 .entry(subject.clone())
                 .or_insert_with(|| Suggestion::new(subject.clone(), pod.since));
             suggestion.note_image(waiting, pod);
-            if told.insert(subject) {
+            if reported.insert(subject) {
                 suggestion.note(pod);
             }
         }

@@ -1,27 +1,27 @@
-//! What is written on a protected object.
+//! The decision what to write on a protected object.
 //!
-//! The policy lets a deletion through by one text alone, which says of this very object (by its
-//! uid) that there is nothing in it. So that text is written late and taken back at once, and
-//! wherever it is not known whether it still holds.
+//! The policy allows a deletion by one text alone, which states for this very object (by its uid)
+//! that it is empty. So that text is written late, and removed at once when it may not hold any
+//! more.
 
 use std::time::Duration;
 
 use super::object::{Guarded, GuardedKind, Mode};
 
-/// There has to be nothing for so long before that is said: what comes and goes costs no two writes
-/// each time.
+/// How long an object has to be empty before that is written, so that short-lived contents do not
+/// cost two writes each time.
 pub const SETTLED: Duration = Duration::from_secs(1);
-/// Another number than the one that is said, as long as both keep the object, is written so often at
-/// most.
+/// The shortest interval between writes of counts, while both the old and the new one keep the
+/// object.
 pub const RENEWED: Duration = Duration::from_secs(30);
 
-/// How many are in an object.
+/// The counted contents of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Of a namespace its pods that have not ended, of a CRD its objects; none of them is being
+    /// The pods of a namespace that have not ended, or the objects of a CRD; none of them is being
     /// deleted.
     pub objects: usize,
-    /// Of a namespace its PersistentVolumeClaims that are bound, and not being deleted.
+    /// The PersistentVolumeClaims of a namespace that are bound, and not being deleted.
     pub claims: usize,
 }
 
@@ -32,7 +32,7 @@ impl Counts {
     };
 }
 
-/// What the annotation says of these counts.
+/// Returns the value of the annotation for these counts.
 #[must_use]
 pub fn text(object: &Guarded, counts: Counts) -> String {
     let Counts { objects, claims } = counts;
@@ -43,40 +43,40 @@ pub fn text(object: &Guarded, counts: Counts) -> String {
     }
 }
 
-/// Whether what it says lets the object be deleted.
+/// Returns true if the present annotation allows the deletion.
 #[must_use]
 pub fn lets_go(object: &Guarded) -> bool {
     let said = object.holds.as_deref();
     said.is_some_and(|said| says_nothing(object, said))
 }
 
-/// Whether a text says that there is nothing in the object.
+/// Returns true if a text states that the object is empty.
 #[must_use]
 pub fn says_nothing(object: &Guarded, said: &str) -> bool {
     said == text(object, Counts::NONE)
 }
 
-/// What was done about an object so far; it may be lost.
+/// The memory of an object, which may be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Since when there is nothing in it.
+    /// The time since when the object has been empty.
     pub empty_since: Option<Duration>,
-    /// When a number was written last.
+    /// When a count was written last.
     pub written: Option<Duration>,
 }
 
-/// What is to be done.
+/// The next step for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, until something changes.
+    /// Do nothing until something changes.
     Rest,
-    /// Nothing before this time.
+    /// Do nothing before this time.
     Wait(Duration),
-    /// Write this text; without one, take the annotation away.
+    /// Write this text; `None` removes the annotation.
     Write(Option<String>),
 }
 
-/// What is to be done about an object of which this much is known.
+/// Decides what to do about an object; `counts` is `None` while its contents are unknown.
 pub fn decide(
     object: &Guarded,
     counts: Option<Counts>,

@@ -1,17 +1,17 @@
-//! What is in a protected object: the objects of one list and watch, by their uids.
+//! The contents of a protected object: the objects of one list and watch, by their uids.
 
 use std::collections::BTreeSet;
 
-/// So many are known one by one, and of others that there are more.
+/// The most objects that are kept by uid; of more only their existence is known.
 pub const MOST: usize = 100_000;
 
 /// The objects that count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     members: BTreeSet<Box<str>>,
-    /// Those that were known when a list began and were not in it so far.
+    /// The objects that were known when a list began and were not in it so far.
     unlisted: BTreeSet<Box<str>>,
-    /// Whether there are more than [`MOST`]; and in the list that is being read.
+    /// Set if there are more than [`MOST`] objects; `more_listed` is for the list being read.
     more: bool,
     more_listed: bool,
     listed: bool,
@@ -19,13 +19,13 @@ pub struct Held {
 }
 
 impl Held {
-    /// A list begins.
+    /// Records that a list begins.
     pub fn list_begins(&mut self) {
         self.unlisted = self.members.clone();
         self.more_listed = false;
     }
 
-    /// An object is there, and counts or not.
+    /// Records that an object exists, and whether it counts.
     pub fn is_there(&mut self, uid: Box<str>, counts: bool) {
         self.unlisted.remove(&uid);
         if !counts {
@@ -38,12 +38,12 @@ impl Held {
         }
     }
 
-    /// An object is gone.
+    /// Records that an object is gone.
     pub fn is_gone(&mut self, uid: &str) {
         self.members.remove(uid);
     }
 
-    /// The list is complete.
+    /// Records that the list is complete: objects that it did not contain are gone.
     pub fn list_ends(&mut self) {
         for uid in std::mem::take(&mut self.unlisted) {
             self.members.remove(&uid);
@@ -52,24 +52,24 @@ impl Held {
         self.listed = true;
     }
 
-    /// What happens from now on is told.
+    /// Records that changes are observed from now on.
     pub fn comes_in_sight(&mut self) {
         self.in_sight = true;
     }
 
-    /// What happens is not told any more.
+    /// Records that changes are not observed any more.
     pub fn goes_out_of_sight(&mut self) {
         self.in_sight = false;
     }
 
-    /// How many there are, or at least; nothing where that is not known.
+    /// Returns the number of objects, at least; `None` while it is unknown.
     #[must_use]
     pub fn count(&self) -> Option<usize> {
         let seen = self.members.len() + usize::from(self.more);
         (self.listed && self.in_sight).then_some(seen)
     }
 
-    /// Whether only a new list can say how many are left.
+    /// Returns true if only a new list can show how many are left.
     #[must_use]
     pub fn needs_list(&self) -> bool {
         self.more && self.members.is_empty()

@@ -1,5 +1,5 @@
-//! Every kind that can be protected, and what keeps an object of it: as the policies of
-//! `deploy/protection.yaml` judge.
+//! The kinds that can be protected, and what keeps an object of each, by the rules of the policies
+//! in `deploy/protection.yaml`.
 
 use serde_json::Value;
 
@@ -7,29 +7,29 @@ use super::decide::lets_go;
 use super::object::{Guarded, GuardedKind, HOLDS, Mode};
 use crate::objects::values::bounded_object::BoundedObject;
 
-/// What `Cascading` goes by.
+/// The criterion of the mode `Cascading`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cascading {
     /// `spec.replicas`
     Replicas,
-    /// What was counted in it.
+    /// The counted contents of the object.
     Contents(GuardedKind),
-    /// It is no protection.
+    /// None: the mode does not protect this kind.
     Never,
 }
 
 /// A kind that can be protected.
 #[derive(Clone, Copy, Debug)]
 pub struct ProtectedKind {
-    /// Its API group.
+    /// The API group of the kind.
     pub group: &'static str,
     /// Versions in which it may be served, the newest first.
     pub versions: &'static [&'static str],
-    /// The kind.
+    /// The name of the kind.
     pub kind: &'static str,
-    /// The resource, in the plural.
+    /// The plural name of the resource.
     pub plural: &'static str,
-    /// What `Cascading` goes by.
+    /// The criterion of the mode `Cascading` for this kind.
     pub cascading: Cascading,
 }
 
@@ -50,13 +50,13 @@ impl ProtectedKind {
         }
     }
 
-    /// Whether its objects are in namespaces.
+    /// Returns true if its objects are in namespaces.
     #[must_use]
     pub const fn is_namespaced(&self) -> bool {
         !matches!(self.cascading, Cascading::Contents(_))
     }
 
-    /// What keeps an object that has this mode, in the words of the denial; nothing where it can be
+    /// Returns what keeps an object with this mode, as the denial words it; `None` if it can be
     /// deleted.
     #[must_use]
     pub fn held_by(&self, object: &BoundedObject, mode: Mode) -> Option<String> {
@@ -72,7 +72,7 @@ impl ProtectedKind {
 const V1: &[&str] = &["v1"];
 const OPENKRUISES: &[&str] = &["v1beta1", "v1alpha1"];
 
-/// All of them.
+/// All kinds that can be protected.
 pub const KINDS: [ProtectedKind; 10] = {
     use Cascading::{Contents, Never, Replicas};
     [
@@ -119,7 +119,7 @@ pub const KINDS: [ProtectedKind; 10] = {
     ]
 };
 
-/// What is no number cannot be judged, so it stays.
+/// Checks `spec.replicas`: an object whose value is no number is kept.
 fn replicas(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -151,7 +151,7 @@ fn nobody_counts() -> String {
     "contents that nobody counts".to_owned()
 }
 
-/// In the words of the policy.
+/// Returns the counts that keep the object, as the policy words them.
 fn counted(object: &Guarded) -> Option<String> {
     let holds = object.holds.as_deref()?;
     let counts = holds.strip_suffix(&format!(",uid={}", object.uid))?;

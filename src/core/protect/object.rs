@@ -1,4 +1,5 @@
-//! What can be protected so, as the API server sends it: the little that is asked for, in bounds.
+//! The objects that can be protected, as the API server sends them, reduced to the bounded fields
+//! that are read.
 
 use std::marker::PhantomData;
 
@@ -11,20 +12,20 @@ use crate::objects::values::lenient::{Flag, Lenient, Object, Objects, Present, T
 
 /// The label that protects an object, OpenKruise's.
 pub const LABEL: &str = "policy.kruise.io/delete-protection";
-/// The annotation that says what is in an object.
+/// The annotation with the counted contents of an object.
 pub const HOLDS: &str = "swaplet.io/holds";
 
-/// How an object is protected; any other value of the label is no protection.
+/// The mode of protection; any other value of the label is no protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// As long as it has the label.
+    /// Protected as long as it has the label.
     Always,
-    /// As long as there is something in it.
+    /// Protected as long as there is something in it.
     Cascading,
 }
 
 impl Mode {
-    /// The mode that a value of the label asks for.
+    /// Parses the value of the label; `None` for any other value.
     #[must_use]
     pub fn of(value: &str) -> Option<Self> {
         [Self::Always, Self::Cascading]
@@ -32,7 +33,7 @@ impl Mode {
             .find(|mode| mode.as_str() == value)
     }
 
-    /// The value of the label.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +53,7 @@ pub enum GuardedKind {
 }
 
 impl GuardedKind {
-    /// The resource, in the plural.
+    /// Returns the plural name of the resource.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -61,7 +62,7 @@ impl GuardedKind {
         }
     }
 
-    /// The kind.
+    /// Returns the name of the kind.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -71,10 +72,10 @@ impl GuardedKind {
     }
 }
 
-/// Such an object.
+/// An object whose contents are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guarded {
-    /// What it is.
+    /// The kind of the object.
     pub kind: GuardedKind,
     /// `metadata.name`
     pub name: Box<str>,
@@ -82,13 +83,13 @@ pub struct Guarded {
     pub uid: Box<str>,
     /// `metadata.resourceVersion`
     pub version: Box<str>,
-    /// How it is protected.
+    /// The mode of protection; `None` if it is not protected.
     pub mode: Option<Mode>,
-    /// What its annotation says.
+    /// The value of [`HOLDS`]; `None` if it is missing.
     pub holds: Option<Box<str>>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// Of a CRD: under which name its objects are served.
+    /// The resource that a CRD serves; `None` if there is none.
     pub served: Option<Served>,
 }
 
@@ -97,7 +98,7 @@ pub struct Guarded {
 pub struct Served {
     /// `spec.group`
     pub group: Box<str>,
-    /// The first version that is served.
+    /// The first version in `spec.versions` that is served.
     pub version: Box<str>,
     /// `spec.names.plural`
     pub plural: Box<str>,
@@ -105,7 +106,7 @@ pub struct Served {
 
 /// A kind whose objects are read as [`Guarded`].
 pub trait IsGuarded {
-    /// Which one.
+    /// The kind that is read.
     const KIND: GuardedKind;
 }
 
@@ -117,8 +118,8 @@ impl IsGuarded for CustomResourceDefinition {
     const KIND: GuardedKind = GuardedKind::CustomResourceDefinition;
 }
 
-/// One of a list or watch, read at once. As for pods, only JSON that is no object of Kubernetes at
-/// all cannot be decoded.
+/// An object of a list or watch. As for pods, decoding fails only for JSON that is no Kubernetes
+/// object at all.
 #[derive(Clone, Debug)]
 pub struct GuardedWire<K> {
     metadata: ObjectMeta,
@@ -153,7 +154,7 @@ struct MetaWire {
     deletion_timestamp: Lenient<Present>,
 }
 
-/// Of a CRD.
+/// The `spec` of a CRD.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct SpecWire {
@@ -197,7 +198,7 @@ impl<'de, K> Deserialize<'de> for GuardedWire<K> {
 }
 
 impl<K: IsGuarded> GuardedWire<K> {
-    /// What was read; nothing where it has no name or no uid.
+    /// Reads the object. Returns `None` if it has no name or no uid.
     #[must_use]
     pub fn read(mut self) -> Option<Guarded> {
         Some(Guarded {
@@ -230,7 +231,7 @@ impl SpecWire {
     }
 }
 
-/// A PersistentVolumeClaim of a list or watch, of which it matters whether it is bound.
+/// A PersistentVolumeClaim of a list or watch, reduced to whether it is bound.
 #[derive(Clone, Debug)]
 pub struct ClaimWire {
     metadata: ObjectMeta,
@@ -276,7 +277,7 @@ impl<'de> Deserialize<'de> for ClaimWire {
 }
 
 impl ClaimWire {
-    /// Its uid, and whether it counts: bound, and not being deleted.
+    /// Returns the uid, and true if the claim counts: it is bound and not being deleted.
     #[must_use]
     pub fn read(self) -> (Box<str>, bool) {
         let uid = self.metadata.uid.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a decision says: what to write, what to tell, when to look again.
+//! The outcome of a decision: what to write, what to report, when to reconcile again.
 
 use std::time::Duration;
 
@@ -6,23 +6,22 @@ use super::reason::Reason;
 use crate::objects::pod::Phase;
 use crate::objects::recreate_request::PLURAL;
 
-/// What an image is derived from: the paths that it has besides the standard ones; sorted, each
-/// once.
+/// The paths that a derived image has besides the standard ones; sorted, without duplicates.
 pub type Paths = Vec<String>;
 
 /// One way to end the sidecars of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Their images are swapped.
+    /// Swaps their images.
     Swap,
-    /// The pod's phase is written.
+    /// Writes the pod's phase.
     Finish,
-    /// OpenKruise's daemon is asked, by a `ContainerRecreateRequest`.
+    /// Requests their end from OpenKruise's daemon, by a `ContainerRecreateRequest`.
     Recreate,
 }
 
 impl Method {
-    /// The word for it, as `--prefer` takes it.
+    /// Returns the word for the method, as `--prefer` takes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,18 +38,18 @@ impl Method {
 pub struct Swap {
     /// Position in its list: `spec.containers`, or `spec.initContainers`.
     pub index: usize,
-    /// Whether it is one of `spec.initContainers`.
+    /// True if it is one of `spec.initContainers`.
     pub is_native_sidecar: bool,
     /// Name of the container.
     pub container: Box<str>,
-    /// Its image now.
+    /// Its present image.
     pub from: Box<str>,
     /// The image that it gets.
     pub to: Box<str>,
 }
 
 impl Swap {
-    /// These changes in words: each container, with its image before and after.
+    /// Describes these changes: each container, with its image before and after.
     #[must_use]
     pub fn list(swaps: &[Self]) -> String {
         let words = |swap: &Self| format!("{} ({} -> {})", swap.container, swap.from, swap.to);
@@ -63,36 +62,36 @@ impl Swap {
 pub struct Finish {
     /// `Succeeded` or `Failed`.
     pub phase: Phase,
-    /// The resourceVersion of the pod that was decided about: nothing is written to a later one.
-    /// `None` for a pod that others change so often that no version lasts until the write.
+    /// The resourceVersion of the pod that was decided about: no later one is written to. `None`
+    /// for a pod that others change so often that no version lasts until the write.
     pub version: Option<Box<str>>,
-    /// Whether an annotation goes with it, without which a kubelet takes the phase back; a
+    /// True if an annotation is written too, without which a kubelet reverts the phase; a
     /// virtual-kubelet would call its provider for it.
     pub nudge: bool,
 }
 
-/// Something to tell about a pod: one Event, one line in the log, one count.
+/// A report about a pod: one Event, one line in the log, one count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Why.
+    /// The reason of the Event, which is also the metric label and the word in the log.
     pub reason: Reason,
-    /// In words, with the fix where there is one.
+    /// The text, with the fix if there is one.
     pub note: String,
 }
 
-/// What is to be written: the deed of one method.
+/// The write by which one method acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Change these images, all in one patch; never empty.
     Swap(Vec<Swap>),
     /// Write the phase.
     Finish(Finish),
-    /// Ask OpenKruise's daemon to end these containers, all in one request; never empty.
+    /// Request the end of these containers from OpenKruise's daemon, in one request; never empty.
     Recreate(Vec<Box<str>>),
 }
 
 impl Action {
-    /// The resource that is written, in the plural.
+    /// Returns the resource that is written, in the plural.
     #[must_use]
     pub const fn resource(&self) -> &'static str {
         match self {
@@ -102,7 +101,7 @@ impl Action {
         }
     }
 
-    /// The method that it is a step on.
+    /// Returns the method that the action belongs to.
     #[must_use]
     pub const fn method(&self) -> Method {
         match self {
@@ -113,29 +112,29 @@ impl Action {
     }
 }
 
-/// What is to be done about a pod now.
+/// The decision about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Why this, and nothing else.
+    /// The reason for this decision.
     pub reason: Reason,
-    /// What to write.
+    /// The write to make; `None` if there is none.
     pub action: Option<Action>,
-    /// What to tell now.
+    /// The reports to make now.
     pub reports: Vec<Report>,
-    /// What to tell once the action is applied.
+    /// The report to make once the action is applied.
     pub done: Option<Report>,
-    /// So many swaps are to be made, now or as soon as they fit into what the Job allows.
+    /// The number of swaps to make, now or as soon as they fit into what the Job allows.
     pub swaps_wanted: u32,
-    /// So many more are to be made once what was begun has ended.
+    /// The number of further swaps to make once what was begun has ended.
     pub swaps_later: u32,
-    /// When to look again if the pod does not change, as time since the start of the process.
+    /// When to decide again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
-    /// The derived exit images that are wanted and not there.
+    /// The derived exit images that are needed and do not exist yet.
     pub wants: Vec<Paths>,
 }
 
 impl Decision {
-    /// Nothing is to be done, and nothing to be told.
+    /// Returns a decision to do and report nothing.
     #[must_use]
     pub const fn quiet(reason: Reason) -> Self {
         Self {
@@ -157,14 +156,14 @@ impl Decision {
         }
     }
 
-    pub(crate) fn tell(reason: Reason, note: String) -> Self {
+    pub(crate) fn reporting(reason: Reason, note: String) -> Self {
         Self {
             reports: vec![Report { reason, note }],
             ..Self::quiet(reason)
         }
     }
 
-    /// An action, and what to tell once it is applied.
+    /// Returns a decision with an action, and a report to make once it is applied.
     pub(crate) fn act(action: Action, done: Report) -> Self {
         let reason = done.reason;
         Self {
@@ -174,7 +173,7 @@ impl Decision {
         }
     }
 
-    /// The images to change; empty where another action, or none, is to be made.
+    /// Returns the images to change; empty if the action is another one, or none.
     #[must_use]
     pub fn swaps(&self) -> &[Swap] {
         match &self.action {
@@ -184,17 +183,17 @@ impl Decision {
     }
 }
 
-/// What is true of several containers is told in one report.
+/// Joins reports with the same reason into one.
 pub(crate) fn one_per_reason(reports: Vec<Report>) -> Vec<Report> {
-    let mut told: Vec<Report> = Vec::new();
+    let mut reported: Vec<Report> = Vec::new();
     for report in reports {
-        match told
+        match reported
             .iter_mut()
             .find(|earlier| earlier.reason == report.reason)
         {
             Some(earlier) => earlier.note = format!("{}; {}", earlier.note, report.note),
-            None => told.push(report),
+            None => reported.push(report),
         }
     }
-    told
+    reported
 }

@@ -1,34 +1,35 @@
-//! The last of what a sidecar has written to its log, as it may stand in an Event.
+//! The end of a sidecar's log, in the form in which it is put into an Event.
 //!
-//! Who writes it is a tenant, and who reads it sits before a terminal: it becomes one line of
-//! printable text between quotes that it cannot end, behind all that swaplet itself says.
+//! It is written by a tenant and read on a terminal. So it becomes one line of printable text
+//! between quotes that it cannot end, after everything that swaplet itself reports.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use crate::objects::values::bounds::{MESSAGE, cut};
 
-/// The most bytes of a log that fit into an Event, beside nothing else: the API server takes no
+/// The most bytes of a log that fit into an Event without other text: the API server accepts no
 /// longer message.
 pub const MOST_BYTES: u16 = 1024;
-/// What stands between two lines.
+/// The separator between two lines.
 const LINE_END: &str = " | ";
-/// Less of a log is not worth the words before it.
+/// The least bytes of a log that are worth the words before it.
 const LEAST: usize = 16;
-/// What is said of a log that was not read, at most.
+/// The most bytes of the reason why a log was not read.
 const WHY: usize = 160;
 const MARK: &str = "...";
 
-/// What was read of a log.
+/// The result of reading a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTail {
-    /// Its last lines, as [`clean`] leaves them.
+    /// The last lines, as [`clean`] returns them.
     Lines(String),
-    /// Why it was not read.
+    /// The reason why it was not read.
     Unread(String),
 }
 
-/// The note of an Event, with the last `bytes` of each of these logs as far as there is room.
+/// Returns the note of an Event with the last `bytes` of each of these logs, as far as there is
+/// room.
 #[must_use]
 pub fn with_logs(note: &str, logs: &[(Box<str>, LogTail)], bytes: usize) -> String {
     let mut note = cut(note, MESSAGE);
@@ -62,7 +63,7 @@ fn words(container: &str, log: &LogTail, bytes: usize, room: usize) -> String {
     }
 }
 
-/// At most so many bytes from the end, cut between characters.
+/// Returns at most this many bytes from the end, cut between characters.
 #[must_use]
 pub fn last(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
@@ -77,8 +78,8 @@ pub fn last(text: &str, bytes: usize) -> String {
     )
 }
 
-/// What was written as one line of printable text without double quotes: lines are joined, and
-/// control characters, sequences for terminals and invisible characters are left out.
+/// Returns a log as one line of printable text without double quotes: lines are joined, and control
+/// characters, sequences for terminals and invisible characters are left out.
 #[must_use]
 pub fn clean(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
@@ -87,7 +88,7 @@ pub fn clean(written: &[u8]) -> String {
     lines.collect::<Vec<_>>().join(LINE_END)
 }
 
-/// The same text without what does not print; the ends of lines are left.
+/// Removes what does not print; the ends of lines are kept.
 fn printable(text: &str) -> String {
     let mut rest = text.chars().peekable();
     let mut clean = String::with_capacity(text.len());
@@ -104,8 +105,8 @@ fn printable(text: &str) -> String {
     clean
 }
 
-/// What follows ESC (ECMA-48): up to its final byte after `[`, to its terminator, but on this line,
-/// where a string follows, and else one character.
+/// Skips what follows ESC (ECMA-48): after `[` up to its final byte; where a string follows, to its
+/// terminator, but on this line; and else one character.
 fn skip_sequence(rest: &mut Peekable<Chars<'_>>) {
     match rest.next_if(|next| *next != '\n') {
         Some('[') => {
@@ -120,8 +121,8 @@ fn skip_sequence(rest: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Characters that take no room, or turn the direction of what follows: a line could be read as
-/// another one.
+/// Returns true for characters that take no room, or turn the direction of the text: they could
+/// make a line read differently.
 const fn is_invisible(character: char) -> bool {
     matches!(
         character,

@@ -1,22 +1,22 @@
-//! Restarts of containers whose configuration has changed, for pods that ask for it
+//! Restarts of containers whose configuration has changed, for pods that request it
 //! ([`crate::restart::on_config::annotation`]).
 //!
-//! What a running container has seen of an object cannot be read from its pod, so it is recorded:
-//! for each pod that is seen for the first time, and after each restart. A content that differs
-//! from the record is a change.
+//! The content of an object that a running container has loaded cannot be read from its pod. So it
+//! is recorded for each pod when the pod is first observed, and after each restart. A content that
+//! differs from the record is a change.
 //!
-//! * Restarts are asked for by requests ([`Asked`]), one per pod, named after the pod and the
-//!   contents that its containers are restarted for: so the same restart cannot be asked for twice,
-//!   whatever was forgotten. A request is kept until the pod has another one.
-//! * What came of requests goes into the record. So it does not matter what was known of them
+//! * Restarts are made by requests ([`Asked`]), one per pod, named after the pod and the contents
+//!   that its containers are restarted for. So the same restart cannot be requested twice, whatever
+//!   state was lost. A request is kept until the pod has another one.
+//! * The outcome of requests goes into the record. So it does not matter what was known of them
 //!   before.
 //! * Pods of one owner are restarted one after another ([`round`]).
 //!
-//! What a container has seen after a restart that failed is `Unclear`: it may have started with the
-//! new content, and be the reason why. So an object that gets its old content back is a change too.
-//! Of Secrets the metadata alone is asked for (`PartialObjectMetadata`), since a watch of the
-//! objects would bring the values: their resourceVersion is all that is known, and an edit of a
-//! label is a change.
+//! The content after a restart that failed is `Unclear`: the container may have started with the
+//! new content, and that may be why it failed. So an object that gets its old content back is a
+//! change too. Of Secrets only the metadata is requested (`PartialObjectMetadata`), since a watch
+//! of the objects would deliver the values. Their resourceVersion is all that is known, and an edit
+//! of a label is a change.
 
 pub mod annotation;
 pub mod content;
@@ -31,87 +31,87 @@ use crate::restart::on_config::annotation::{Reference, Source};
 use crate::restart::on_config::content::Content;
 use crate::restart::on_config::pod::{ConfiguredPod, Life, Use};
 
-/// How long a content has to stay before containers are restarted for it: several edits in a row
-/// cost one restart.
+/// How long a content has to stay unchanged before containers are restarted for it: several edits
+/// in a row cost one restart.
 pub const QUIET: Duration = Duration::from_secs(5);
 
 /// Contents, by container and source.
 pub type Contents = BTreeMap<Box<str>, BTreeMap<Source, Content>>;
 
-/// What is known of an object.
+/// The observed state of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
-    /// Nothing yet.
+    /// The object has not been observed yet.
     #[default]
     Unseen,
-    /// It may not be looked at.
+    /// The API server denies watching the object.
     Forbidden,
-    /// What it contains.
+    /// The object was observed, or observed to be absent.
     Seen {
-        /// What it is.
+        /// The content of the object.
         content: Content,
-        /// Since when it has been seen so.
+        /// The time since when the object has had this content.
         since: Duration,
     },
 }
 
-/// A request of ours to restart containers of a pod.
+/// A request that swaplet has made to restart containers of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Its name.
+    /// The name of the request.
     pub name: Box<str>,
-    /// Its uid; empty where nothing has been seen of it.
+    /// The uid of the request; empty until the request is observed.
     pub uid: Box<str>,
-    /// What its containers are restarted for.
+    /// The contents that its containers are restarted for.
     pub target: Contents,
-    /// What has become of it.
+    /// The outcome of the request so far.
     pub progress: Progress,
-    /// When it was made, by the API server's clock.
+    /// When the request was created, by the API server's clock.
     pub created_at: Option<jiff::Timestamp>,
 }
 
-/// What has become of a request.
+/// The outcome of a request so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is not completed, or nobody knows whether it was made.
+    /// The request is not completed, or it is unknown whether it was created.
     Open,
     /// All containers were restarted, and are ready.
     Succeeded,
-    /// Some were not; why.
+    /// Some containers were not, for this reason.
     Failed(Box<str>),
 }
 
-/// How a pod stands to its objects.
+/// The comparison of a pod with the objects that configure it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// What is to be recorded of the pod.
+    /// The contents to record for the pod.
     pub record: Contents,
-    /// What its objects contain, as far as they are seen.
+    /// The present contents of its objects, as far as they are observed.
     pub current: Contents,
     /// The contents for which containers are to be restarted now.
     pub stale: Contents,
-    /// When there will be more of them, if nothing changes.
+    /// When the next contents become stale, if nothing changes.
     pub due: Option<Duration>,
-    /// Those that may not be looked at.
+    /// The sources that the API server denies watching.
     pub forbidden: BTreeSet<Source>,
 }
 
-/// What is known besides the pod.
+/// The inputs of the comparison besides the pod.
 pub struct Around<'a> {
-    /// What is known of an object of the pod's namespace.
-    pub look: &'a dyn Fn(&Reference) -> Sight,
-    /// How long a change of an object takes until it is in the files of a mounted volume.
+    /// Returns the observed state of an object in the pod's namespace.
+    pub find: &'a dyn Fn(&Reference) -> Sight,
+    /// How long a change of an object takes to reach the files of a mounted volume.
     pub mount_delay: Duration,
-    /// Since when the metadata of the pod has been what it is.
+    /// The time since when the metadata of the pod has been unchanged.
     pub edited_at: Duration,
-    /// The time.
+    /// The time since the start of the process.
     pub now: Duration,
 }
 
 impl Around<'_> {
     fn sight(&self, pod: &ConfiguredPod, container: &str, source: &Source) -> Sight {
         match source {
-            Source::Object(reference) => (self.look)(reference),
+            Source::Object(reference) => (self.find)(reference),
             Source::PodMetadata => match pod.metadata.get(container) {
                 Some(content) => Sight::Seen {
                     content: content.clone(),
@@ -123,7 +123,7 @@ impl Around<'_> {
     }
 }
 
-/// Compares what was recorded of a pod with what is there; `requests` are those for the pod, the
+/// Compares the record of a pod with the present contents. `requests` are those for the pod, the
 /// oldest first.
 #[must_use]
 pub fn stand(
@@ -170,18 +170,19 @@ pub fn stand(
     standing
 }
 
-/// What a container was configured with and has changed.
+/// The changed configuration of one container.
 #[derive(Default)]
 struct Changes {
     changed: BTreeMap<Source, Content>,
-    /// When all of them may be acted upon.
+    /// When the container may be restarted for all of them.
     due: Duration,
-    /// Whether there is an object that is not known yet.
+    /// Set once a source is found that is not observed yet.
     unknown: bool,
 }
 
 impl Changes {
-    /// An object that is gone changes nothing: a restart would only find it missing.
+    /// Adds a source whose content differs from the record. An object that is gone is no change: a
+    /// restart would only find it missing.
     fn compare(
         &mut self,
         usage: Use,
@@ -224,15 +225,15 @@ fn insert(contents: &mut Contents, container: &str, source: &Source, content: Co
         .insert(source.clone(), content);
 }
 
-/// A container that cannot be started without an object starts with what the object contains once
-/// it is there.
+/// Returns true for a container that waits for a missing object that it requires: it starts with
+/// the object's content once that exists.
 fn was_waited_for(pod: &ConfiguredPod, container: &str, source: &Source, before: &Content) -> bool {
     *before == Content::Absent
         && pod.life(container) == Life::Unstarted
         && pod.usage(container, source).required
 }
 
-/// The record, with what has come of the requests since.
+/// Returns the record, updated by the outcome of the requests since.
 fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
     let mut contents = recorded.clone();
     for request in requests {
@@ -241,8 +242,8 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
                 let seen = match request.progress {
                     Progress::Open => continue,
                     Progress::Succeeded => content.clone(),
-                    // Perhaps it was restarted and is not ready: so it may have seen this, or what
-                    // was there before.
+                    // It may have been restarted without becoming ready: with this content, or with
+                    // the one before.
                     Progress::Failed(_) => Content::Unclear,
                 };
                 insert(&mut contents, container, source, seen);
@@ -252,7 +253,7 @@ fn with_requests(recorded: &Contents, requests: &[&Asked]) -> Contents {
     contents
 }
 
-/// The contents in the form in which they are stored.
+/// Returns the contents in the JSON form in which they are stored.
 #[must_use]
 pub fn as_text(contents: &Contents) -> String {
     let texts: BTreeMap<_, BTreeMap<_, _>> = contents
@@ -271,7 +272,7 @@ pub fn as_text(contents: &Contents) -> String {
     serde_json::to_string(&texts).unwrap_or_default()
 }
 
-/// Contents that were stored; `None` where they are none of ours.
+/// Parses stored contents. Returns `None` if they were not stored by swaplet.
 #[must_use]
 pub fn from_text(text: &str) -> Option<Contents> {
     let texts: BTreeMap<Box<str>, BTreeMap<String, String>> = serde_json::from_str(text).ok()?;
@@ -289,7 +290,7 @@ pub fn from_text(text: &str) -> Option<Contents> {
         .collect()
 }
 
-/// The sources in words: `configmap/a, pod-metadata`.
+/// Returns the sources as text: `configmap/a, pod-metadata`.
 #[must_use]
 pub fn sources_of(contents: &Contents) -> String {
     let objects: BTreeSet<_> = contents
@@ -300,7 +301,7 @@ pub fn sources_of(contents: &Contents) -> String {
     objects.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// The containers in words.
+/// Returns the names of the containers as text, separated by commas.
 #[must_use]
 pub fn containers_of(contents: &Contents) -> String {
     contents

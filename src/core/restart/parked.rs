@@ -1,13 +1,13 @@
-//! What is written to a pod together with the park image: which image a container had before. One
-//! patch carries both, so that no crash and no lost request can leave a parked container whose
-//! image nobody knows.
+//! The record in a pod of the images that its parked containers had before. The patch that writes
+//! the park image carries it too, so no crash and no lost request can leave a parked container
+//! whose image is unknown.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The annotation of a pod that holds [`Parked`], and the label by which such pods are found: a
-/// label is what can be selected.
+/// The annotation of a pod that holds [`Parked`], and the label that selects such pods: only labels
+/// can be selected.
 pub const PARKED: &str = "swaplet.io/parked";
 
 /// The containers of a pod that are parked.
@@ -15,21 +15,21 @@ pub const PARKED: &str = "swaplet.io/parked";
 #[serde(rename_all = "camelCase", default)]
 pub struct Parked {
     /// The uid of this pod, which a pod template cannot know. Others can write it, also through
-    /// `pods/status`: that only swaplet does, is for `deploy/leash-parked.yaml` to see to.
+    /// `pods/status`; `deploy/leash-parked.yaml` has to ensure that only swaplet does.
     pub pod: Box<str>,
-    /// The name of the request for which they are parked.
+    /// The name of the request for which the containers are parked.
     pub name: Box<str>,
-    /// Its uid.
+    /// The uid of that request.
     pub request: Box<str>,
-    /// The park image.
+    /// The park image, as it was written.
     pub park: Box<str>,
-    /// By container: the image to be put back.
+    /// The image to put back, by container name.
     pub images: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Parked {
-    /// From the value of the annotation of the pod with this uid. `None` where it was not written
-    /// for this pod, or cannot be read.
+    /// Parses the value of the annotation of the pod with this uid. Returns `None` if it was not
+    /// written for this pod, or cannot be parsed.
     #[must_use]
     pub fn read(value: &str, pod: &str) -> Option<Self> {
         serde_json::from_str(value)
@@ -37,7 +37,7 @@ impl Parked {
             .filter(|parked: &Self| *parked.pod == *pod)
     }
 
-    /// As the value of the annotation.
+    /// Returns the value of the annotation.
     #[must_use]
     pub fn as_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

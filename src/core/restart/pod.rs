@@ -1,5 +1,5 @@
-//! A pod whose containers are to be restarted: what is kept of every pod, and besides it what a
-//! restart has to know. Few pods at a time are read so.
+//! A pod whose containers are to be restarted: what is kept of every pod, and the additional fields
+//! that a restart needs. Few pods at a time are read so.
 
 mod wire;
 
@@ -11,72 +11,72 @@ use crate::objects::command::ContainerFacts;
 use crate::objects::pod::readiness::PodReadiness;
 use crate::objects::pod::{Container, Pod};
 
-/// A pod with what a restart has to know.
+/// A pod with the fields that a restart needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartPod {
-    /// What is kept of every pod.
+    /// The fields that are kept of every pod.
     pub pod: Pod,
     /// `metadata.generation`; absent before Kubernetes 1.33.
     pub generation: Option<i64>,
     /// `metadata.creationTimestamp`, by the API server's clock.
     pub created_at: Option<jiff::Timestamp>,
-    /// The kind and name of the owner that controls the pod, and counts how it ends.
+    /// The kind and name of the controlling owner, which counts how the pod ends.
     pub controller: Option<Box<str>>,
-    /// `status.observedGeneration`: up to where the node has seen the spec. Absent on older and on
-    /// virtual nodes.
+    /// `status.observedGeneration`: the latest generation that the node has observed. Absent on
+    /// older and on virtual nodes.
     pub observed_generation: Option<i64>,
-    /// Of each of `pod.containers`, in the same order.
+    /// The details of each of `pod.containers`, in the same order.
     pub details: Vec<Details>,
-    /// Those of `spec.initContainers` that are native sidecars (their `restartPolicy` is `Always`).
+    /// The native sidecars: those of `spec.initContainers` whose `restartPolicy` is `Always`.
     pub native_sidecars: Vec<NativeSidecar>,
     /// The names of the other `spec.initContainers`.
     pub init_containers: Vec<Box<str>>,
-    /// Its readiness, where it has the readiness gate `KruisePodReady`.
+    /// The readiness of the pod; `None` if it has no readiness gate `KruisePodReady`.
     pub readiness: Option<PodReadiness>,
-    /// Which containers are parked, by the annotation of [`Parked`]; `None` where it was not
+    /// The parked containers, by the annotation of [`Parked`]; `None` if it is missing or was not
     /// written for this pod.
     pub parked: Option<Parked>,
-    /// Whether that annotation was written through `pods/status`, as `managedFields` say, which are
-    /// told by whoever writes: swaplet never does so, and to change a status takes less than to
-    /// change a pod.
+    /// True if that annotation was written through `pods/status`, according to `managedFields`,
+    /// whose content the writer chooses. Swaplet never does so, and changing a status takes fewer
+    /// rights than changing a pod.
     pub parked_through_status: bool,
 }
 
 /// A native sidecar, as if it were one of `spec.containers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeSidecar {
-    /// Position in `spec.initContainers`.
+    /// The position in `spec.initContainers`.
     pub index: usize,
-    /// What is kept of every container.
+    /// The fields that are kept of every container.
     pub container: Container,
-    /// What a restart has to know of it.
+    /// The details that a restart needs.
     pub details: Details,
 }
 
-/// What a restart has to know of a container.
+/// The details of a container that a restart needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
-    /// Whether `imagePullPolicy` is `Always`: each start asks the registry.
+    /// True if `imagePullPolicy` is `Always`: each start queries the registry.
     pub pulls_always: bool,
-    /// Whether there is a `startupProbe`.
+    /// True if there is a `startupProbe`.
     pub has_startup_probe: bool,
     /// `imageID` of the status: a repository with a digest, a bare digest, or empty.
     pub image_id: Box<str>,
     /// `ready` of the status.
     pub ready: bool,
-    /// Whether it is one of `spec.initContainers`.
+    /// True for one of `spec.initContainers`.
     pub is_native_sidecar: bool,
-    /// Which program another image would be started with, whatever the restart policy; `None` where
+    /// The program that another image would be started with, whatever the restart policy; `None` if
     /// it was not read.
     pub facts: Option<Box<ContainerFacts>>,
     /// `lifecycle.preStop`, as far as requests know it (`exec`, `httpGet`, `tcpSocket`).
     pub pre_stop: Option<Value>,
-    /// `ports`, where `preStop` has an `httpGet`, which may name one of them.
+    /// `ports`, if `preStop` has an `httpGet`, which may name one of them.
     pub ports: Option<Value>,
 }
 
 impl RestartPod {
-    /// A container or native sidecar, with its position in its list.
+    /// Finds a container or native sidecar by name, with its position in its own list of the spec.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(usize, &Container, &Details)> {
         let Some((index, container)) = self

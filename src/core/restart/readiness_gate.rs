@@ -1,17 +1,17 @@
-//! The first `True` of the readiness gate `KruisePodReady`. OpenKruise's manager gives it to each
-//! new pod that has the gate (`pkg/controller/podreadiness`); where nobody does, the pod is never
-//! Ready, and `unreadyGracePeriodSeconds` cannot be used.
+//! The first `True` of the readiness gate `KruisePodReady`. OpenKruise's manager sets it on each
+//! new pod that has the gate (`pkg/controller/podreadiness`). Where nothing sets it, the pod never
+//! becomes Ready, and `unreadyGracePeriodSeconds` cannot be used.
 
 use super::pod::RestartPod;
 use super::reconcile::Readiness;
 use crate::objects::pod::readiness::GateCondition;
 
-/// The label of the pods that are looked after. On a namespace with the value `true` it has
-/// `deploy/readiness-gate.yaml` give gate and label to new pods.
+/// The label of the pods that are handled. On a namespace with the value `true`,
+/// `deploy/readiness-gate.yaml` adds gate and label to its new pods.
 pub const READINESS_GATE: &str = "swaplet.io/readiness-gate";
 
-/// What is to be written about a pod so that it can be Ready; `None` where it has no such gate,
-/// where somebody has said something of it, `False` included, and where the pod is over.
+/// Returns what to write so that a pod can be Ready. `None` if it has no such gate, is being
+/// deleted or finished, or has a condition of the gate already, `False` included.
 #[must_use]
 pub fn first_readiness(pod: &RestartPod) -> Option<Readiness> {
     let is_over = pod.pod.deleting || pod.pod.phase.is_terminal();

@@ -1,36 +1,36 @@
-//! Carrying out a request to restart containers of a pod (`ContainerRecreateRequest`) without a
+//! The execution of a request to restart containers of a pod (`ContainerRecreateRequest`) without a
 //! daemon, by writing another spelling of the same image (`image::alias`).
 //!
-//! Each step is written down before it is made, in the request itself, so that a new life of the
-//! process, or another one, goes on where the last one ended:
+//! Each step is recorded in the request before it is made, so that another run of the process, or
+//! another process, continues where the last one ended:
 //!
-//! 1. `Accept`: the request gets its labels and a journal: which containers are there now.
-//! 2. `Report`: it is Recreating.
+//! 1. `Accept`: the request gets its labels and a journal of the containers that are there now.
+//! 2. `Report`: the request becomes Recreating.
 //! 3. `WriteDown`: the journal gets the image before and its alias; a finalizer comes first where
 //!    that may have to be taken back ([`late`]).
-//! 4. `Swap`: the pod gets the alias; only if it is as it was in step 3.
-//! 5. Another container is seen, and it is ready: `Report`. If the alias cannot be pulled, the
-//!    image before is put back, and that is written down first as well.
-//! 6. `Release`, and `Delete` when its time has come.
+//! 4. `Swap`: the pod gets the alias, only if it is unchanged since step 3.
+//! 5. Once another container is observed and ready: `Report`. If the alias cannot be pulled, the
+//!    image before is put back, and that is recorded first as well.
+//! 6. `Release`, and `Delete` when its `ttlSecondsAfterFinished` has passed.
 //!
 //! Where an image has no alias, the container is parked (`parking`): it gets the park image, and
-//! once that is seen to run the image before is put back, each written down as in 3 and 4. The pod
-//! itself then says what it had, in the patch that parks it: a request may be deleted
-//! ([`orphan`]), and its text is not ours (`parking/before.rs`). No request ends before what it has parked
-//! has its image back, but where nobody can be believed about that image: then a Warning says what
-//! a human can do.
+//! once that is observed running the image before is put back, each recorded as in 3 and 4. The pod
+//! itself records the image before, in the patch that parks it: a request may be deleted
+//! ([`orphan`]), and its text is not trusted (`parking/before.rs`). No request ends before the
+//! containers that it has parked have their images back, unless no record of that image can be
+//! trusted. Then a Warning describes the manual fix.
 //!
 //! Every write to the request is made to one version of it, and the write to the pod to one
-//! generation of it: of two processes one goes on, and a write that arrives late changes nothing.
+//! generation of it: of two processes only one succeeds, and a late write changes nothing.
 //!
-//! A change and its undoing move the generation by two. So a container that has its image as before
-//! was not touched if the generation has moved by one at most since the change was written down,
-//! whoever sent what. Before Kubernetes 1.33 the API server counts no generations of pods, and the
-//! image alone is tested. A restarted container is not looked for by its image: `status.image` and
-//! `imageID` do not change on an alias.
+//! A change and its undoing move the generation by two. So a container with its image as before was
+//! not touched if the generation has moved by at most one since the change was recorded. It does
+//! not matter who moved it. Before Kubernetes 1.33 the API server counts no generations of pods,
+//! and the image alone is tested. A restart is not recognised by the container's image:
+//! `status.image` and `imageID` do not change on an alias.
 //!
-//! A request that has ended although a container stays parked is kept beyond its time: it is the
-//! witness against what the pod says.
+//! A request that has ended although a container stays parked is kept beyond its time: it can
+//! contradict the record in the pod.
 
 mod acceptance;
 mod circumstances;
@@ -56,26 +56,27 @@ use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::RestartRequest;
 
-/// The words of OpenKruise for a pod that is not there any more.
+/// OpenKruise's message for a pod that does not exist any more.
 const POD_GONE: &str = "pod has gone";
-/// What is said of a name that no pod can have.
+/// The message for a name that no pod can have.
 const NO_NAME: &str = "podName is no name of a pod: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
-/// The longest name that a pod may have.
+/// The longest name that a pod may have, in bytes.
 const LONGEST_NAME: usize = 253;
-/// The words of OpenKruise for a request whose time is over.
+/// OpenKruise's message for a request whose deadline has passed.
 const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
 
-/// For how long after the deadline of a request that was begun is waited for its pod to be seen,
-/// for what was begun needs the pod.
+/// How long after its deadline a request that has begun waits for its pod to be observed: what it
+/// has begun needs the pod.
 const SEEN_AFTER_DEADLINE: Duration = Duration::from_secs(600);
-/// For how long it is waited for where there is no deadline, from when it is looked for: as long as
-/// an API server or a right may be away.
+/// The same without a deadline, counted from the first search for the pod: as long as an API server
+/// or a permission may be missing.
 const SEEN_WITHIN: Duration = Duration::from_secs(3600);
-/// How often is looked at a request that is kept although it is over.
+/// The interval at which a request that is kept after its end is reconciled.
 const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 
-/// Whether a request can be decided only with its pod in sight; `nodes_tell` is whether there are
-/// nodes whose vendor does not carry out requests with OpenKruise's label for virtual nodes.
+/// Returns true if the request can be decided only with its pod observed. `nodes_tell` is true if
+/// there are nodes whose vendor does not carry out requests with OpenKruise's label for virtual
+/// nodes.
 #[must_use]
 pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
     let is_over = request.deleting || request.is_completed();
@@ -87,8 +88,8 @@ pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
     is_ours && names_a_pod(request)
 }
 
-/// Whether there may be a pod of this name (a DNS subdomain, RFC 1123). Any other text would be a
-/// selector of its own making, and nothing would ever be heard of it.
+/// Returns true if a pod can have this name (a DNS subdomain, RFC 1123). Any other text could act
+/// as a field selector, and would never match a pod.
 fn names_a_pod(request: &RestartRequest) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |label: &str| {
@@ -100,8 +101,8 @@ fn names_a_pod(request: &RestartRequest) -> bool {
     request.pod_name.len() <= LONGEST_NAME && request.pod_name.split('.').all(is_label)
 }
 
-/// What to do about a request. The memory must have observed the request and the pod as they are
-/// ([`Memory::observe`]).
+/// Decides what to do about a request. The memory must have observed the request and the pod as
+/// they are ([`Memory::observe`]).
 #[must_use]
 pub fn decide(
     request: &RestartRequest,
@@ -133,7 +134,7 @@ pub fn decide(
     decision
 }
 
-/// What to do about a request that is swaplet's to carry out.
+/// Decides about a request that swaplet itself carries out.
 fn carry_out(
     request: &RestartRequest,
     sight: Sight<'_>,
@@ -161,8 +162,9 @@ fn carry_out(
     Decision::give_up(request, &why)
 }
 
-/// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is
-/// waited for without end. (OpenKruise reads pods from a cache, so that they are there or gone.)
+/// Decides about a request whose pod is not observed. What has begun needs the pod to be completed,
+/// but every wait has an end. (OpenKruise reads pods from a cache, so they are either there or
+/// gone.)
 fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
     let begun = request.has_begun();
     let (until, over) = match (deadline(request, around), memory.unseen_since) {
@@ -211,11 +213,11 @@ fn with_pod(case: Case<'_>) -> Decision {
     match &request.journal {
         None => acceptance::accept(request, pod, around),
         Some(_) if !around.is_first => waits_in_line(request),
-        Some(journal) => run::go_on(case, journal),
+        Some(journal) => run::advance(case, journal),
     }
 }
 
-/// Why this is not the pod that is meant, or not for long.
+/// Returns why this is not the requested pod, or will not be for long; `None` if it is.
 fn gone(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
     if !readiness::is_its_pod(request, pod) {
         return Some(POD_GONE.to_owned());
@@ -224,8 +226,8 @@ fn gone(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
         .then(|| format!("{POD_GONE}: the one that is there now was created after the request"))
 }
 
-/// Whether a pod was created after it was asked for, by whoever did not say which one is meant.
-/// Both times are whole seconds of one clock.
+/// Returns true if the pod was created after a request that does not name its uid. Both times are
+/// whole seconds of one clock.
 fn is_younger(pod: &RestartPod, request: &RestartRequest) -> bool {
     let times = pod
         .created_at
@@ -242,9 +244,9 @@ fn because(reason: &str) -> String {
     }
 }
 
-/// Whoever has carried a request out cleans up after it. One that was refused, or that OpenKruise
-/// has completed, goes when its time has come as well: where OpenKruise does not delete it, nobody
-/// else does.
+/// Cleans up after a request that is completed or being deleted. A request that was refused, or
+/// that OpenKruise has completed, is also deleted when its time has come: where OpenKruise does not
+/// delete it, nothing else does.
 fn after_completion(
     request: &RestartRequest,
     sight: Sight<'_>,
@@ -265,7 +267,7 @@ fn after_completion(
     if request.deleting || others::delete(request, around) {
         return Decision::quiet(Reason::RequestOver);
     }
-    // It is a witness of what it has parked, as long as somebody may say something else.
+    // It records what it has parked, and is kept while the pod may claim something else.
     if parking::before::is_witness(request) {
         return Decision::later(Reason::RequestOver, around.now + WITNESS_AGAIN);
     }

@@ -1,6 +1,6 @@
-//! OpenKruise's `ContainerRecreateRequest` as the one who carries it out reads it: what is asked
-//! for, how far it is, and what was written down before each step. Read as `v1alpha1`, which every
-//! release serves.
+//! OpenKruise's `ContainerRecreateRequest` as swaplet reads it to carry it out: the containers to
+//! restart, the progress, and the journal that is recorded before each step. Read as `v1alpha1`,
+//! which every release serves.
 
 mod journal;
 mod new;
@@ -12,20 +12,20 @@ pub use journal::{Intent, JOURNAL, Journal, Mark, Parking};
 pub use new::{RequestedPod, new_request, request_name};
 pub use wire::RestartRequestWire;
 
-/// The label that says which pod, by its uid, a request is for.
+/// The label that holds the uid of the pod that a request is for.
 pub const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
-/// The label that says on which node the pod is.
+/// The label that holds the name of the pod's node.
 pub const NODE_NAME: &str = "crr.apps.kruise.io/node-name";
 /// The label of a request that is not completed.
 pub const ACTIVE: &str = "crr.apps.kruise.io/active";
-/// The annotation that says since when the pod is kept not ready for `unreadyGracePeriodSeconds`,
-/// and the finalizer of a request whose entry in the pod's readiness is to be taken away before the
-/// request is gone: one string in OpenKruise, too.
+/// The annotation that holds the time since when the pod is kept not ready for
+/// `unreadyGracePeriodSeconds`. Also the finalizer of a request whose entry in the pod's readiness
+/// has to be removed before the request is gone. OpenKruise, too, uses one string for both.
 pub const UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
-/// The label by which OpenKruise 1.9 says that the pod's node is a virtual one, whose vendor may
-/// carry requests out.
+/// The label by which OpenKruise 1.9 marks requests for pods on virtual nodes, whose vendor may
+/// carry them out.
 pub const NODE_TYPE: &str = "type";
-/// The value of [`NODE_TYPE`].
+/// The value of [`NODE_TYPE`] for a virtual node.
 pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
 
 /// A request to restart containers of a pod.
@@ -37,33 +37,33 @@ pub struct RestartRequest {
     pub name: Box<str>,
     /// `metadata.uid`
     pub uid: Box<str>,
-    /// `metadata.resourceVersion`: writes of ours are made to this version only.
+    /// `metadata.resourceVersion`: swaplet writes to this version only.
     pub version: Box<str>,
     /// `metadata.creationTimestamp`, by the API server's clock.
     pub created_at: Option<jiff::Timestamp>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// The label [`POD_UID`].
     pub pod_uid: Option<Box<str>>,
-    /// The label [`NODE_NAME`]; empty where it is not there.
+    /// The label [`NODE_NAME`]; empty if it is missing.
     pub node: Box<str>,
-    /// Whether the label [`ACTIVE`] is there.
+    /// True if the label [`ACTIVE`] is set.
     pub active: bool,
-    /// Whether the label [`NODE_TYPE`] says that the node is a virtual one.
+    /// True if the label [`NODE_TYPE`] marks the node as virtual.
     pub on_virtual_node: bool,
-    /// The annotation [`JOURNAL`]; `None` where it is not there, or nothing that swaplet has
-    /// written ([`Journal::is_taken_up`]).
+    /// The annotation [`JOURNAL`]; `None` if it is missing, or cannot have been written by swaplet
+    /// ([`Journal::is_taken_up`]).
     pub journal: Option<Journal>,
     /// `metadata.finalizers`
     pub finalizers: Vec<Box<str>>,
     /// The annotation [`UNREADY_ACQUIRED`].
     pub unready_acquired: Option<Box<str>>,
-    /// The annotation [`RESTART_ON`](super::on_config::annotation::RESTART_ON): what the containers
-    /// are restarted for, where their configuration has changed.
+    /// The annotation [`RESTART_ON`](super::on_config::annotation::RESTART_ON): the changed
+    /// configuration that the containers are restarted for.
     pub restart_on: Option<Box<str>>,
     /// `spec.podName`
     pub pod_name: Box<str>,
-    /// `spec.containers`, in their order.
+    /// `spec.containers`, in the order of the request.
     pub containers: Vec<Wanted>,
     /// `spec.strategy`
     pub strategy: Strategy,
@@ -86,14 +86,15 @@ pub struct RestartRequest {
 pub struct Wanted {
     /// `name`
     pub name: Box<str>,
-    /// Whether `statusContext` is filled in.
+    /// True if `statusContext` is set.
     pub has_context: bool,
 }
 
 /// `spec.strategy`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Strategy {
-    /// Whether `failurePolicy` is `Ignore`: the others are restarted although one could not be.
+    /// True if `failurePolicy` is `Ignore`: the other containers are restarted even if one restart
+    /// fails.
     pub ignores_failures: bool,
     /// `orderedRecreate`
     pub ordered: bool,
@@ -103,7 +104,7 @@ pub struct Strategy {
     pub grace_seconds: Option<u32>,
     /// `unreadyGracePeriodSeconds`
     pub unready_seconds: Option<u32>,
-    /// `minStartedSeconds`; none, or a negative one, is 0.
+    /// `minStartedSeconds`; 0 if absent or negative.
     pub min_started_seconds: u32,
 }
 
@@ -120,22 +121,22 @@ pub struct RecreateState {
     pub killed: bool,
 }
 
-/// `phase` of a container.
+/// The `phase` of a container in the status of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StatePhase {
-    /// It waits for its turn.
+    /// The container waits for its turn.
     #[default]
     Pending,
-    /// It is being restarted.
+    /// The container is being restarted.
     Recreating,
-    /// It was restarted and is ready.
+    /// The container was restarted and is ready.
     Succeeded,
-    /// It was not restarted, or nobody knows.
+    /// The container was not restarted, or the outcome is unknown.
     Failed,
 }
 
 impl StatePhase {
-    /// The word of the API.
+    /// Returns the value that the API uses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -146,7 +147,7 @@ impl StatePhase {
         }
     }
 
-    /// Whether it never changes again.
+    /// Returns true for a phase that never changes again.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -163,20 +164,20 @@ impl StatePhase {
 }
 
 impl RestartRequest {
-    /// Whether it is one of those that ask OpenKruise's daemon to end sidecars: those are not for
-    /// anybody else.
+    /// Returns true if the request makes OpenKruise's daemon end sidecars. Such requests are left
+    /// to the daemon.
     #[must_use]
     pub fn ends_sidecars(&self) -> bool {
         RecreateRequest::is_name_of_one(&self.name)
     }
 
-    /// Whether nothing is done for it any more.
+    /// Returns true if the request is completed: no container is restarted for it any more.
     #[must_use]
     pub const fn is_completed(&self) -> bool {
         matches!(self.phase, RequestPhase::Completed) || self.completed_at.is_some()
     }
 
-    /// The state of a container; `Pending` where the status does not tell.
+    /// Returns the state of a container; `Pending` if the status has no entry for it.
     #[must_use]
     pub fn state(&self, container: &str) -> RecreateState {
         let known = self
@@ -190,20 +191,21 @@ impl RestartRequest {
         })
     }
 
-    /// The states of all its containers, in its order.
+    /// Returns the states of all containers of the request, in its order.
     pub(crate) fn wanted_states(&self) -> impl Iterator<Item = RecreateState> {
         self.containers
             .iter()
             .map(|wanted| self.state(&wanted.name))
     }
 
-    /// Whether somebody works on it who has written nothing down: OpenKruise's daemon, or a vendor.
+    /// Returns true if another controller, OpenKruise's daemon or a vendor, works on the request:
+    /// it is `Recreating` and has no journal.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         self.phase == RequestPhase::Recreating && self.journal.is_none()
     }
 
-    /// Whether something may have been done to the pod.
+    /// Returns true if the pod may have been changed for this request.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.journal
@@ -212,13 +214,14 @@ impl RestartRequest {
             .any(|mark| mark.intent.is_some())
     }
 
-    /// What was written down about a container.
+    /// Returns the journal entry of a container; `None` if there is none.
     #[must_use]
     pub fn mark(&self, container: &str) -> Option<&Mark> {
         self.journal.as_ref()?.0.get(container)
     }
 
-    /// Whether a finalizer keeps it until what it has begun in its pod is over.
+    /// Returns true if the finalizer [`UNREADY_ACQUIRED`] keeps the request until its effects in
+    /// the pod are undone.
     #[must_use]
     pub fn is_held_back(&self) -> bool {
         self.finalizers

@@ -1,11 +1,11 @@
-//! Restarting containers of several pods: which pod is next, and how many at once.
+//! Restarts of containers of several pods: which pod is next, and how many at once.
 //!
-//! * At most as many pods as the limit says are restarted at the same time.
-//! * A pod that is ready is restarted only while fewer pods than the limit are unavailable: those
-//!   that are being restarted, those that are not ready, and those that a workload wants and does
-//!   not have.
-//! * Pods that are not ready come first: restarting them takes nothing away, and may be their cure.
-//! * A `PodDisruptionBudget` is respected as by the eviction of a pod.
+//! * At most `max_unavailable` pods are restarted at the same time.
+//! * A pod that is ready is restarted only while fewer pods than that are unavailable: those that
+//!   are being restarted, those that are not ready, and those that a workload wants and does not
+//!   have.
+//! * Pods that are not ready come first: restarting them reduces no availability, and may fix them.
+//! * A `PodDisruptionBudget` is respected as by the eviction API.
 
 mod budget;
 mod limit;
@@ -15,62 +15,62 @@ use std::fmt;
 pub use budget::{Budget, Covered};
 pub use limit::{Limit, Rounding};
 
-/// One pod of those that are restarted together.
+/// One pod of a group that is restarted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
+    /// The name of the pod.
     pub name: Box<str>,
-    /// How far it is.
+    /// The progress of its restart.
     pub stage: Stage,
-    /// Whether it is Ready and not being deleted.
+    /// True if the pod is Ready and not being deleted.
     pub ready: bool,
-    /// The positions in [`Situation::budgets`] of those that cover it.
+    /// The positions in [`Situation::budgets`] of the budgets that cover the pod.
     pub budgets: Vec<usize>,
 }
 
-/// How far a pod is.
+/// The progress of a pod's restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is to be restarted.
+    /// The pod is to be restarted.
     Waiting,
-    /// It is being restarted.
+    /// The pod is being restarted.
     Restarting,
-    /// It has been restarted, could not be, or never had to be.
+    /// The pod has been restarted, could not be, or never had to be.
     Over,
 }
 
-/// What is known when the next pods are chosen.
+/// The state of a group of pods when the next ones are chosen.
 #[derive(Clone, Debug, Default)]
 pub struct Situation {
     /// All pods of the group, in the order in which they are to be restarted.
     pub members: Vec<Member>,
-    /// How many pods there should be: what the workload says, or how many there are.
+    /// How many pods there should be: the replicas of the workload, or the number of existing pods.
     pub desired: usize,
-    /// How many may be unavailable; at least 1.
+    /// How many pods may be unavailable; at least 1.
     pub max_unavailable: usize,
-    /// The budgets that cover any of them.
+    /// The budgets that cover any of the members.
     pub budgets: Vec<Budget>,
 }
 
-/// What to do now.
+/// The pods to restart now, and those that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// The positions of the members to start with now, in order.
+    /// The positions of the members to restart now, in order.
     pub start: Vec<usize>,
-    /// The positions of those that wait, each with the reason.
+    /// The positions of the members that wait, each with the reason.
     pub held: Vec<(usize, Hold)>,
 }
 
 /// Why a pod is not restarted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// So many are being restarted, and no more are allowed.
+    /// This many pods are being restarted, and no more are allowed.
     AtOnce(usize),
-    /// So many of the pods are unavailable, and no more are allowed.
+    /// Too many of the pods are unavailable.
     Unavailable {
-        /// How many are.
+        /// How many pods are unavailable.
         unavailable: usize,
-        /// How many may be.
+        /// How many pods may be unavailable.
         limit: usize,
     },
     /// The `PodDisruptionBudget` of this name allows no disruption.
@@ -92,7 +92,7 @@ impl fmt::Display for Hold {
     }
 }
 
-/// Chooses the pods to start with now.
+/// Chooses the pods to restart now.
 #[must_use]
 pub fn next(situation: &Situation) -> Step {
     let mut count = Count::of(situation);
@@ -110,7 +110,7 @@ pub fn next(situation: &Situation) -> Step {
 }
 
 impl Situation {
-    /// Those that wait: first those that are not ready.
+    /// Returns the members that wait, those that are not ready first.
     fn in_order(&self) -> impl Iterator<Item = (usize, &Member)> {
         let waiting = |ready| {
             let is = move |member: &Member| member.stage == Stage::Waiting && member.ready == ready;
@@ -123,11 +123,11 @@ impl Situation {
     }
 }
 
-/// What is taken already.
+/// Running counts while pods are chosen.
 struct Count {
     restarting: usize,
     available: usize,
-    /// By budget: how many disruptions of it were chosen in this step.
+    /// How many disruptions were chosen in this step, by position of the budget.
     disrupted: Vec<usize>,
 }
 
@@ -179,7 +179,7 @@ impl Count {
     }
 }
 
-/// The place of a pod in the order: pods of a `StatefulSet` from the highest ordinal down, as it
+/// Returns the sort key of a pod: pods of a `StatefulSet` from the highest ordinal down, as it
 /// updates them itself, others by name.
 #[must_use]
 pub fn place(name: &str, by_ordinal: bool) -> (std::cmp::Reverse<u64>, Box<str>) {

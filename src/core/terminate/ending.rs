@@ -1,4 +1,4 @@
-//! How the containers of a pod have ended, for numbers and in words.
+//! How the containers of a pod ended, for metrics and for Events.
 
 use std::time::Duration;
 
@@ -6,50 +6,50 @@ use super::memory::{Memory, SwapRecord};
 use crate::objects::pod::{Container, Pod, Terminated, evidence, roles};
 use crate::report::decision::Method;
 
-/// The exit code of what was ended by [`SIGKILL`]: 128 and the number.
+/// The exit code of a container ended by [`SIGKILL`]: 128 and the number.
 pub(super) const KILLED: i64 = 137;
 const SIGKILL: i64 = 9;
-/// That of what SIGTERM has ended.
+/// The exit code of a container ended by SIGTERM.
 const TERMINATED: i64 = 143;
 
-/// How the containers of a finished pod have ended.
+/// The ends of the containers of a finished pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// Its sidecars.
+    /// The ends of its sidecars, in the order of the spec.
     pub sidecars: Vec<SidecarEnd>,
-    /// How long after the main containers the last of all containers ended; `None` where the node
-    /// has not said.
+    /// The time from the end of the main containers to that of the last of all containers; `None`
+    /// if the node has not reported it.
     pub pod_after: Option<Duration>,
 }
 
-/// How a sidecar itself has ended, as far as its node has shown it.
+/// The end of a sidecar itself, not of its exit image, as far as its node has shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidecarEnd {
-    /// By which method; `None`: by itself.
+    /// The method that ended it; `None` if it ended by itself.
     pub method: Option<Method>,
-    /// With which exit code.
+    /// The exit code of the sidecar.
     pub code: Code,
-    /// How long after the main containers; `None` where the node has not said.
+    /// The time since the end of the main containers; `None` if the node has not reported it.
     pub after: Option<Duration>,
 }
 
-/// The exit codes that are told apart where they are counted.
+/// The exit codes that metrics distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// It ended well.
+    /// Exit code 0.
     Zero,
-    /// It did not stop in its grace period.
+    /// Ended by SIGKILL: it did not stop in its grace period.
     Killed,
-    /// SIGTERM ended it.
+    /// Ended by SIGTERM.
     Terminated,
-    /// Any other.
+    /// Any other exit code.
     Other,
-    /// The node has shown none of the sidecar itself.
+    /// The node has shown no exit code of the sidecar itself.
     Unseen,
 }
 
 impl Code {
-    /// All of them.
+    /// All values, in the order of their declaration.
     pub const ALL: [Self; 5] = [
         Self::Zero,
         Self::Killed,
@@ -58,7 +58,7 @@ impl Code {
         Self::Unseen,
     ];
 
-    /// The value of a label.
+    /// Returns the value of the metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Code {
     }
 }
 
-/// How the containers of a pod have ended, by the clock of its node, which counts whole seconds.
+/// Returns how the containers of a pod ended, by the clock of its node, in whole seconds.
 #[must_use]
 pub fn ends(pod: &Pod, memory: &Memory) -> Ends {
     let mains = roles::mains_ended_at(pod);
@@ -114,7 +114,7 @@ pub(super) fn is_killed(end: &Terminated) -> bool {
     end.exit_code == Some(KILLED) || end.signal == Some(SIGKILL)
 }
 
-/// How a sidecar itself ended, as far as the node has shown it.
+/// Returns how a sidecar itself ended, as far as the node has shown it.
 pub(super) fn own_end<'a>(sidecar: &'a Container, memory: &'a Memory) -> Option<&'a Terminated> {
     match memory.swap_of(&sidecar.name) {
         Some(swapped) => swapped.real_end.as_ref(),
@@ -122,8 +122,8 @@ pub(super) fn own_end<'a>(sidecar: &'a Container, memory: &'a Memory) -> Option<
     }
 }
 
-/// How long after the main containers the sidecars ended, by the clock of the node, which counts
-/// whole seconds; nothing where they ended in the same.
+/// Describes how long after the main containers the sidecars ended, by the clock of the node in
+/// whole seconds; empty if they ended in the same second.
 pub(crate) fn lateness(pod: &Pod, memory: &Memory) -> String {
     let ends = ends(pod, memory);
     let seconds = |after: Option<Duration>| after.map(|after| after.as_secs()).filter(|s| *s > 0);
@@ -143,7 +143,7 @@ pub(crate) fn lateness(pod: &Pod, memory: &Memory) -> String {
     late
 }
 
-/// How a container ended that shows no exit image, and by which method.
+/// Describes how a container that shows no exit image ended, and by which method.
 pub(crate) fn describe(sidecar: &Container, memory: &Memory) -> String {
     let name = &sidecar.name;
     match (sidecar.end(), memory.method_of(name)) {

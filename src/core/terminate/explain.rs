@@ -1,8 +1,8 @@
-//! The decision about a pod, step by step: what was looked at, what was seen, and where the rule
-//! comes from.
+//! An explanation of the decision about a pod: each step with what was checked, what was observed,
+//! and where the rule comes from.
 //!
-//! The steps are those of [`decide`], asked through the same functions, so that an explanation
-//! cannot say anything else than what the controller does.
+//! The steps are those of [`decide`] and use the same functions, so an explanation cannot differ
+//! from what the controller does.
 
 mod rules;
 mod words;
@@ -36,34 +36,34 @@ const FIT: &str =
 const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const METHODS: &str = "the methods of the node's class (swaplet nodes --help)";
 
-/// One thing that was looked at.
+/// One step of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// The object or rule that was checked.
     pub subject: String,
-    /// What was seen.
+    /// The state that was observed.
     pub seen: String,
-    /// Where the rule comes from.
+    /// The source of the rule.
     pub rule: &'static str,
 }
 
-/// A decision and what led to it.
+/// A decision with the findings that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// In the order in which things were looked at; what comes after the finding that decided was
-    /// not looked at.
+    /// The findings in the order of the checks; what comes after the one that decided was not
+    /// checked.
     pub findings: Vec<Finding>,
-    /// What comes of it.
+    /// The decision itself, as [`decide`] returns it.
     pub decision: Decision,
     /// The decision in one sentence.
     pub sentence: String,
-    /// What happens next, and what the user can do, a sentence or two each; empty where nothing
-    /// does and nothing is to be done.
+    /// What happens next, and what the user can do, a sentence or two each; empty if nothing
+    /// happens and nothing needs to be done.
     pub next: Vec<String>,
 }
 
-/// Decides about a pod as [`decide`] does, and tells how. `node_why` is what told the class of its
-/// node.
+/// Decides about a pod like [`decide`], and explains how. `node_why` is how the class of its node
+/// was determined.
 #[must_use]
 pub fn explain(
     pod: &Pod,
@@ -220,7 +220,7 @@ fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
     )
 }
 
-/// What can be said of the sidecars while a main is not done.
+/// Returns the findings about the node and the sidecars while a main container is not done.
 fn outlook(case: Case<'_>, node_why: &str) -> Vec<Finding> {
     let (pod, around) = (case.pod, case.around);
     let mut findings = vec![node(pod, around, node_why)];
@@ -257,7 +257,8 @@ fn methods(case: Case<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> 
     findings
 }
 
-/// Tells what the methods of a step say; whether one leads on.
+/// Adds the answers of the methods of a step to `findings`, up to the first that can act. Returns
+/// true if one can.
 fn tried(
     case: Case<'_>,
     turn: &Turn<'_>,
@@ -293,7 +294,7 @@ fn tried(
     false
 }
 
-/// How long it is until the next sidecar of a step is due.
+/// Returns a finding with the time until the next sidecar of a step is due; `None` if all are due.
 fn waiting(case: Case<'_>, turn: &Turn<'_>) -> Option<Finding> {
     let (pod, around) = (case.pod, case.around);
     let until = turn.waits?;
@@ -322,7 +323,7 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
     finding(format!("exit image for {}", sidecar.name), seen, FIT)
 }
 
-/// Nothing where nobody counts them, or none would be added.
+/// Returns `None` if no swap would be made, or if nobody counts the restarts of the pod.
 fn restarts(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Finding> {
     let (pod, around) = (case.pod, case.around);
     let swaps = swap::wanted(case, unended);
@@ -331,13 +332,13 @@ fn restarts(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Finding> {
         .then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 
-/// What the decision tells in full is named by its reason only.
+/// Describes a method's answer; what `decision` reports in full is named by its reason only.
 fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
     let is_told = |report: &Report| {
         decision
             .reports
             .iter()
-            .any(|told| told.reason == report.reason)
+            .any(|reported| reported.reason == report.reason)
     };
     match step {
         Step::Here(Decision {

@@ -1,4 +1,4 @@
-//! What to tell about a pod that has come to its end.
+//! Reports about a pod that is finished.
 
 use super::circumstances::Case;
 use super::ending::{KILLED, describe_end, is_killed, lateness, own_end};
@@ -9,7 +9,7 @@ use crate::objects::pod::{Phase, Pod, roles};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
-/// The pod is finished: tells the truth about what was written to it.
+/// Reports what became of the writes to a finished pod, from what its status shows.
 pub(crate) fn finished(case: Case<'_>) -> Decision {
     let (pod, memory) = (case.pod, case.memory);
     if let Some(watched) = finish::watch(case) {
@@ -22,7 +22,7 @@ pub(crate) fn finished(case: Case<'_>) -> Decision {
     decision
 }
 
-/// Sidecars that did not stop in their grace period.
+/// Reports the sidecars that did not stop in their grace period.
 fn killed(pod: &Pod, memory: &Memory) -> Option<Report> {
     let names: Vec<_> = roles::sidecars(pod)
         .filter(|sidecar| own_end(sidecar, memory).is_some_and(is_killed))
@@ -49,11 +49,12 @@ fn swapped(case: Case<'_>) -> Decision {
         })
         .collect::<Vec<_>>()
         .join(", ");
-    let told = format!("{ends}{}{}", lateness(pod, memory), changes(case));
+    let reported = format!("{ends}{}{}", lateness(pod, memory), changes(case));
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
-        let note = format!("the pod is Failed although every main container exited with 0: {told}");
-        return Decision::tell(Reason::PodFailedAfterSwap, note);
+        let note =
+            format!("the pod is Failed although every main container exited with 0: {reported}");
+        return Decision::reporting(Reason::PodFailedAfterSwap, note);
     }
-    let note = format!("the pod is {}: {told}", pod.phase.as_str());
-    Decision::tell(Reason::SidecarEnded, note)
+    let note = format!("the pod is {}: {reported}", pod.phase.as_str());
+    Decision::reporting(Reason::SidecarEnded, note)
 }

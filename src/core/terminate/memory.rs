@@ -1,5 +1,5 @@
-//! What is remembered of a pod between two looks at it. It times things and keeps reports from
-//! being repeated; losing it (a restart of the process) changes no outcome.
+//! The memory of a pod between two reconciles. It times things and keeps reports from being
+//! repeated; losing it (a restart of the process) changes no outcome.
 
 pub mod asked;
 pub mod denials;
@@ -23,59 +23,59 @@ use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 use crate::report::decision::Method;
 use crate::report::reason::Reason;
 
-/// Memory of one pod (one uid). All times are durations since the start of the process.
+/// The memory of one pod (one uid). All times are durations since the start of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// A write for this pod has been handed to the writer and has not come back.
+    /// True while a write for this pod is in flight.
     pub in_flight: bool,
-    /// No write before this time, after one that failed.
+    /// The end of the back-off after a write that failed.
     pub not_before: Option<Duration>,
-    /// Writes that failed one after another.
+    /// The number of writes that failed one after another.
     pub failures: u32,
-    /// Writes that the API server forbids.
+    /// The writes that the API server has denied.
     pub denied: DeniedWays,
-    /// When all main containers were first seen done.
+    /// When all main containers were first observed done; `None` while they are not.
     pub mains_done_at: Option<Duration>,
-    /// When one of them was last seen not to be.
+    /// When a main container was last observed not to be done.
     pub mains_ran_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
-    /// The provider of a virtual node has failed on a swap.
+    /// Set once the provider of a virtual node has failed on a swap.
     pub rejected: bool,
-    /// What the method `finish` remembers, from when the main containers are done.
+    /// The record of the method `finish`, from when the main containers are done.
     pub finish: Option<Box<FinishRecord>>,
     /// The `ContainerRecreateRequest` that was made for this pod, or tried.
     pub asked: Option<Asked>,
-    /// When a request for this pod was first seen, by whomever.
+    /// When a request for this pod was first observed, whoever created it.
     pub request_seen_at: Option<Duration>,
-    /// By which method sidecars have ended.
+    /// The methods by which sidecars ended.
     pub ends: SeenEnds,
-    /// Reasons that were reported.
+    /// The reasons that were reported.
     pub said: Vec<Reason>,
 }
 
 /// One swap of one container, as far as it is known.
 #[derive(Clone, Debug)]
 pub struct SwapRecord {
-    /// The container.
+    /// The name of the container.
     pub container: Box<str>,
-    /// The image before; `None` where another life has written the swap.
+    /// The image before; `None` if another run of the process made the swap.
     pub from: Option<Box<str>>,
     /// The image that was written, as the API server stored it.
     pub to: Box<str>,
-    /// When the write came back, or when the exit image was first seen in the spec.
+    /// When the write returned, or when the exit image was first observed in the spec.
     pub at: Duration,
-    /// How often the image of this container was swapped.
+    /// The number of times the image of this container was swapped.
     pub times: u32,
-    /// What the status showed before the swap; `None` where this process did not see it.
+    /// The status fields before the swap; `None` if this run of the process did not observe them.
     pub before: Option<Footprint>,
-    /// How the real sidecar ended, where the node showed it (kubelets before 1.36 show it for about
+    /// The end of the sidecar itself, if the node showed it (kubelets before 1.36 show it for about
     /// a second).
     pub real_end: Option<Terminated>,
 }
 
 impl Memory {
-    /// Brings the memory up to date with the pod as it is seen now. Call it before every decision.
+    /// Updates the memory from the present state of the pod. Call it before every decision.
     pub fn observe(&mut self, pod: &Pod, exit_images: &ExitImages, now: Duration) {
         if roles::mains_state(pod) == roles::Mains::Done {
             self.mains_done_at.get_or_insert(now);
@@ -94,13 +94,13 @@ impl Memory {
             }
         }
         self.observe_ends(pod);
-        // A polled provider's next status takes it back, and the library's next try brings it
-        // again.
+        // A polled provider's next status resets it, and the library's next retry sets it again.
         self.rejected |= !self.swaps.is_empty() && *pod.reason == *PROVIDER_FAILED;
     }
 
-    /// Whether the spec of a container shows an exit image: one of the installation's, or what the
-    /// API server made of the one that was written (an admission webhook may have rewritten it).
+    /// Returns true if the spec of a container has an exit image: one of the installation's, or
+    /// what the API server made of the one that was written (an admission webhook may have
+    /// rewritten it).
     #[must_use]
     pub fn shows_exit_image(&self, container: &Container, exit_images: &ExitImages) -> bool {
         self.swap_of(&container.name)
@@ -109,8 +109,8 @@ impl Memory {
             || shows_image_asked_for(container, exit_images)
     }
 
-    /// Takes the exit images for swaps that a finished pod shows when it is first seen, which may
-    /// have ended while nobody looked: then its end has not been told.
+    /// Records the exit images that a finished pod shows when it is first observed as swaps. It may
+    /// have ended while no process watched, and then its end was not reported.
     pub fn find_ended(&mut self, pod: &Pod, exit_images: &ExitImages, now: Duration) {
         for sidecar in roles::sidecars(pod) {
             if self.shows_exit_image(sidecar, exit_images) {
@@ -119,8 +119,9 @@ impl Memory {
         }
     }
 
-    /// A pod that is already finished when it is first seen was reported by the life that saw it
-    /// end, if that is not only just now ([`Memory::find_ended`]).
+    /// Records a swap that the spec shows. A pod that is finished when it is first observed was
+    /// reported by an earlier run of the process, unless it has just ended
+    /// ([`Memory::find_ended`]).
     fn observe_swapped(&mut self, pod: &Pod, sidecar: &Container, now: Duration) {
         if !pod.phase.is_terminal() && self.swap_of(&sidecar.name).is_none() {
             self.swaps.push(SwapRecord::found(sidecar, now));
@@ -131,15 +132,15 @@ impl Memory {
             .iter_mut()
             .find(|record| record.container == sidecar.name)
         {
-            // What is seen while a write is under way is that write, which is counted when it comes
-            // back.
+            // What is observed while a write is in flight is that write, which is counted when it
+            // returns.
             record.times = record.times.max(u32::from(!in_flight));
             record.observe(sidecar);
         }
     }
 
-    /// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more
-    /// would be swapped.
+    /// Returns true if a sidecar was swapped and has not ended: that is awaited even if no further
+    /// swap would be made.
     pub(crate) fn awaits_swap(&self, unended: &[Unended<'_>]) -> bool {
         let is_swapped = |sidecar: &Container| {
             self.swap_of(&sidecar.name)
@@ -148,7 +149,7 @@ impl Memory {
         unended.iter().any(|(_, sidecar)| is_swapped(sidecar))
     }
 
-    /// When the first write took effect, as far as it is known.
+    /// Returns when the first write took effect, as far as it is known.
     #[must_use]
     pub fn first_write(&self) -> Option<Duration> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
@@ -159,8 +160,8 @@ impl Memory {
             .min()
     }
 
-    /// When the first write to end the pod took effect, and which method was tried last; `None`
-    /// where nothing was written.
+    /// Returns when the first write to end the pod took effect, and the last method; `None` if
+    /// nothing was written.
     #[must_use]
     pub fn ending(&self) -> Option<(Duration, Method)> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
@@ -174,7 +175,7 @@ impl Memory {
             .map(|at| (at, last))
     }
 
-    /// The record of a container's swap.
+    /// Returns the record of a container's swap.
     #[must_use]
     pub fn swap_of(&self, container: &str) -> Option<&SwapRecord> {
         self.swaps
@@ -186,7 +187,8 @@ impl Memory {
     pub fn swapped(&mut self, container: &Container, from: &str, to: &str, now: Duration) {
         let known = self.swap_of(&container.name);
         let times = known.map_or(0, |record| record.times) + 1;
-        // The watch may have shown this swap, and the end of the sidecar, before the answer came.
+        // The watch may have shown this swap, and the end of the sidecar, before the write
+        // returned.
         let real_end = known
             .filter(|record| record.times == 0)
             .and_then(|record| record.real_end.clone());
@@ -204,7 +206,7 @@ impl Memory {
         });
     }
 
-    /// Whether the reason is reported now for the first time; remembers it.
+    /// Returns true if the reason is reported for the first time, and remembers it.
     pub fn first_time(&mut self, reason: Reason) -> bool {
         let first = !self.said.contains(&reason);
         if first {
@@ -215,8 +217,8 @@ impl Memory {
 }
 
 impl SwapRecord {
-    /// The swap in words. Each ends in the image that was written and `)`: by that
-    /// `swaplet explain` and `swaplet rescue` know an exit image that is not theirs.
+    /// Describes the swap. Each description ends in the image that was written and `)`: by that
+    /// `swaplet explain` and `swaplet rescue` recognise an exit image that is not theirs.
     #[must_use]
     pub fn words(&self) -> String {
         let (container, to) = (&self.container, &self.to);
@@ -263,8 +265,8 @@ impl SwapRecord {
     }
 }
 
-/// Whether the container shows the listed image that it asks for, with a digest that a webhook has
-/// put to it: a new life has no record of what was stored.
+/// Returns true if the container has the listed image that it requests, with a digest that a
+/// webhook has added: a new run of the process has no record of what was stored.
 fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> bool {
     container.exit_image_asked().is_some_and(|asked| {
         exit_image_shown(&container.image, asked) == Some(true)
@@ -275,7 +277,7 @@ fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> boo
 }
 
 impl Swapped {
-    /// What is seen in this state of the pod, which the memory must have observed.
+    /// Counts the swapped containers in the pod, which the memory must have observed.
     #[must_use]
     pub fn of(pod: &Pod, memory: &Memory, exit_images: &ExitImages) -> Self {
         let sidecars =
@@ -289,8 +291,8 @@ impl Swapped {
     }
 }
 
-/// Another life of the process does not know what was there before the swap, and then only the
-/// image in the status tells.
+/// Returns true if the exit image has been started. A run of the process that did not make the swap
+/// does not know the status before it: then only the image in the status shows it.
 fn runs_exit_image(sidecar: &Container, memory: &Memory) -> bool {
     let Some(status) = &sidecar.status else {
         return false;

@@ -1,7 +1,7 @@
-//! Which ways there are to end the sidecars of a pod, and in which order they are tried.
+//! The methods that end the sidecars of a pod, and the order in which they are tried.
 //!
-//! A method answers with what is to be done on it ([`Step::Here`]), or why it does not lead on
-//! ([`Step::Next`]). Each is bounded in time, and tried once per life of a container.
+//! A method returns what is to be done ([`Step::Here`]), or why it cannot act ([`Step::Next`]).
+//! Each is bounded in time, and tried once per run of a container.
 
 pub mod finish;
 pub(crate) mod preflight;
@@ -15,23 +15,23 @@ use crate::cluster::owner;
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::decision::{Decision, Method, Report};
 
-/// What the administrator allows, and prefers.
+/// The methods that the administrator allows and prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllowedMethods {
     /// The method to try first, where the node has it.
     pub prefer: Option<Method>,
-    /// Whether the phase of pods may be written.
+    /// True if the phase of pods may be written.
     pub finish: bool,
-    /// Whether `ContainerRecreateRequest`s may be created.
+    /// True if `ContainerRecreateRequest`s may be created.
     pub recreate: bool,
-    /// Whether images are swapped on virtual nodes that replace containers also under `Never`,
+    /// True if images are swapped on virtual nodes that replace containers also under `Never`,
     /// whatever is known of their provider: it may judge the pod while no container runs.
     pub swap_under_never: bool,
 }
 
 impl AllowedMethods {
-    /// Returns the methods allowed for this pod: what adds no restart comes first where its owner
-    /// counts them, or may.
+    /// Returns the methods allowed for this pod: `finish`, which adds no restart, comes first if
+    /// the pod's owner counts restarts, or may.
     pub(crate) fn of_pod(&self, pod: &Pod) -> Self {
         let first = owner::may_count(pod).then_some(Method::Finish);
         Self {
@@ -41,23 +41,23 @@ impl AllowedMethods {
     }
 }
 
-/// What a method answers.
+/// The result of one method for the sidecars of a pod.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// This is to be done, or waited for.
+    /// To be done, or waited for.
     Here(Decision),
-    /// Not this way (any more), for these reasons; an empty list is a way that was never open.
+    /// This method cannot act (any more), for these reasons; none if it was never open to the pod.
     Next {
-        /// What to tell if no other method is left.
+        /// What to report if no other method can act.
         reports: Vec<Report>,
-        /// When this method is to be asked again.
+        /// When to try this method again.
         again: Option<Duration>,
     },
 }
 
 impl AllowedMethods {
-    /// The methods for a pod with this restart policy on a node of this class, in the order in
-    /// which they are tried. `bears_swap`: a pod under `Never` may be swapped there.
+    /// Returns the methods for a pod with this restart policy on a node of this class, in the order
+    /// in which they are tried. `bears_swap`: a pod under `Never` may be swapped there.
     #[must_use]
     pub fn methods(
         &self,
@@ -129,8 +129,8 @@ mod tests {
                 never,
                 "{class}"
             );
-            // What is known of replaced containers says nothing about nodes of which even that is
-            // not known.
+            // Knowing how nodes with replaced containers behave proves nothing for nodes of unknown
+            // behaviour.
             let bearing = if class == VirtualUpdates {
                 on_failure
             } else {

@@ -1,13 +1,14 @@
-//! Living beside OpenKruise: whether its SidecarTerminator is on, which pods it acts on, and who
+//! Coexistence with OpenKruise: whether its SidecarTerminator is on, which pods it acts on, and who
 //! ends the sidecars of a pod.
 //!
-//! One actor per pod, never both: two that end the same sidecar in two ways count two restarts, and
-//! tell two stories. What OpenKruise does is from its source (`pkg/controller/sidecarterminator`,
-//! 1.9.0).
+//! Only one of the two acts on a pod: if both ended the same sidecar in different ways, two
+//! restarts would be counted and contradicting Events emitted. What OpenKruise does is taken from
+//! its source (`pkg/controller/sidecarterminator`, 1.9.0).
 //!
-//! Whether it is on is read from its manager's flags, because nothing else tells; where they cannot
-//! be read, pods are left alone and an Event says so. A pod that OpenKruise has given up is
-//! reported, not taken: the administrator decides that with `--coexist`.
+//! Whether the SidecarTerminator is on is read from the flags of OpenKruise's manager, because
+//! nothing else shows it. Where they cannot be read, pods are left alone and an Event reports it. A
+//! pod that OpenKruise has given up is reported, not taken over: the administrator decides that
+//! with `--coexist`.
 
 mod gates;
 pub(crate) mod left;
@@ -20,20 +21,20 @@ use super::memory::past_exits::PastExits;
 use crate::cluster::daemon_pod::DaemonPod;
 use crate::objects::recreate_request::RecreateRequest;
 
-/// What the administrator wants where OpenKruise is there as well.
+/// How swaplet behaves where OpenKruise is installed as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coexist {
-    /// While its SidecarTerminator is on, the pods that it acts on are its own; swaplet takes
-    /// exactly those that it leaves alone.
+    /// While OpenKruise's SidecarTerminator is on, the pods that it acts on are left to it; swaplet
+    /// takes exactly those that it leaves alone.
     #[default]
     Auto,
-    /// While its manager is there, every pod is its own.
+    /// While OpenKruise's manager is there, every pod is left to it.
     Defer,
-    /// Every pod is swaplet's: its SidecarTerminator is off.
+    /// swaplet takes every pod: OpenKruise's SidecarTerminator is assumed to be off.
     Own,
 }
 
-/// What is known of OpenKruise's SidecarTerminator.
+/// The state of OpenKruise's SidecarTerminator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Terminator {
     /// OpenKruise's manager is not there.
@@ -43,23 +44,23 @@ pub enum Terminator {
     Off,
     /// The manager is there, with the feature gate on.
     On,
-    /// The manager is there, and nobody can tell.
+    /// The manager is there, and its feature gate cannot be read.
     Unknown,
 }
 
-/// Something on the cluster that was asked for.
+/// The result of a query for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<T> {
-    /// It is there.
+    /// The object was found.
     Found(T),
-    /// It is not.
+    /// The object does not exist.
     Missing,
-    /// The API server did not tell.
+    /// The API server forbids the query (403).
     Hidden,
 }
 
 impl<T> Seen<T> {
-    /// What it says, where it was found.
+    /// Applies `read` to the value if it was found.
     pub fn map<U>(self, read: impl FnOnce(T) -> U) -> Seen<U> {
         match self {
             Self::Found(found) => Seen::Found(read(found)),
@@ -69,23 +70,23 @@ impl<T> Seen<T> {
     }
 }
 
-/// By what OpenKruise's manager shows itself.
+/// The objects by which the presence of OpenKruise's manager is detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signals {
     /// Commands and arguments of the containers of its Deployment.
     pub command_lines: Seen<Vec<String>>,
     /// Its webhook configuration. While it is there and the manager is not, no pod can be created.
     pub webhooks: Seen<()>,
-    /// Its Lease, and whether that was renewed between the last two looks (the manager renews it
+    /// Its Lease, and whether that was renewed between the last two reads (the manager renews it
     /// every 2 s).
     pub lease: Seen<bool>,
-    /// Whether its API group has kinds that swaplet's CRDs do not define. It never comes without;
-    /// so where there are none, a manager that nobody may look for is not there.
+    /// True if its API group has kinds that swaplet's CRDs do not define. The manager never comes
+    /// without such kinds; so if there are none, a manager that may not be queried is not there.
     pub other_kinds: bool,
 }
 
 impl Signals {
-    /// What they say together.
+    /// Returns the state of the SidecarTerminator that these signals show together.
     #[must_use]
     pub fn terminator(&self) -> Terminator {
         let there = self.webhooks == Seen::Found(()) || self.lease == Seen::Found(true);
@@ -100,12 +101,12 @@ impl Signals {
     }
 }
 
-/// Who does jobs that pull images where OpenKruise's CRDs are served: nothing where swaplet does,
-/// or why they are left.
+/// Returns `None` if swaplet handles jobs that pull images although OpenKruise's CRDs are served,
+/// or the reason why they are left to OpenKruise.
 ///
-/// OpenKruise's manager takes up each such job, and two would write over each other's status. It
-/// does none without its daemon, or with the gate off. Where neither is said it depends on its
-/// version; and where the gate is off by default, its webhook lets no job be made.
+/// OpenKruise's manager handles each such job, and two controllers would overwrite each other's
+/// status. It handles none without its daemon, or with the gate off. If neither is configured it
+/// depends on its version; and where the gate is off by default, its webhook rejects new jobs.
 #[must_use]
 pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static str> {
     if coexist == Coexist::Own {
@@ -132,7 +133,7 @@ pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static 
 /// OpenKruise's daemon on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Daemon {
-    /// No pod of it is on the node: nobody carries out a request there.
+    /// No pod of it is on the node: nothing handles a request there.
     #[default]
     None,
     /// Its pod is there and not Ready.
@@ -141,14 +142,15 @@ pub enum Daemon {
     Ready,
 }
 
-/// The pods of the daemon on all nodes.
+/// The pods of the daemon on all nodes, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Daemons {
     pods: BTreeMap<Box<str>, DaemonPod>,
 }
 
 impl Daemons {
-    /// A pod was listed, added or has changed. Gives the node where that makes a difference.
+    /// Records a pod that was listed, added or changed. Returns the node if its [`Daemon`] state
+    /// changed.
     pub fn apply(&mut self, pod: DaemonPod) -> Option<Box<str>> {
         let node = pod.node.clone();
         let before = self.on(&node);
@@ -156,7 +158,7 @@ impl Daemons {
         (self.on(&node) != before).then_some(node)
     }
 
-    /// A pod is gone. Gives its node where that makes a difference.
+    /// Forgets a pod that is gone. Returns its node if the [`Daemon`] state there changed.
     pub fn remove(&mut self, name: &str) -> Option<Box<str>> {
         let node = self.pods.get(name)?.node.clone();
         let before = self.on(&node);
@@ -164,13 +166,13 @@ impl Daemons {
         (self.on(&node) != before).then_some(node)
     }
 
-    /// Whether there is none on any node.
+    /// Returns true if no node has a pod of the daemon.
     #[must_use]
     pub fn are_none(&self) -> bool {
         self.pods.is_empty()
     }
 
-    /// The daemon on a node.
+    /// Returns the state of the daemon on a node: the best of its pods there.
     #[must_use]
     pub fn on(&self, node: &str) -> Daemon {
         let pods = self
@@ -188,26 +190,26 @@ impl Daemons {
     }
 }
 
-/// What a decision about a pod has to know of OpenKruise.
+/// The state of OpenKruise that a decision about a pod depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenKruise<'a> {
-    /// Whether somebody has looked yet; until then nothing is done.
+    /// True once OpenKruise's manager was queried; until then nothing is done.
     pub seen: bool,
-    /// What the administrator wants.
+    /// The value of `--coexist`.
     pub coexist: Coexist,
-    /// Its SidecarTerminator.
+    /// The state of its SidecarTerminator.
     pub terminator: Terminator,
     /// Its daemon on the pod's node.
     pub daemon: Daemon,
-    /// The request to end the sidecars of the pod, by whomever.
+    /// The request to end the sidecars of the pod, whoever created it.
     pub request: Option<&'a RecreateRequest>,
-    /// How sidecars have ended before.
+    /// The exit codes with which sidecars ended before.
     pub past_exits: &'a PastExits,
 }
 
 static NO_PAST_EXITS: PastExits = PastExits::new();
 
-/// A cluster without OpenKruise.
+/// The state of a cluster without OpenKruise.
 impl Default for OpenKruise<'_> {
     fn default() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Pods that are not touched, or not yet, and why.
+//! The pods that are left alone, or not ended yet, and why.
 
 use crate::objects::pod::roles::Mains;
 use crate::objects::pod::rule::SidecarRule;
@@ -9,14 +9,14 @@ use crate::objects::values::env::{
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
-/// Bad input: one Warning that names the field and the fix, and nothing is written.
+/// Refuses a pod that cannot be ended: one Warning names the field and the fix.
 pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!(
             "{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone"
         );
-        return Some(Decision::tell(Reason::PodMalformed, note));
+        return Some(Decision::reporting(Reason::PodMalformed, note));
     }
     if let Some(left) = left_to_platform(pod).filter(|_| !marked) {
         return Some(Decision {
@@ -28,19 +28,19 @@ pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
         return Some(no_sidecar(pod));
     }
     if let Some(note) = unknown_policy(pod) {
-        return Some(Decision::tell(Reason::RestartPolicyUnknown, note));
+        return Some(Decision::reporting(Reason::RestartPolicyUnknown, note));
     }
     if roles::mains(pod).next().is_none() {
-        // One that is neither stays beside the others: nobody waits for it.
+        // A container that is neither stays beside the others: nobody waits for it.
         let note = format!(
             "every container is marked as a sidecar, so none says when the work is done: remove {WHEN_JOB_EXIT} and {WITH_IMAGE} from the main container"
         );
-        return Some(Decision::tell(Reason::OnlySidecars, note));
+        return Some(Decision::reporting(Reason::OnlySidecars, note));
     }
     None
 }
 
-/// A pod that no policy may be about stays in sight, so that the status of the policy can say so.
+/// Keeps a pod that a refused policy names in the index, so that the policy's status can report it.
 fn no_sidecar(pod: &Pod) -> Decision {
     let quiet = if pod.refused_policy.is_some() {
         Decision::quiet(Reason::PolicyRefused)
@@ -50,12 +50,12 @@ fn no_sidecar(pod: &Pod) -> Decision {
     mark_problem(pod)
         .or_else(|| {
             let report = annotation_problem(pod)?;
-            Some(Decision::tell(report.reason, report.note))
+            Some(Decision::reporting(report.reason, report.note))
         })
         .unwrap_or(quiet)
 }
 
-/// An annotation that cannot be used as it is written.
+/// Reports an annotation that cannot be used as it is written.
 pub(super) fn annotation_problem(pod: &Pod) -> Option<Report> {
     pod.annotation_problem.as_ref().map(|note| Report {
         reason: Reason::AnnotationInvalid,
@@ -63,7 +63,7 @@ pub(super) fn annotation_problem(pod: &Pod) -> Option<Report> {
     })
 }
 
-/// A main container has failed, and a rule is none then: its container is one that works on.
+/// Refuses a pod whose main container failed: a rule with `mainMustSucceed` then names no sidecar.
 pub(super) fn main_failed(pod: &Pod) -> Option<Decision> {
     if roles::mains_succeeded(pod) {
         return None;
@@ -81,16 +81,16 @@ pub(super) fn main_failed(pod: &Pod) -> Option<Decision> {
         source.unwrap_or_default(),
         kept.name
     );
-    Some(Decision::tell(Reason::MainFailed, note))
+    Some(Decision::reporting(Reason::MainFailed, note))
 }
 
-/// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the
-/// containers cannot be read, nobody knows whether it is marked.
+/// Returns true if the field may hide the roles of containers, so that it is unknown whether the
+/// pod is marked. An unmarked pod is left alone silently, whatever its status.
 fn hides_roles(malformed: &str) -> bool {
     malformed == "spec" || malformed.starts_with("spec.containers")
 }
 
-/// What a policy means that this version does not know, of the pod or of one container, is not
+/// Reports a restart policy, of the pod or a container, that is unknown: its meaning is not
 /// guessed.
 fn unknown_policy(pod: &Pod) -> Option<String> {
     if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
@@ -107,7 +107,7 @@ fn unknown_policy(pod: &Pod) -> Option<String> {
     })
 }
 
-/// Two that stop the same container would stop it twice.
+/// Reports sidecars that the platform ends by itself: swaplet would stop them a second time.
 pub(super) fn left_to_platform(pod: &Pod) -> Option<Report> {
     let left = pod.containers.iter().filter(|container| {
         container.mark.is_sidecar() && roles::is_left_to_platform(pod, container)
@@ -147,14 +147,14 @@ fn mark_problem(pod: &Pod) -> Option<Decision> {
             "container {container}: {WITH_IMAGE} is empty, so the container is not marked as a sidecar: name an image, or set {WHEN_JOB_EXIT} to \"true\""
         ),
     };
-    Some(Decision::tell(Reason::MarkInvalid, note))
+    Some(Decision::reporting(Reason::MarkInvalid, note))
 }
 
 pub(super) fn mains_not_done(pod: &Pod) -> Option<Decision> {
     match roles::mains_state(pod) {
         Mains::Done => None,
-        // A broken mark beside a good one is told while the main containers run, so that it can be
-        // mended before the next run.
+        // A bad mark beside a good one is reported while the main containers run, so that it can be
+        // fixed before the next run.
         Mains::Running(_) | Mains::NotReported(_) => {
             let reports = mark_problem(pod)
                 .map(|problem| problem.reports)

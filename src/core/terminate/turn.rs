@@ -1,15 +1,16 @@
-//! Whose turn it is: the steps in which the sidecars of a pod are ended, and when each may be.
+//! The steps in which the sidecars of a pod are ended, and when each sidecar is due.
 //!
 //! A step has all sidecars up to an order that have not ended: it begins when those before it have
-//! ended, or when no method ends them. A sidecar is due when its delay, and the time in which it may
-//! end by itself, are over since the end of the main containers; this depends on the pod alone, so
-//! another life of the process comes to the same time.
+//! ended, or when no method ends them. A sidecar is due when its delay, and the time in which it
+//! may end by itself, are over since the end of the main containers. This depends on the pod alone,
+//! so another run of the process comes to the same time.
 //!
-//! The end of the main containers is what the node reports, brought in between when they were last
-//! seen to run and when they were first seen ended: another clock can shift it within these bounds
-//! only. A life that has not seen them run has no lower bound; then the clock of the node counts, as
-//! far behind as the pod shows it to be (`Pod::clock_behind`), beside that of the API server.
-//! Times of containers are whole seconds, and the end was in that second.
+//! The end of the main containers is the time that the node reports, limited to the interval
+//! between when they were last observed running and first observed ended: clock skew can shift it
+//! within these bounds only. A run of the process that has not observed them running has no lower
+//! bound. It then uses the clock of the node, corrected by how far the pod shows it to be behind
+//! that of the API server (`Pod::clock_behind`). Times of containers are whole seconds, and the end
+//! was in that second.
 
 use std::time::Duration;
 
@@ -23,20 +24,20 @@ use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, roles};
 use crate::report::decision::Method;
 
-/// One step.
+/// One step: sidecars that are ended together.
 pub(crate) struct Turn<'a> {
     /// The sidecars that may be ended now.
     pub unended: Vec<Unended<'a>>,
-    /// How they may be, in this order.
+    /// The methods that may end them, in this order.
     pub methods: Vec<Method>,
-    /// When the next sidecar of the step is due that is not now.
+    /// When the next sidecar of the step is due; `None` if all of them are due now.
     pub waits: Option<Duration>,
-    /// Whether all sidecars of the pod are in it.
+    /// True if all unended sidecars of the pod are in it.
     pub is_last: bool,
 }
 
 impl Turn<'_> {
-    /// The methods that come after the `nth` one. In the end there is always the next step.
+    /// Returns the methods after the `nth` one; if none is left, `Finish` stands for the next step.
     pub(crate) fn after(&self, nth: usize) -> &[Method] {
         let later = self.methods.get(nth + 1..).unwrap_or_default();
         if later.is_empty() && !self.is_last {
@@ -47,8 +48,7 @@ impl Turn<'_> {
     }
 }
 
-/// The steps that are still to be made, one after another: the next one counts only when no method
-/// of those before leads on.
+/// Returns the remaining steps in order: each counts only when no method of those before can act.
 pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
     let pod = case.pod;
     let all = unended(pod);
@@ -88,10 +88,10 @@ fn turn<'a>(case: Case<'a>, of_step: Vec<Unended<'a>>, is_last: bool) -> Turn<'a
     }
 }
 
-/// Those of the sidecars that come first, and their methods. On kubelets those whose exit code is to
+/// Returns the sidecars that come first, and their methods. On kubelets those whose exit code is to
 /// be ignored come last, by `finish` (OpenKruise: the normal ones first, then the override, on
-/// ordinary nodes only), and on all nodes those whose rule says so. `ends_all`: no sidecar is left
-/// but these, so that the whole pod may be ended.
+/// ordinary nodes only), and on all nodes those whose rule asks for that. `ends_all`: no other
+/// sidecar is left, so the whole pod may be ended.
 fn of_those<'a>(
     case: Case<'a>,
     all: Vec<Unended<'a>>,
@@ -112,7 +112,7 @@ fn of_those<'a>(
             prefer: Some(Method::Finish),
             ..allowed
         };
-        // What ends the whole pod is no way for some of its sidecars, and they have no other.
+        // `finish` ends the whole pod, not some of its sidecars, and these have no other method.
         let methods = if ends_all {
             methods(case, &all, finishes, &finish_first)
         } else {
@@ -124,9 +124,9 @@ fn of_those<'a>(
     (normal, methods)
 }
 
-/// A swap that was made is waited for also where its node gets no other (any more). Where not all
-/// sidecars are ended at once, nothing is that would end the pod, and no restart is added that its
-/// owner may count.
+/// Returns the methods for these sidecars. A swap that was made is waited for even if its node gets
+/// no other (any more). If not all sidecars are ended at once, `finish` is left out, because it
+/// ends the pod, and nothing adds a restart that the pod's owner may count.
 fn methods(
     case: Case<'_>,
     unended: &[Unended<'_>],
@@ -145,7 +145,7 @@ fn methods(
     methods
 }
 
-/// Whether the phase is written for this sidecar, after all others have ended.
+/// Returns true if the phase is written for this sidecar, after all others have ended.
 pub(crate) fn is_finished(sidecar: &Container, around: &Circumstances<'_>) -> bool {
     method(sidecar) == RuleMethod::Finish
         || (around.node.is_kubelet() && sidecar.mark.ignores_exit_code())
@@ -162,7 +162,7 @@ pub(crate) fn order(sidecar: &Container) -> i32 {
     sidecar.rule.as_ref().map_or(0, |rule| rule.order)
 }
 
-/// When a sidecar may be ended; `None`: at once.
+/// Returns when a sidecar may be ended; `None`: at once.
 pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
     let after = sidecar.rule.as_ref()?.after();
     if after.is_zero() {
@@ -173,8 +173,8 @@ pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
     Some(Duration::try_from(due).unwrap_or_default())
 }
 
-/// When the main containers ended, since the start of the process, before which it may have been.
-/// Never before they did, and not after they were seen to have.
+/// Returns when the main containers ended, relative to the start of the process (negative: before
+/// it). Never before they ended, and not after they were observed ended; `None` while they run.
 pub(crate) fn mains_ended(case: Case<'_>) -> Option<SignedDuration> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let signed = |at: Duration| SignedDuration::try_from(at).unwrap_or(SignedDuration::MAX);

@@ -1,8 +1,8 @@
-//! Nodes of Alibaba ECI keep no images, but their provider does, in an `ImageCache`: a job makes
-//! one for all of these nodes, and what its status says holds for each of them.
+//! Image caches of Alibaba ECI. Its nodes keep no images, but their provider does, in an
+//! `ImageCache`: a job creates one for all of these nodes, and its status holds for each of them.
 //!
-//! It is a snapshot that is billed. So it is made only where the administrator wants it, for the
-//! same images once, and always with an end (`retentionDays`). It is not deleted when the job is
+//! A cache is a snapshot that is billed. So it is created only if the administrator wants it, once
+//! for the same images, and always with an end (`retentionDays`). It is not deleted when the job is
 //! over or gone, just as images stay on nodes: pods are to start from it then.
 
 pub mod object;
@@ -15,38 +15,38 @@ use crate::objects::values::short_digest::short_digest;
 use crate::warm::image_cache::object::{ImageCache, NewImageCache};
 use crate::warm::pull_job::object::{Completion, Parallelism, PullJob, PullSpec};
 
-/// The longest message of the provider that is told.
+/// The most characters of a provider's message that are reported.
 const MESSAGE_CHARS: usize = 300;
 
-/// What the administrator wants of image caches.
+/// The administrator's settings for image caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     /// The exit image: a container that is swapped to it profits only if it was in the cache that
-    /// its pod has started from.
+    /// its pod started from.
     pub exit_image: Option<Box<str>>,
     /// The size of a cache, in GiB.
     pub size: u32,
-    /// After so many days the provider deletes one.
+    /// The number of days after which the provider deletes a cache.
     pub retention_days: u32,
 }
 
-/// How far the cache of a job is.
+/// The state of the cache of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheState {
-    /// Not there yet; in words.
+    /// It is not ready yet, for this reason.
     Waits(String),
-    /// Its status says that it is there.
+    /// Its status reports that it is ready.
     Ready,
-    /// It will not be; why.
+    /// It will not become ready, for this reason.
     Failed(String),
 }
 
-/// The nodes of a job for which a cache stands, and how far that is.
+/// The nodes of a job that use an image cache, and the state of that cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// Their names.
+    /// The names of the nodes.
     pub nodes: BTreeSet<Box<str>>,
-    /// How far the cache is.
+    /// The state of the cache.
     pub state: CacheState,
 }
 
@@ -60,15 +60,15 @@ impl Default for Cached {
 }
 
 impl Cached {
-    /// Whether the job has nodes with a cache that may still come.
+    /// Returns true if the job has such nodes and their cache may still become ready.
     #[must_use]
     pub fn waits(&self) -> bool {
         !self.nodes.is_empty() && matches!(self.state, CacheState::Waits(_))
     }
 }
 
-/// The cache for the images of a job; `None` while it is not known what is pulled for each of them,
-/// and where nothing is. A job that is paused has none made either.
+/// Returns the cache for the images of a job. `None` while it is unknown what is pulled for one of
+/// them, if nothing is pulled at all, and while the job is paused.
 #[must_use]
 pub fn wanted(
     job: &PullJob,
@@ -113,8 +113,8 @@ pub fn wanted(
     })
 }
 
-/// How far a job is that wants no cache now. Where nothing is pulled at all, it waits for none
-/// either.
+/// Returns the state of a job that wants no cache now: failed if none of its images is pulled, else
+/// waiting.
 #[must_use]
 pub fn without(targets: &[Target]) -> CacheState {
     if targets
@@ -126,7 +126,7 @@ pub fn without(targets: &[Target]) -> CacheState {
     CacheState::Waits("no ImageCache is made yet".to_owned())
 }
 
-/// What the provider says of a cache; `found` is the object of its name, if there is one. Only its
+/// Returns the state of the wanted cache; `found` is the object of its name, if it exists. Only its
 /// status proves anything.
 #[must_use]
 pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {
@@ -156,8 +156,8 @@ pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {
     }
 }
 
-/// How long a cache is waited for: as long as a node may take with all its tries. `None`: until the
-/// deadline of the job, or for ever.
+/// Returns how long a job waits for a cache: the timeout of all tries together. `None` if the job
+/// has a deadline, or is of type `Never`.
 #[must_use]
 pub fn patience(spec: &PullSpec) -> Option<Duration> {
     let Completion::Always {

@@ -1,8 +1,8 @@
 //! Pods that wait for their images. A kubelet pulls one image at a time for all of its pods
-//! (`serializeImagePulls`, on by default), so what is pulled ahead of time would keep them waiting.
+//! (`serializeImagePulls`, on by default), so pulling ahead of time would delay them.
 //!
-//! Whoever may make pods can have one that waits for ever: each counts for a while only, and so
-//! many are kept of one node, and in all.
+//! Anyone who may create pods can create one that waits for ever. So each pod counts for a limited
+//! time, and the number of pods kept is bounded, for each node and in all.
 
 mod wire;
 
@@ -18,27 +18,27 @@ pub struct ImageWait {
     pub uid: Box<str>,
     /// `spec.nodeName`
     pub node: Box<str>,
-    /// Whether its node may be pulling an image for it, or be about to.
+    /// True while its node may be pulling an image for it, or may be about to.
     pub waits: bool,
 }
 
-/// How long one pod counts, from when it was first seen: longer than most pulls take.
+/// How long one pod counts after it was first observed: longer than most pulls take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long the first list is waited for.
+/// How long decisions wait for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(10);
-/// So many pods of one node are kept; kubelets have room for fewer.
+/// The most pods that are kept for one node; kubelets have room for fewer.
 const PODS_OF_A_NODE: usize = 256;
-/// So many are kept in all: a pod may name a node that is not there.
+/// The most pods that are kept in all: a pod may name a node that does not exist.
 const PODS: usize = 20_000;
 
-/// All pods that wait for their images, by their nodes.
+/// The pods that wait for their images, by node.
 #[derive(Debug, Default)]
 pub struct ImageWaits {
     nodes: BTreeMap<Box<str>, BTreeMap<Box<str>, Waiting>>,
     count: usize,
-    /// The number of the last list.
+    /// The number of the current list; 0 before the first one.
     list: u64,
-    /// Nothing was told yet, and is waited for until then.
+    /// Until then every node counts as busy, because no list has ended yet.
     unknown_until: Option<Duration>,
 }
 
@@ -46,12 +46,13 @@ pub struct ImageWaits {
 struct Waiting {
     first_seen: Duration,
     waits: bool,
-    /// The last list that has named it.
+    /// The number of the last list that contained the pod.
     list: u64,
 }
 
 impl ImageWaits {
-    /// Somebody begins to look now.
+    /// Starts observing at `now`: pods count as waiting on every node until a list has ended, but
+    /// at most for 10 s.
     #[must_use]
     pub fn begun(now: Duration) -> Self {
         Self {
@@ -60,12 +61,12 @@ impl ImageWaits {
         }
     }
 
-    /// A list begins.
+    /// Records that a list begins.
     pub const fn list_starts(&mut self) {
         self.list += 1;
     }
 
-    /// The list is complete: what it has not named is gone.
+    /// Records that a list is complete, and removes the pods that it did not contain.
     pub fn list_ends(&mut self) {
         self.unknown_until = None;
         for pods in self.nodes.values_mut() {
@@ -75,13 +76,13 @@ impl ImageWaits {
         self.count = self.nodes.values().map(BTreeMap::len).sum();
     }
 
-    /// Nothing can be seen: then nobody is waited for.
+    /// Records that pods cannot be watched: decisions stop waiting for the first list.
     pub const fn cannot_be_seen(&mut self) {
         self.unknown_until = None;
     }
 
-    /// A pod was seen.
-    pub fn see(&mut self, pod: ImageWait, now: Duration) {
+    /// Records a pod. A new one is ignored if a bound on the number of pods is reached.
+    pub fn observe(&mut self, pod: ImageWait, now: Duration) {
         let list = self.list;
         if let Some(known) = self
             .nodes
@@ -109,7 +110,7 @@ impl ImageWaits {
         }
     }
 
-    /// A pod is gone, or has started.
+    /// Removes a pod that is gone or has started.
     pub fn is_gone(&mut self, pod: &ImageWait) {
         let Some(pods) = self.nodes.get_mut(&pod.node) else {
             return;
@@ -120,7 +121,7 @@ impl ImageWaits {
         }
     }
 
-    /// Whether pods wait for their images on a node.
+    /// Returns true if pods wait for their images on the node, or if that is not known yet.
     #[must_use]
     pub fn are_on(&self, node: &str, now: Duration) -> bool {
         let counts = |pod: &Waiting| pod.waits && now < pod.first_seen + PATIENCE;

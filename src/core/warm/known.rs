@@ -1,10 +1,10 @@
-//! What is known of images on nodes when somebody asks, and how it was proved.
+//! What is known about images on nodes, and how it was proved, for read-only queries.
 //!
-//! A warmer pod that is there proves most: while its container exists, the kubelet does not remove
-//! the image. An Event of a kubelet proves that the image was there at that time. What a node lists
-//! is its own claim, of at most so many images as its kubelet is told to list
-//! (`--node-status-max-images`, 50 by default): it is told as a claim, and that an image is not
-//! listed proves nothing.
+//! An existing warmer pod proves most: while its container exists, the kubelet does not remove the
+//! image. An Event of a kubelet proves that the image was there at that time. The images that a
+//! node lists are its own claim, at most as many as `--node-status-max-images` of its kubelet
+//! allows (50 by default). They are reported as a claim, and an image that is not listed proves
+//! nothing.
 
 use std::collections::BTreeSet;
 
@@ -19,15 +19,15 @@ use crate::warm::pod::{NAME_PREFIX, WarmerImage, WarmerPod};
 /// A node, and the images that it lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedNode {
-    /// Its name.
+    /// The name of the node.
     pub name: Box<str>,
-    /// Why images cannot be warmed there; `None` where they can.
+    /// Why images cannot be warmed there; `None` if they can.
     pub why_not: Option<String>,
     /// The names of each image in `status.images`.
     pub images: Vec<Vec<Box<str>>>,
 }
 
-/// What a kubelet has said of a pull in an Event.
+/// A pull that a kubelet has reported in an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The node of the kubelet.
@@ -36,63 +36,63 @@ pub struct Announced {
     pub pod: Box<str>,
     /// The uid of the pod.
     pub uid: Box<str>,
-    /// When it was said the last time.
+    /// When the Event was last observed.
     pub at: Option<Timestamp>,
-    /// What was said.
+    /// The pull, as the Event reports it.
     pub pulled: Pulled,
 }
 
-/// What is known of one image on one node, the strongest first.
+/// The knowledge about one image on one node, the strongest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Knowledge {
-    /// A container of a warmer pod proves it, and keeps the image there.
+    /// A container of a warmer pod proves the image, and keeps it there.
     Proved {
-        /// The pod.
+        /// The name of the pod.
         pod: Box<str>,
-        /// Since when the container runs, where it does.
+        /// Since when the container runs; `None` if it does not run.
         since: Option<Timestamp>,
     },
     /// A warmer pod waits for the image, and a pull has failed.
     Failed {
-        /// The pod.
+        /// The name of the pod.
         pod: Box<str>,
-        /// The node's words.
+        /// The reason, in the node's words.
         why: Box<str>,
     },
-    /// A kubelet has said it of a pod.
+    /// A kubelet has reported a pull for some pod.
     Announced(Announced),
     /// A warmer pod waits for the image.
     Pulling {
-        /// The pod.
+        /// The name of the pod.
         pod: Box<str>,
     },
-    /// Only the node itself lists it.
+    /// Only the node itself lists the image.
     Claimed {
-        /// How many images it lists.
+        /// How many images the node lists.
         listed: usize,
     },
     /// The node keeps no images for later pods.
     Skipped(String),
-    /// Nothing; the node does not list it either.
+    /// Nothing is known, and the node does not list the image.
     Nothing {
         /// How many images the node lists.
         listed: usize,
     },
 }
 
-/// One image on one node; no image where nothing was asked for and nothing is known of the node.
+/// One image on one node; no image if none was requested and nothing is known about the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The node.
+    /// The name of the node.
     pub node: Box<str>,
-    /// The image, as it was asked for or, where nothing was, as the pod has it.
+    /// The image as it was requested, or else as the pod or the Event spells it.
     pub image: Option<Box<str>>,
-    /// What is known.
+    /// The knowledge about the image.
     pub knowledge: Knowledge,
 }
 
-/// What is known of these images on each of these nodes; without images, of all that warmer pods
-/// have had.
+/// Returns what is known about these images on each of these nodes; without images, about all that
+/// warmer pods have pulled.
 #[must_use]
 pub fn known(
     images: &[Box<str>],
@@ -149,7 +149,7 @@ impl ListedNode {
     }
 }
 
-/// What pods and Events say.
+/// The facts that pods and Events prove.
 struct Facts<'a> {
     pulls: Vec<(&'a WarmerPod, &'a WarmerImage, Verdict)>,
     events: Vec<&'a Announced>,
@@ -162,7 +162,7 @@ impl<'a> Facts<'a> {
                 .iter()
                 .any(|event| event.uid == pod.uid && event.pulled.image == image.image)
         };
-        // What leaves keeps no image.
+        // A pod that is going away keeps no image.
         let stays = |pod: &&WarmerPod| {
             !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
         };
@@ -196,8 +196,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The images that warmer pods have or have had; those of other pods are told only to who asks
-    /// for them.
+    /// Returns the images that warmer pods have pulled or are pulling. Images of other pods are
+    /// reported only on request.
     fn warmed(&self) -> Vec<Box<str>> {
         let of_pods = self.pulls.iter().map(|(_, image, _)| &image.wanted);
         let of_events = self
@@ -233,7 +233,7 @@ impl<'a> Facts<'a> {
 }
 
 impl Knowledge {
-    /// A pull that fails now says more than an Event of a pull before: the image is gone again.
+    /// Orders knowledge. A failing pull outranks an earlier Event, because the image is gone again.
     const fn rank(&self) -> u8 {
         match self {
             Self::Proved { .. } => 0,
@@ -273,7 +273,7 @@ const fn started_at(state: &ContainerState) -> Option<Timestamp> {
     }
 }
 
-/// In full, so that two spellings of an image are one.
+/// Returns the image in full, so that two spellings are equal.
 fn whole(image: &str) -> Box<str> {
     ImageReference::parse(image).map_or_else(|_| image.into(), |image| image.normalized().into())
 }

@@ -1,43 +1,44 @@
-//! A warmer pod as swaplet reads it: which images it pulls, and what its node says of them.
+//! A warmer pod as swaplet reads it: the images that it pulls, and what its node reports about
+//! them.
 //!
-//! What is to be known of it after a loss of all memory stands in annotations that swaplet itself
-//! writes: the pod is swaplet's own.
+//! The pod is swaplet's own, so whatever has to survive the loss of all memory is kept in
+//! annotations that swaplet writes.
 
 mod wire;
 
 use crate::objects::pod::{ContainerState, Phase};
 pub use wire::WarmerPodWire;
 
-/// The label of all warmer pods; its value says which run has made them.
+/// The label of all warmer pods; its value identifies the run that created the pod.
 pub const RUN: &str = "swaplet.io/warm";
 /// The label of the pods of a job; its value is the uid of the job.
 pub const JOB: &str = "swaplet.io/pull-job";
-/// The label with the namespace of that job.
+/// The label with the namespace of the job in [`JOB`].
 pub const JOB_NAMESPACE: &str = "swaplet.io/pull-job-namespace";
-/// The annotation with the name of the node, which may be too long for a label.
+/// The annotation with the name of the node, which may be too long for a label value.
 pub const NODE: &str = "swaplet.io/warm-node";
-/// The annotation with the images as they were asked for, with a space between two: a webhook may
-/// store another spelling in the spec.
+/// The annotation with the images as they were requested, separated by a space: a webhook may store
+/// another spelling in the spec.
 pub const IMAGE: &str = "swaplet.io/warm-image";
-/// The annotation that a swap adds: the id of the container that was there before it, or nothing
-/// where there was none.
+/// The annotation that a swap adds: the id of the container before it, or the empty string if there
+/// was none.
 pub const BEFORE: &str = "swaplet.io/warm-before";
-/// What the names of all warmer pods begin with.
+/// The prefix of the names of all warmer pods.
 pub const NAME_PREFIX: &str = "swaplet-warm-";
 /// The name of the container whose image is swapped.
 pub const CONTAINER: &str = "warmer";
 /// The name of the init container that copies the park program.
 pub const INIT_CONTAINER: &str = "park";
-/// What the names of the containers begin with in a pod that pulls several images at once; their
-/// number in the annotation [`IMAGE`] follows.
+/// The prefix of the container names in a pod that pulls several images at once; the position of
+/// the image in the annotation [`IMAGE`] follows.
 pub const NUMBERED_CONTAINER: &str = "image-";
-/// A command that no image can have: file systems have names of 255 bytes at most.
+/// A command that no image can have: file names are limited to 255 bytes.
 pub const IMPOSSIBLE_COMMAND: &str = concat!(
     "/swaplet-pulls-this-image-and-runs-nothing-of-it.no-file-system-has-names-of-256-bytes.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
 );
 
-/// What a warmer pod is, and so how it pulls.
+/// The kind of a warmer pod, which decides how it pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One container, which runs the park program from a volume. Its image is swapped from one to
@@ -60,7 +61,7 @@ pub enum System {
     Windows,
 }
 
-/// A warmer pod.
+/// A warmer pod, reduced to what decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarmerPod {
     /// `metadata.name`
@@ -71,55 +72,55 @@ pub struct WarmerPod {
     pub namespace: Box<str>,
     /// The label [`RUN`].
     pub run: Box<str>,
-    /// The label [`JOB`]; empty in a pod of no job.
+    /// The label [`JOB`]; empty in a pod that belongs to no job.
     pub job: Box<str>,
     /// The label [`JOB_NAMESPACE`].
     pub job_namespace: Box<str>,
-    /// `metadata.generation`; 0 on API servers that do not count it for pods.
+    /// `metadata.generation`; 0 on API servers that do not maintain it for pods.
     pub generation: i64,
-    /// The node that it is for.
+    /// The name of the node that the pod is for.
     pub node: Box<str>,
-    /// What it is.
+    /// How the pod pulls.
     pub shape: Shape,
-    /// [`BEFORE`]; `None` in a pod that has had one image only.
+    /// The annotation [`BEFORE`]; `None` in a pod that has had only one image.
     pub before: Option<Box<str>>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `status.phase`
     pub phase: Phase,
-    /// `status.reason` and `status.message`: why the pod has failed.
+    /// `status.reason` and `status.message`: why the pod failed.
     pub trouble: Box<str>,
-    /// Why the scheduler has no place for it; empty where it has.
+    /// Why the scheduler cannot place the pod; empty unless it reports so.
     pub unschedulable: Box<str>,
     /// The state of the init container.
     pub init: ContainerState,
-    /// The images that it pulls: one, unless its shape has a container for each; never none.
+    /// The images that the pod pulls: one, unless its shape has a container for each; never empty.
     pub images: Vec<WarmerImage>,
 }
 
-/// An image of a warmer pod, and the container for which its node pulls it.
+/// An image of a warmer pod, and the container for which the node pulls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarmerImage {
-    /// As it was asked for.
+    /// The image as it was requested.
     pub wanted: Box<str>,
-    /// The index of the container in `spec.containers`: webhooks may put others before it.
+    /// The index of the container in `spec.containers`: webhooks may insert others before it.
     pub index: usize,
-    /// The image in the spec: of the container, or of its volume.
+    /// The image in the spec: that of the container, or of its volume.
     pub image: Box<str>,
-    /// The container, as its node reports it.
+    /// The container's status, as its node reports it.
     pub container: Reported,
 }
 
-/// What a node reports of the container.
+/// The status that a node reports for a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
-    /// The name that the runtime has for the image of the container.
+    /// The name that the runtime reports for the image of the container.
     pub image: Box<str>,
     /// `imageID`
     pub image_id: Box<str>,
     /// `containerID`; empty until there is a container.
     pub container_id: Box<str>,
-    /// Its state.
+    /// The state of the container.
     pub state: ContainerState,
 }
 

@@ -1,10 +1,10 @@
 //! Pre-download: when the images of a workload's template change, they are pulled to the nodes of
-//! the pods that still have the old ones, by one `ImagePullJob` for each; it is deleted when no
-//! such pod is left. After OpenKruise's pre-download for in-place updates (openkruise, D.11), which
-//! knows its own workloads only.
+//! the pods that still have the old ones, by one `ImagePullJob` for each image. A job is deleted
+//! when no such pod is left. Modelled on OpenKruise's pre-download for in-place updates,
+//! which supports only its own workloads.
 //!
-//! What is old is told by the images of the pods, not by revisions: so a paused Deployment counts
-//! too, which is the way to have all images on the nodes before the first pod is replaced.
+//! Old pods are recognised by their images, not by revisions. So a paused Deployment counts too,
+//! which is the way to have all images on the nodes before the first pod is replaced.
 
 pub mod workload;
 
@@ -16,22 +16,22 @@ use crate::objects::pod::wire::brief::PodBrief;
 use crate::objects::values::short_digest::short_digest;
 use crate::warm::predownload::workload::{Wish, Workload};
 
-/// The longest part of a job's name that is taken from the workload and the container: names end at
-/// 253.
+/// The most characters of a job's name that come from the workload and the container: Kubernetes
+/// allows 253.
 const NAME: usize = 240;
 
-/// A pod of the workload.
+/// A pod of the workload, as observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSeen {
-    /// The image of each container by its name, init containers too.
+    /// The image of each container by its name, including init containers.
     pub images: BTreeMap<Box<str>, Box<str>>,
     /// The value of the workload's revision label.
     pub revision: Option<Box<str>>,
 }
 
 impl PodSeen {
-    /// A pod as it is listed; `None` of one that is replaced or has ended, for it is no reason to
-    /// pull. `label` is that of the workload's revisions.
+    /// Reads a listed pod; `None` if it is being deleted or has ended, for then it is no reason to
+    /// pull. `label` is the revision label of the workload.
     #[must_use]
     pub fn of(mut pod: PodBrief, label: &str) -> Option<Self> {
         let revision = pod.labels.remove(label);
@@ -42,38 +42,38 @@ impl PodSeen {
     }
 }
 
-/// A job that was made for the workload.
+/// A pull job that was created for the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSeen {
-    /// Its name.
+    /// The name of the job.
     pub name: Box<str>,
-    /// Its uid.
+    /// The uid of the job.
     pub uid: Box<str>,
 }
 
-/// One write.
+/// A write for a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make a job for this image.
+    /// Create a job for this image.
     Create {
-        /// Its name: the same one for the same images of the same workload, so that a second one is
-        /// impossible.
+        /// The name of the job: always the same for the same image of the same workload, so that it
+        /// cannot exist twice.
         name: Box<str>,
-        /// The image.
+        /// The image to pull.
         image: Box<str>,
-        /// The pods on whose nodes it is wanted.
+        /// Selects the pods on whose nodes the image is wanted.
         pods: LabelSelector,
-        /// How it is to be pulled.
+        /// How to pull it.
         wish: Wish,
     },
-    /// Delete a job.
+    /// Delete this job.
     Delete(JobSeen),
 }
 
-/// What is to be written for a workload with these pods and jobs.
+/// Decides which jobs to delete and to create for a workload with these pods and jobs.
 ///
 /// # Errors
-/// An annotation or the selector cannot be read: its name and the fix. Nothing is written then.
+/// An annotation or the selector cannot be read: its name and the fix. Then nothing is written.
 pub fn decide(
     workload: &Workload,
     pods: &[PodSeen],
@@ -108,9 +108,9 @@ pub fn decide(
         .collect())
 }
 
-/// Whether OpenKruise's webhook has refused a job in these words because its gates are off: then
-/// nobody of OpenKruise would do it. They must be these and no others, for what another webhook
-/// says may name what a user has written.
+/// Returns true if these words are OpenKruise's webhook refusing a job because its gates are off:
+/// then nothing of OpenKruise would process it. The whole text has to match, because the message of
+/// another webhook may quote what a user has written.
 #[must_use]
 pub fn is_gate_off(words: &str) -> bool {
     let why = words
@@ -123,7 +123,7 @@ pub fn is_gate_off(words: &str) -> bool {
     })
 }
 
-/// The images that a pod lacks, by the names of their jobs.
+/// Returns the images that at least one pod lacks, by the names of their jobs.
 fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>> {
     let lacks = |pod: &PodSeen, image: &str| !pod.images.values().any(|has| **has == *image);
     let mut seen = BTreeSet::new();
@@ -146,7 +146,7 @@ fn job_name(workload: &Workload, container: &str, image: &str) -> Box<str> {
     format!("{readable}-{short}").into()
 }
 
-/// The pods of the workload without those of a revision that has the images already.
+/// Returns the workload's selector, without the revisions of which a pod has all images already.
 fn old_pods(workload: &Workload, selector: &LabelSelector, pods: &[PodSeen]) -> LabelSelector {
     let has_all = |pod: &&PodSeen| {
         workload

@@ -1,10 +1,11 @@
-//! Jobs that pull images: which nodes they want, when they are over, and what their status says.
-//! How a node gets its images is decided in [`warm`](super::warming).
+//! Jobs that pull images: which nodes they want, when they are over, and what their status reports.
+//! How a node gets its images is decided in [`warming`](super::warming).
 //!
 //! The first write for a job is its `startTime`, from which deadlines count; the last is its
-//! `completionTime`, when no pod is left. A list job is done as it is, without an `ImagePullJob`
-//! for each image as OpenKruise makes them: the names of those are hashes that only Go computes,
-//! and one pod per node serves all images. So `parallelism` holds for the list.
+//! `completionTime`, when no pod is left but those being deleted. A list job is processed as it is,
+//! without an `ImagePullJob` for each image as OpenKruise creates them: the names of those are
+//! hashes that only Go computes, and one pod per node serves all images. So `parallelism` holds for
+//! the list.
 
 mod message;
 pub mod object;
@@ -25,34 +26,34 @@ use super::warming::{Limits, Warming};
 use crate::warm::pull_job::object::{Completion, PullJob, PullSpec, Targets};
 pub use status::{Known, Stage, Status, status, unusable};
 
-/// A node, as far as jobs ask for it.
+/// A node, reduced to what jobs select it by and need to know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetNode {
     /// `metadata.uid`: a node of the same name with another uid has no image of the one before.
     pub uid: Box<str>,
     /// `metadata.labels`
     pub labels: BTreeMap<String, String>,
-    /// Whether it is Ready.
+    /// True while the node is Ready.
     pub ready: bool,
-    /// The shapes of pods that pull there, or why none can.
+    /// The shapes of the pods that pull there, or why none can.
     pub shapes: Result<Shapes, String>,
-    /// Whether its provider keeps images instead, in image caches.
+    /// True if its provider keeps images in image caches instead.
     pub has_image_caches: bool,
-    /// Whether it has the taint of the control plane ([`CONTROL_PLANE`]).
+    /// True if the node has the taint of the control plane ([`CONTROL_PLANE`]).
     pub is_control_plane: bool,
 }
 
-/// The taints of nodes of the control plane, and the labels that such nodes have with them.
+/// The taints of control plane nodes, which are also the labels of such nodes.
 pub const CONTROL_PLANE: [&str; 2] = [
     "node-role.kubernetes.io/control-plane",
     "node-role.kubernetes.io/master",
 ];
-/// The label with the name of the node.
+/// The label with the host name of a node, which is usually its name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Whether a job wants its images on a node. What tolerates every taint would come to the control
-/// plane as well: a job that says nothing of it gets no pod there. `pod_nodes` are the nodes of the
-/// pods that its `podSelector` selects.
+/// Returns true if a job wants its images on a node. `pod_nodes` are the nodes of the pods that its
+/// `podSelector` matches. Warmer pods tolerate every taint, so a label selector has to name nodes
+/// of the control plane, by role or host name, to select them.
 #[must_use]
 pub fn wants(
     targets: &Targets,
@@ -79,13 +80,13 @@ fn names_control_plane(selector: &Selector) -> bool {
     selector.clone().into_iter().any(is_asked_for)
 }
 
-/// After so long a job that goes on for ever asks its nodes again, as OpenKruise's do (D.5): a
-/// kubelet may have removed an image, and where the registry is always asked a tag may have moved.
+/// The age at which a settled node of a job of type `Never` is checked again, as OpenKruise does,
+/// whose NodeImages drop a tag after a day: the kubelet may have removed an image, or with `Always` a tag may have moved.
 const ASK_AGAIN: Duration = Duration::from_secs(86_400);
 
-/// What bounds the work of a job on so many nodes, of which `leaving` still have a pod that is not
-/// wanted any more. However long the job would wait, a try takes `longest_try` at most: its node
-/// can do nothing for others meanwhile.
+/// Returns the limits of a job on this many nodes, `leaving` of which still have a pod that is no
+/// longer wanted. Whatever timeout the job sets, one try takes at most `longest_try`, because other
+/// jobs cannot use the node meanwhile.
 #[must_use]
 pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Duration) -> Limits {
     Limits {
@@ -96,8 +97,8 @@ pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Durati
     }
 }
 
-/// Whether the job has taken longer than it may. Times of day are compared: the start is one that
-/// this program has written.
+/// Returns true if the job has exceeded its `activeDeadlineSeconds`. Wall-clock times are compared:
+/// the start is one that this program has written.
 #[must_use]
 pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
     let Completion::Always {
@@ -110,8 +111,8 @@ pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp
     today.duration_since(started_at) >= SignedDuration::from_secs(seconds.into())
 }
 
-/// Whether pods that wait for their images come before the job. Once half of the time that it may
-/// take is over it waits for nobody.
+/// Returns true if pods that wait for their images come before the job: always without a deadline,
+/// else during the first half of its `activeDeadlineSeconds`.
 #[must_use]
 pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp) -> bool {
     let Completion::Always {
@@ -124,15 +125,15 @@ pub fn lets_others_pull(spec: &PullSpec, started_at: Timestamp, today: Timestamp
     today.duration_since(started_at) < SignedDuration::from_secs(seconds.into()) / 2
 }
 
-/// Whether a job is over: it is not one that goes on for ever, each image on each node is final,
-/// and no pod is left.
+/// Returns true if a job is over: its type is not `Never`, each image on each node is final, and no
+/// pod is left but those being deleted.
 #[must_use]
 pub fn is_over(spec: &PullSpec, targets: &[Target], warming: &Warming, cached: &Cached) -> bool {
     let none_waits = targets.iter().all(|target| target.pull != Pull::Waits) && !cached.waits();
     matches!(spec.completion, Completion::Always { .. }) && none_waits && warming.is_over()
 }
 
-/// How long it is until a completed job is to be deleted; `None` where it stays.
+/// Returns the time until a completed job is to be deleted; `None` if it stays.
 #[must_use]
 pub fn time_to_live(job: &PullJob, today: Timestamp) -> Option<Duration> {
     let Completion::Always {

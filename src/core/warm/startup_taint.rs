@@ -1,9 +1,9 @@
-//! The startup taint: a node that begins its life with it takes no pods until its images are there.
-//! It is taken away from a node that is Ready once all that go on for ever have their images there,
-//! and in any case after a time.
+//! The startup taint: a node that joins with it takes no pods until its images are there. Once the
+//! node has been Ready, it is removed when all jobs of type `Never` that count have their images
+//! there, and in any case after a timeout.
 //!
-//! The time counts from when this life has first seen the node Ready with the taint, so no two
-//! clocks are compared; another life begins anew.
+//! The timeout counts from when this process first observed the node Ready with the taint, so no
+//! two clocks are compared. Another run of the process starts it again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::objects::node::Node;
 /// The key of the taint, whatever its value and effect.
 pub const STARTUP_TAINT: &str = "swaplet.io/warming";
 
-/// The wait for the watch to show what a write has done.
+/// The wait for the watch to show the effect of a write.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The wait after a write that is forbidden: of all nodes, for what is missing is a right.
+/// The wait after a forbidden write, for all nodes, because the missing right concerns them all.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The taint is to be taken from a node.
+/// A removal of the taint from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Untaint {
-    /// The node.
+    /// The name of the node.
     pub node: Box<str>,
-    /// Its uid.
+    /// The uid of the node.
     pub uid: Box<str>,
-    /// Where the taint stands in `spec.taints`, once for each effect, in rising order.
+    /// The indexes of the taint in `spec.taints`, one for each effect, ascending.
     pub indexes: Vec<usize>,
-    /// What is missing on the node, where it is taken away because the time is over.
+    /// The image that the node still lacks; set if the taint is removed because of the timeout.
     pub missing: Option<String>,
 }
 
@@ -37,11 +37,12 @@ pub struct Untaint {
 pub struct StartupTaints {
     timeout: Duration,
     nodes: BTreeMap<Box<str>, Tainted>,
-    /// A write was applied, and none was forbidden since. Until then one node at a time is written.
+    /// True while writes are known to be allowed: one was applied, and none was forbidden since.
+    /// Until then one node at a time is written.
     is_allowed: bool,
-    /// It was told that it is forbidden.
+    /// Set once the missing right was reported.
     is_told: bool,
-    /// Nothing is written before.
+    /// The earliest time of the next write.
     not_before: Duration,
 }
 
@@ -49,14 +50,14 @@ pub struct StartupTaints {
 struct Tainted {
     uid: Box<str>,
     indexes: Vec<usize>,
-    /// Since when it is known as Ready; it may be not Ready for a while again.
+    /// When it was first observed Ready; kept while the node is not Ready again.
     since: Option<Duration>,
     is_writing: bool,
     not_before: Duration,
 }
 
 impl StartupTaints {
-    /// A node waits for its images at most this long.
+    /// Creates an empty set; a node waits for its images for at most `timeout`.
     #[must_use]
     pub const fn new(timeout: Duration) -> Self {
         Self {
@@ -68,8 +69,8 @@ impl StartupTaints {
         }
     }
 
-    /// A node was seen.
-    pub fn see(&mut self, node: &Node, now: Duration) {
+    /// Records the state of a node, and removes it from the set if it has no such taint.
+    pub fn observe(&mut self, node: &Node, now: Duration) {
         let indexes: Vec<_> = (0..node.taints.len())
             .filter(|index| &*node.taints[*index].key == STARTUP_TAINT)
             .collect();
@@ -91,25 +92,25 @@ impl StartupTaints {
         tainted.since = tainted.since.or(node.ready.then_some(now));
     }
 
-    /// Whether no node has the taint.
+    /// Returns true if no node has the taint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Whether the node has the taint.
+    /// Returns true if the node has the taint.
     #[must_use]
     pub fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// A node is gone.
+    /// Removes a node that is gone.
     pub fn leave(&mut self, node: &str) {
         self.nodes.remove(node);
     }
 
-    /// What is to be written now. `missing` says of a node what it still lacks, and nothing where
-    /// it is warm.
+    /// Returns the removals to write now. `missing` returns what a node still lacks, and `None` if
+    /// its images are there.
     pub fn step(
         &mut self,
         now: Duration,
@@ -142,7 +143,7 @@ impl StartupTaints {
         writes
     }
 
-    /// What became of a write; the reason why it is forbidden, if that was not known.
+    /// Records the result of a write. Returns why it is forbidden, unless that was returned before.
     pub fn written(&mut self, untaint: &Untaint, answer: &Answer, now: Duration) -> Option<String> {
         let wait = match answer {
             Answer::Failed { retry_after } => retry_after.unwrap_or(LOOK_AGAIN),
@@ -169,7 +170,7 @@ impl StartupTaints {
         }
     }
 
-    /// When to look again if nothing happens.
+    /// Returns the next time at which a step may have something to do; `None` without such a time.
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let waiting = self

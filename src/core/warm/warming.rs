@@ -1,14 +1,14 @@
 //! Warming: images are pulled to nodes before pods need them, without a daemon.
 //!
-//! A node gets one *warmer pod*, whose container runs the park program from a volume, so that
-//! nothing of an image ever runs. Its image is swapped from one to the next ([`node`]); that an
-//! image is there is believed only from the pod's status ([`evidence`]). Where that does not work,
-//! a pod has a container for each of several images and a command that no image has ([`shape`]).
-//! [`nodes`] says where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a
+//! A node gets one *warmer pod*, whose container runs the park program from a volume, so that no
+//! program of an image ever runs. Its image is swapped from one to the next ([`node`]); only the
+//! pod's status proves that an image is there ([`evidence`]). Where that does not work, a pod has a
+//! container for each of several images and a command that no image has ([`shape`]). [`nodes`]
+//! decides which nodes can be warmed at all, and [`pulled`] reads what the kubelet reports about a
 //! pull.
 //!
-//! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as
-//! an argument, as everywhere here.
+//! [`Warming`] has the state of all nodes and returns at most one [`Action`] per node. Time is an
+//! argument, as everywhere in this crate.
 
 mod action;
 pub mod evidence;
@@ -34,24 +34,24 @@ use self::table::Table;
 pub use self::waits::Waits;
 use crate::warm::pod::WarmerPod;
 
-/// The same images on all of these nodes.
+/// The same images on a set of nodes, and the progress on each.
 #[derive(Debug)]
 pub struct Warming {
     images: Vec<Box<str>>,
     limits: Limits,
     nodes: Table,
     skipped: BTreeMap<Box<str>, String>,
-    /// Nodes about which a decision has panicked, with what the panic says.
+    /// Nodes on which a decision has panicked, with the panic message.
     defects: Vec<(Box<str>, String)>,
-    /// The node of each pod that was seen, by its uid.
+    /// The node of each known pod, by the uid of the pod.
     pods: BTreeMap<Box<str>, Box<str>>,
     waits: Waits,
-    /// What is known may be other than when this was asked the last time.
+    /// Set when the state may have changed since it was last queried.
     changed: bool,
 }
 
 impl Warming {
-    /// These images in this order, on no node yet.
+    /// Creates the state for these images, in this order, without a node.
     #[must_use]
     pub const fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Warming {
         }
     }
 
-    /// The images, in their order.
+    /// Returns the images, in their order.
     #[must_use]
     pub fn images(&self) -> &[Box<str>] {
         &self.images
@@ -81,27 +81,27 @@ impl Warming {
             .insert(node, NodeProgress::new(&self.images, shapes, ready, now));
     }
 
-    /// Adds a node on which none can, and why.
+    /// Adds a node on which no image can be warmed, with the reason.
     pub fn skip(&mut self, node: &str, why: String) {
         self.changed = true;
         self.forget(node);
         self.skipped.insert(node.into(), why);
     }
 
-    /// Forgets a node; a pod that is there is left to whoever asks this.
+    /// Forgets a node; deleting its pod is left to the caller.
     pub fn leave(&mut self, node: &str) {
         self.changed = true;
         self.forget(node);
         self.skipped.remove(node);
     }
 
-    /// Whether images are warmed on this node.
+    /// Returns true if images are warmed on this node.
     #[must_use]
     pub fn has(&self, node: &str) -> bool {
         self.nodes.get(node).is_some()
     }
 
-    /// Whether a pod is of use on its node; not where a defect has ended the work there.
+    /// Returns true if the pod's node is warmed, and no defect has ended the work there.
     #[must_use]
     pub fn needs(&self, pod: &WarmerPod) -> bool {
         self.nodes
@@ -109,43 +109,43 @@ impl Warming {
             .is_some_and(|node| !node.is_broken)
     }
 
-    /// What bounds the work from now on.
+    /// Sets the limits that apply from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// The images from now on; what is known of those that stay is kept.
+    /// Sets the images; the progress of those that stay is kept.
     pub fn set_images(&mut self, images: Vec<Box<str>>) {
         (self.images, self.changed) = (images, true);
         self.nodes.change_all(|node| node.set_images(&self.images));
     }
 
-    /// Nothing more is tried: what is open has failed.
+    /// Fails all images that are not final, and so ends the work.
     pub fn give_up(&mut self, why: &str) {
         self.changed = true;
         self.nodes.change_all(|node| node.fail_all(why));
     }
 
-    /// Somebody else has proved that an image is on a node.
+    /// Records that another job has proved an image on a node.
     pub fn found(&mut self, node: &str, image: &str, pulled: Option<&Pulled>) {
         let found = self.nodes.change(node, |node| node.found(image, pulled));
         self.changed |= found.unwrap_or_default();
     }
 
-    /// Images that have failed on a node get another chance.
+    /// Tries images again that have failed on a node, unless the node has a pod.
     pub fn try_again(&mut self, node: &str, ready: bool, now: Duration) {
         let images = std::mem::take(&mut self.images);
         self.with(node, |node, _| node.try_again(&images, ready, now));
         self.images = images;
     }
 
-    /// Whether a node may be pulling.
+    /// Returns true if the node may be pulling.
     #[must_use]
     pub fn is_active(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(NodeProgress::is_active)
     }
 
-    /// The nodes that may be pulling.
+    /// Returns the nodes that may be pulling.
     pub fn active(&self) -> impl Iterator<Item = &str> {
         self.nodes
             .busy()
@@ -153,9 +153,8 @@ impl Warming {
             .map(|(name, _)| name)
     }
 
-    /// The nodes on which a pod of this is, each with whether its pull takes so long that others
-    /// need not wait for it. A pod that is being deleted may hang there for long, and counts no
-    /// more after a while.
+    /// Returns the nodes that may be pulling, each with true if its pull is so slow that others
+    /// need not wait for it. A node whose pod has been terminating for too long is left out.
     pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
         let held = self
             .nodes
@@ -164,24 +163,24 @@ impl Warming {
         held.map(move |(name, node)| (name, node.slow(now).is_some()))
     }
 
-    /// What its nodes wait for, as of the last step.
+    /// Returns what the nodes wait for, as of the last step.
     #[must_use]
     pub const fn waits(&self) -> &Waits {
         &self.waits
     }
 
-    /// Whether what is known may be other than when this was asked the last time.
+    /// Returns true if the state may have changed since the last call.
     pub const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)
     }
 
-    /// Whether one more node may begin.
+    /// Returns true if one more node may begin.
     #[must_use]
     pub fn may_begin(&self) -> bool {
         self.active().count() < self.limits.parallelism
     }
 
-    /// Whether a node waits for nothing but leave to begin.
+    /// Returns true if the node waits only for a slot to begin.
     #[must_use]
     pub fn waits_for(&self, node: &str, now: Duration) -> bool {
         self.nodes
@@ -189,59 +188,60 @@ impl Warming {
             .is_some_and(|node| node.wants_slot(now))
     }
 
-    /// Whether a pull on the node is kept back, because pods of others wait for their images there.
+    /// Returns true if a pull on the node is held back because pods of others wait for their images
+    /// there.
     #[must_use]
     pub fn is_kept_back(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(|node| node.kept.is_on())
     }
 
-    /// The nodes that are left out, and why.
+    /// Returns the nodes that are left out, with the reason.
     #[must_use]
     pub const fn skipped(&self) -> &BTreeMap<Box<str>, String> {
         &self.skipped
     }
 
-    /// What is known of each node that can be warmed, in the order of names.
+    /// Returns the progress of each node that can be warmed, in the order of names.
     pub fn progress(&self) -> impl Iterator<Item = (&str, &[ImageProgress])> {
         self.nodes.iter().map(|(name, node)| (name, &*node.images))
     }
 
-    /// What is known of a node that can be warmed; nothing of any other.
+    /// Returns the progress of a node; `None` if it cannot be warmed.
     #[must_use]
     pub fn progress_on(&self, node: &str) -> Option<&[ImageProgress]> {
         self.nodes.get(node).map(|node| &*node.images)
     }
 
-    /// A node was seen.
-    pub fn see_node(&mut self, node: &str, ready: bool, now: Duration) {
-        self.with(node, |node, _| node.see_ready(ready, now));
+    /// Records whether a node is Ready.
+    pub fn observe_node(&mut self, node: &str, ready: bool, now: Duration) {
+        self.with(node, |node, _| node.observe_ready(ready, now));
     }
 
-    /// A node is gone.
+    /// Records that a node is gone, or no longer selected.
     pub fn node_is_gone(&mut self, node: &str) {
         self.with(node, |node, _| node.node_is_gone());
     }
 
-    /// Others who were on a node may have left it. Whoever says in a [`step`](Self::step) that a
-    /// node is taken says this as soon as that may not be so any more.
+    /// Records that others may have left a node. A caller whose [`step`](Self::step) reported the
+    /// node as taken calls this as soon as that may have changed.
     pub fn is_free_again(&mut self, node: &str) {
         self.nodes.is_free_again(node);
     }
 
-    /// A warmer pod was seen.
-    pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
+    /// Records the state of a warmer pod.
+    pub fn observe_pod(&mut self, pod: WarmerPod, now: Duration) {
         let node = pod.node.clone();
-        self.with(&node, |node, _| node.see_pod(pod, now));
+        self.with(&node, |node, _| node.observe_pod(pod, now));
     }
 
-    /// The pod with this uid is gone.
+    /// Records that the pod with this uid is gone.
     pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
         if let Some(node) = self.pods.get(uid).cloned() {
             self.with(&node, |node, limits| node.pod_is_gone(uid, limits, now));
         }
     }
 
-    /// Does something that may change a node, and remembers which pods are its own.
+    /// Runs `work`, which may change a node, and updates the uids of its pods.
     fn with<T>(
         &mut self,
         name: &str,
@@ -265,7 +265,7 @@ impl Warming {
         }
     }
 
-    /// The uids of the pods that are known.
+    /// Returns the uids of the known pods.
     #[must_use]
     pub fn pods(&self) -> Vec<Box<str>> {
         self.nodes
@@ -274,27 +274,27 @@ impl Warming {
             .collect()
     }
 
-    /// A kubelet has said something of a pull of the pod with this uid; how long it took, where
-    /// that is news.
-    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+    /// Records what a kubelet reported about a pull of the pod with this uid. Returns how long the
+    /// pull took, unless that is known already.
+    pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let node = self.pods.get(uid)?.clone();
-        self.with(&node, |node, _| node.hear(uid, pulled))?
+        self.with(&node, |node, _| node.handle(uid, pulled))?
     }
 
-    /// What became of a write for this node.
+    /// Records the result of a write for this node.
     pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
         self.with(node, |node, limits| {
             node.written(action, answer, limits, now)
         });
     }
 
-    /// The nodes about which a decision has panicked since this was asked the last time, with what
-    /// the panic says. All images that were open there have failed.
+    /// Returns the nodes on which a decision has panicked since the last call, with the panic
+    /// message. All images that were open there have failed.
     pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
         std::mem::take(&mut self.defects)
     }
 
-    /// What has become final since this was asked the last time.
+    /// Returns what has become final since the last call.
     pub fn news(&mut self) -> Vec<Ended> {
         let mut news = Vec::new();
         for name in self.nodes.with_news() {
@@ -309,8 +309,8 @@ impl Warming {
         news
     }
 
-    /// The nodes on which another shape of pods is used since this was asked the last time, and
-    /// why.
+    /// Returns the nodes that have fallen back to another shape of pods since the last call, with
+    /// the reason.
     pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
         let mut fallbacks = Vec::new();
         for name in self.nodes.with_news() {
@@ -320,7 +320,7 @@ impl Warming {
         fallbacks
     }
 
-    /// Whether there is an image on a node of whose pull the kubelet has said nothing.
+    /// Returns true if a kubelet has not reported the pull of an image that is on its node.
     #[must_use]
     pub fn is_told_nothing_of_a_pull(&self) -> bool {
         let is_untold =
@@ -331,7 +331,7 @@ impl Warming {
             .any(is_untold)
     }
 
-    /// Whether everything is final and no pod is left but such as are being deleted.
+    /// Returns true if everything is final and no pod is left but those being deleted.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !self.nodes.has_more() && self.nodes.busy().all(|(_, node)| node.is_over())

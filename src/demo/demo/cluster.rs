@@ -26,7 +26,7 @@ use super::story::Story;
 const NODE: &str = "demo-node";
 /// The user agent by which the controller's writes are counted.
 const CONTROLLER: &str = "swaplet";
-/// What swaplet is asked with, as it is installed.
+/// The CRDs of an installation.
 const CRDS: [&str; 5] = [
     include_str!("../../../deploy/crds/containerrecreaterequests.yaml"),
     include_str!("../../../deploy/crds/imagepulljobs.yaml"),
@@ -35,7 +35,7 @@ const CRDS: [&str; 5] = [
     include_str!("../../../deploy/crds/namespacedsidecarpolicies.yaml"),
 ];
 
-/// Everything runs until this is dropped.
+/// The running cluster; everything stops when this is dropped.
 pub struct Cluster {
     /// The API server.
     pub server: ApiServer,
@@ -71,8 +71,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Creates all objects, then waits for all Jobs and pods among them. Gives what came of them,
-    /// and the story that may go on.
+    /// Creates all objects, then waits for all Jobs and pods among them. Returns the results, and
+    /// the story to continue.
     ///
     /// # Errors
     /// An object that the API server refuses.
@@ -98,7 +98,8 @@ impl Cluster {
         matches!(&self.profile, Profile::Virtual(options) if options.on_update == OnUpdate::Nothing)
     }
 
-    /// A pod that comes before would begin its life with the Warning that no node takes it.
+    /// Waits until the node is Ready: an earlier pod would start with the Warning that no node
+    /// fits.
     async fn node_is_ready(&self) {
         let ready = |node: &Value| {
             let conditions = node["status"]["conditions"].as_array().cloned();
@@ -130,8 +131,8 @@ impl Cluster {
     }
 }
 
-/// Creates an object, and its namespace where it is not there yet. One of a kind that this API
-/// server does not have is left out, and that is said.
+/// Creates an object, and its namespace if that is missing. An object of a kind that this API
+/// server does not serve is skipped with a message.
 async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
     let object: DynamicObject = serde_json::from_value(object.clone())
         .context("an object has no apiVersion, kind or metadata")?;
@@ -157,7 +158,7 @@ async fn create(client: &Client, object: &Value) -> anyhow::Result<()> {
         }
     };
     match api.create(&PostParams::default(), &object).await {
-        // Made for an object that stands before it in the files.
+        // Created for an earlier object of the files.
         Err(kube::Error::Api(status)) if status.code == 409 && types.kind == "Namespace" => Ok(()),
         created => created.map(|_| ()).map_err(refused),
     }
@@ -177,7 +178,7 @@ async fn make_namespace(client: &Client, name: &str) -> kube::Result<()> {
     }
 }
 
-/// Without a taint: everybody's Jobs may run on the only node there is.
+/// Returns the options of a node without taints, because all Jobs must run on this only node.
 fn node(profile: Profile) -> NodeOptions {
     NodeOptions {
         taints: Vec::new(),

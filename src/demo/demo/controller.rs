@@ -28,16 +28,16 @@ use swaplet_core::warm::pull_job::pins::Unresolved;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
 use swaplet_core::warm::warming::shape::ShapeChoice;
 
-/// What sidecars are ended with.
+/// The image that ends sidecars.
 pub(super) const EXIT_IMAGE: &str = "registry.example/swaplet/exit:v1";
 const PARK_IMAGE: &str = "registry.example/swaplet/park:v1";
-/// The namespace of the pods that pull images.
+/// The namespace of the warmer pods.
 const WARM_NAMESPACE: &str = "default";
-/// What one try of an image may take, as `swaplet run` has it by default.
+/// The deadline of one pull of an image, the default of `swaplet run`.
 const LONGEST_TRY: Duration = Duration::from_secs(1800);
 
-/// The controller of `swaplet run --restart --warm --sidecar-policies`, with the settings that it has by default. No
-/// admission policies are asked for: the demo's API server has none.
+/// Runs the controller of `swaplet run --restart --warm --sidecar-policies`, with its default
+/// settings. No admission policies are required, because the demo's API server has none.
 pub(super) async fn controller(client: Client, instance: &str) {
     let Some(settings) = settings(instance) else {
         return;

@@ -1,4 +1,4 @@
-//! CronJobs: the demo keeps to no schedule, but runs the Job of each once.
+//! Runs the Job of each CronJob once, because the demo keeps no schedule.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use kube::api::PostParams;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use swaplet_controller::frame::watch::{Event, watch};
 
-/// As `kubectl create job --from=cronjob/NAME` says where a Job comes from.
+/// The annotation that `kubectl create job --from=cronjob/NAME` sets.
 const INSTANTIATE: (&str, &str) = ("cronjob.kubernetes.io/instantiate", "manual");
 
-/// Makes a Job of each CronJob, once, until it is dropped.
+/// Creates one Job for each CronJob, until it is dropped.
 pub(super) async fn run(client: Client) {
     let mut cron_jobs = watch(Api::<CronJob>::all(client.clone()), "");
     let mut known = HashSet::new();
@@ -20,7 +20,7 @@ pub(super) async fn run(client: Client) {
         {
             let namespace = cron_job.namespace().unwrap_or_default();
             let jobs: Api<Job> = Api::namespaced(client.clone(), &namespace);
-            // A Job of this name is there already: of an older CronJob, or somebody else's.
+            // A Job of this name exists already, from an older CronJob or from somebody else.
             let _ = jobs.create(&PostParams::default(), &job(&cron_job)).await;
         }
     }

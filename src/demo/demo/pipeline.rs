@@ -1,18 +1,18 @@
 //! The Jobs of the demo: a nightly pipeline with a log collector or proxy in each pod that would
-//! run for ever.
+//! run forever.
 //!
-//! The words in `args` tell the virtual node how a container behaves; a real container would have a
-//! program there.
+//! The words in `args` set how a container behaves on the virtual node; a real container would have
+//! a program there.
 
 use serde_json::{Value, json};
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
-/// Pods with this label get the mesh's proxy.
+/// The label of pods that get the mesh's proxy.
 const INJECT: &str = "mesh.example/inject";
-/// Pods with this label get the proxy of another mesh, which nobody has marked.
+/// The label of pods that get the proxy of another mesh, which nobody has marked.
 const INJECT_UNMARKED: &str = "sidecar.istio.io/inject";
 
-/// The Jobs.
+/// Returns the Jobs.
 #[must_use]
 pub fn jobs() -> Vec<Value> {
     let mut load = job("load", "OnFailure", vec![main("run=2s")]);
@@ -32,8 +32,8 @@ pub fn jobs() -> Vec<Value> {
     ]
 }
 
-/// The mutating webhook of the demo: adds the proxy of a mesh to pods that ask for it, so that no
-/// Job names it.
+/// Adds the proxy of a mesh to pods that request it, like a mutating webhook, so that no Job names
+/// it.
 pub fn inject_proxy(resource: &str, object: &mut Value) {
     if resource != "pods" {
         return;
@@ -51,7 +51,7 @@ fn main(behaviour: &str) -> Value {
     json!({"name": "main", "image": "registry.example/pipeline:v7", "args": [behaviour, "exit=0"]})
 }
 
-/// Runs until it is stopped.
+/// Returns a sidecar that runs until it is stopped.
 fn sidecar(name: &str, behaviour: &str) -> Value {
     json!({
         "name": name, "image": format!("registry.example/{name}:v1"), "args": [behaviour],
@@ -59,7 +59,7 @@ fn sidecar(name: &str, behaviour: &str) -> Value {
     })
 }
 
-/// With a command of its own, which the exit image must have.
+/// Returns a sidecar with a command of its own, which the exit image must have.
 fn proxy() -> Value {
     json!({
         "name": "mesh-proxy", "image": "registry.example/mesh/proxy:1.22",

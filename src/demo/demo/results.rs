@@ -1,4 +1,4 @@
-//! What came of the Jobs and pods of the demo, as a table.
+//! The results of the Jobs and pods of the demo, as a table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,34 +6,34 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
-/// One row: a pod, and what became of it.
+/// One row: a pod and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The Job, or nothing for a pod without one.
+    /// The Job; empty for a pod without one.
     pub job: String,
-    /// Phase of the pod, as it was last seen.
+    /// The last observed phase of the pod.
     pub phase: String,
-    /// Names of its sidecars.
+    /// The names of its sidecars.
     pub sidecars: Vec<String>,
-    /// When all its main containers were seen ended.
+    /// When all its main containers were observed ended.
     pub mains_ended: Option<Duration>,
-    /// When it was seen finished.
+    /// When it was observed finished.
     pub finished: Option<Duration>,
-    /// Patches of it that were applied.
+    /// The number of patches of it that were applied.
     pub patches: usize,
 }
 
-/// All rows, and whether each Job is complete.
+/// All rows, and the state of each Job.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// By the pod's name.
+    /// The rows, by the pod's name.
     pub pods: BTreeMap<String, Row>,
-    /// Name and state of each Job.
+    /// The state of each Job, by its name.
     pub jobs: BTreeMap<String, String>,
 }
 
 impl Results {
-    /// Whether every Job is complete and every pod without a Job has succeeded.
+    /// Returns true if every Job is complete and every pod without a Job has succeeded.
     #[must_use]
     pub fn all_completed(&self) -> bool {
         let jobs = self.jobs.values().all(|state| state == COMPLETE);
@@ -45,7 +45,7 @@ impl Results {
         jobs && pods && !(self.jobs.is_empty() && self.pods.is_empty())
     }
 
-    /// The table, in the manner of kubectl.
+    /// Formats the table, in the style of kubectl.
     #[must_use]
     pub fn table(&self) -> String {
         let mut rows = vec![
@@ -64,7 +64,7 @@ impl Results {
         format!("\n{}{}", align(&rows), self.hint())
     }
 
-    /// What to do where swaplet had nothing to do.
+    /// Returns what to do where swaplet had nothing to do; else empty.
     fn hint(&self) -> String {
         let unmarked = self.pods.values().all(|row| row.sidecars.is_empty());
         if self.pods.is_empty() || !unmarked {
@@ -101,12 +101,12 @@ impl Results {
     }
 }
 
-/// The state of a Job that went well.
+/// The state of a Job that has completed.
 const COMPLETE: &str = "Complete";
 /// The state of a Job that has not ended.
 pub const RUNNING: &str = "Running";
 
-/// The state of a Job in one word.
+/// Returns the state of a Job in one word.
 #[must_use]
 pub fn job_state(job: &Job) -> String {
     let conditions = job

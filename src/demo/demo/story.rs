@@ -1,4 +1,4 @@
-//! What happens in the cluster, printed as it is seen.
+//! Prints what happens in the cluster as it is observed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::timeline::{Line, Timeline};
 
-/// Follows what happens and prints it.
+/// A printer of what happens in the cluster.
 pub(super) struct Story {
     start: Instant,
     pub(super) timeline: Timeline,
@@ -21,7 +21,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// `inert`: the node does not react to changed images.
+    /// Starts the watches. `inert` means that the node does not react to changed images.
     pub(super) fn begin(client: Client, inert: bool) -> Self {
         Self {
             start: Instant::now(),
@@ -32,14 +32,14 @@ impl Story {
         }
     }
 
-    /// Prints what happens until so many Jobs and pods without a Job have ended, or the time is
-    /// over.
+    /// Prints what happens until `ending` Jobs and pods without a Job have ended, or the deadline
+    /// has passed.
     pub(super) async fn follow(&mut self, ending: usize, deadline: Duration) -> anyhow::Result<()> {
         let reached = timeout(deadline, async {
             while self.timeline.ended() < ending {
                 self.next().await?;
             }
-            // What is told last, the end of the sidecar, comes just after the end of the Job.
+            // The last report, the end of the sidecar, comes just after the end of the Job.
             while timeout(LAST_WORDS, self.next()).await.is_ok() {}
             anyhow::Ok(())
         });
@@ -83,5 +83,5 @@ impl Story {
     }
 }
 
-/// How long the last Event of a pod may take to arrive.
+/// The time in which the last Event of a pod must arrive.
 const LAST_WORDS: Duration = Duration::from_millis(400);

@@ -1,5 +1,5 @@
-//! The story of the demo, line by line: who did what, when, and why. Read from the API alone, as a
-//! user could.
+//! The story of the demo, line by line: who did what, when, and why. It is read from the API alone,
+//! as a user could.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,12 +23,12 @@ pub struct Line {
     pub who: &'static str,
     /// The Job, or the pod with its container.
     pub what: String,
-    /// In words.
+    /// The description for people.
     pub text: String,
 }
 
 impl Line {
-    /// The line as it is printed.
+    /// Formats the line for printing.
     #[must_use]
     pub fn text(&self) -> String {
         format!(
@@ -41,7 +41,7 @@ impl Line {
     }
 }
 
-/// Compares what is seen with what was seen before.
+/// Compares the state of the cluster with the state before.
 #[derive(Debug, Default)]
 pub struct Timeline {
     pods: HashMap<String, Pod>,
@@ -50,7 +50,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// `inert`: the node does not react to changed images.
+    /// Returns a new timeline. `inert` means that the node does not react to changed images.
     pub fn of(inert: bool) -> Self {
         Self {
             inert,
@@ -58,7 +58,7 @@ impl Timeline {
         }
     }
 
-    /// What is new about a pod.
+    /// Returns what is new about a pod.
     pub fn pod(&mut self, at: Duration, pod: Pod) -> Vec<Line> {
         let name = pod.metadata.name.clone().unwrap_or_default();
         self.note(at, &name, &pod);
@@ -90,7 +90,7 @@ impl Timeline {
         lines
     }
 
-    /// The exit images that are new in a pod: nobody but swaplet writes them.
+    /// Returns lines for the exit images that are new in a pod: only swaplet writes them.
     fn swaps(&self, at: Duration, name: &str, before: &Pod, pod: &Pod) -> Vec<Line> {
         let line = |text| Line {
             at,
@@ -113,7 +113,7 @@ impl Timeline {
         lines
     }
 
-    /// What is new about a Job.
+    /// Returns what is new about a Job.
     pub fn job(&mut self, at: Duration, job: &Job) -> Vec<Line> {
         let name = job.metadata.name.clone().unwrap_or_default();
         let state = if is_left_alone(job) {
@@ -138,7 +138,7 @@ impl Timeline {
         texts.into_iter().flatten().map(line).collect()
     }
 
-    /// What swaplet says in an Event.
+    /// Returns a line for an Event of swaplet.
     pub fn event(&self, at: Duration, event: &Event) -> Vec<Line> {
         if event.reporting_component.as_deref() != Some(REPORTING_CONTROLLER) {
             return Vec::new();
@@ -154,7 +154,7 @@ impl Timeline {
         }]
     }
 
-    /// Why pods wait that have not begun, each in a sentence.
+    /// Returns why pods that have not started are waiting, one sentence each.
     pub fn waiting(&self) -> Vec<String> {
         let pending = self.pods.iter().filter(|(_, pod)| phase(pod) == "Pending");
         let mut lines: Vec<_> = pending
@@ -164,7 +164,7 @@ impl Timeline {
         lines
     }
 
-    /// How many Jobs, and pods without a Job, have ended.
+    /// Returns how many Jobs, and pods without a Job, have ended.
     pub fn ended(&self) -> usize {
         let jobs = self
             .results
@@ -180,7 +180,7 @@ impl Timeline {
             .count()
     }
 
-    /// What has come of everything so far.
+    /// Returns the results so far.
     pub fn results(&self) -> Results {
         self.results.clone()
     }
@@ -201,7 +201,7 @@ impl Timeline {
     }
 }
 
-/// The state of a Job that is another controller's.
+/// The state of a Job that another controller manages.
 const LEFT_ALONE: &str = "Left alone";
 
 const WAITS: &str = "waits up to a minute: does the node react to the changed image?";
@@ -218,7 +218,7 @@ fn created(job: &Job) -> String {
     )
 }
 
-/// What the scheduler or the node says about it.
+/// Returns the reason that the scheduler or the node reports; `None` if there is none.
 fn why_pending(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();
@@ -255,7 +255,7 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| spec.containers.iter())
 }
 
-/// By its mark, or by its name, as policies know it.
+/// Returns true for containers that are sidecars by their mark, or by a name that policies know.
 fn is_sidecar(container: &Container) -> bool {
     let mut env = container.env.iter().flatten();
     env.any(|env| env.name == WHEN_JOB_EXIT || env.name == WITH_IMAGE)
@@ -286,7 +286,7 @@ fn phase(pod: &Pod) -> &str {
         .unwrap_or_default()
 }
 
-/// A container's change, if it is one that tells something.
+/// Describes the change of a container's status; `None` if it is of no interest.
 fn change(old: Option<&ContainerStatus>, new: &ContainerStatus) -> Option<String> {
     let before = old.and_then(|old| old.state.clone()).unwrap_or_default();
     let restarted = old.is_some_and(|old| old.restart_count != new.restart_count);
@@ -314,7 +314,7 @@ fn change(old: Option<&ContainerStatus>, new: &ContainerStatus) -> Option<String
     }
 }
 
-/// How the container before this one ended, where the node shows it.
+/// Describes how the previous container ended, if the node shows it.
 fn real_end(status: &ContainerStatus) -> String {
     let last = status
         .last_state

@@ -10,7 +10,7 @@ use object::read::elf::FileHeader;
 
 use swaplet_core::image::exit::Platform;
 
-/// Where Debian's cross compilers have the shared objects of their platform.
+/// Returns the folder in which Debian's cross compilers have the shared objects of the platform.
 pub(super) fn folder(platform: Platform) -> &'static Path {
     Path::new(match platform {
         Platform::Amd64 => "/usr/x86_64-linux-gnu/lib",
@@ -18,8 +18,8 @@ pub(super) fn folder(platform: Platform) -> &'static Path {
     })
 }
 
-/// What the program needs by its name, and what that needs in turn, with where each lies in the
-/// folder. What is wrong is said of the first file that is missing or cannot be read.
+/// Returns the shared objects that the program needs, directly or not, with their paths in the
+/// folder. Returns an error message about the first that is missing or cannot be read.
 pub(super) fn needed(program: &[u8], folder: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut found = BTreeMap::new();
     let mut open = names(program).ok_or("its list of shared objects cannot be read")?;
@@ -35,7 +35,7 @@ pub(super) fn needed(program: &[u8], folder: &Path) -> Result<BTreeMap<String, P
     Ok(found)
 }
 
-/// The shared objects that a file names; names that lead out of the folder are none.
+/// Returns the shared objects that a file names; `None` if a name leads out of the folder.
 fn names(file: &[u8]) -> Option<Vec<String>> {
     let header = FileHeader64::<Endianness>::parse(file).ok()?;
     let endian = header.endian().ok()?;

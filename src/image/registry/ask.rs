@@ -1,6 +1,6 @@
-//! Requests that read: what comes back is bounded in size and time, and redirects go to no place
-//! that is refused. The registry library does neither, and drops the headers of what failed; so it
-//! only writes.
+//! Requests that read. Their answers are bounded in size and time, and redirects go to no place
+//! that is refused. The registry library does neither, and drops the headers of failed requests; so
+//! it only writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,32 +17,32 @@ use crate::registry_error::{Problem, RegistryError};
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
 const MAX_READ: usize = 4 * 1024 * 1024;
 
-/// What swaplet calls itself.
+/// The user agent of swaplet.
 pub(super) const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"));
 
-/// The longest wait that a registry can ask for; the number is any that it likes.
+/// The longest wait that a registry can ask for; the header may have any number.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// Registries redirect blobs once, to their storage.
+/// The most redirects: registries redirect blobs once, to their storage.
 const MAX_REDIRECTS: usize = 5;
 
-/// Asks one registry.
+/// A sender of requests to one registry.
 pub(super) struct Asker {
     http: reqwest::Client,
-    /// Where it may ask.
+    /// The hosts that may be connected to.
     pub hosts: Hosts,
     limit: Duration,
 }
 
-/// What came back.
+/// The answer to a request.
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
-    /// At most [`MAX_READ`].
+    /// The body, at most [`MAX_READ`].
     pub body: Vec<u8>,
 }
 
 impl Asker {
-    /// `limit` bounds each request with its answer.
+    /// Returns an asker; `limit` bounds each request with its answer.
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
         let trusted = hosts.clone();
         let policy = Policy::custom(move |attempt| follow(&trusted, attempt));
@@ -88,7 +88,7 @@ impl Asker {
     }
 }
 
-/// reqwest itself takes the credentials off a request that goes to another host, port or scheme.
+/// Checks a redirect. reqwest itself drops the credentials for another host, port or scheme.
 fn follow(hosts: &Hosts, attempt: Attempt<'_>) -> reqwest::redirect::Action {
     if attempt.previous().len() > MAX_REDIRECTS {
         return attempt.error("too many redirects");
@@ -100,7 +100,7 @@ fn follow(hosts: &Hosts, attempt: Attempt<'_>) -> reqwest::redirect::Action {
 }
 
 impl Answer {
-    /// The answer of a request that was granted; `None` if what it asked for is not there.
+    /// Returns the answer if the request was granted; `None` if there is no such thing (404).
     pub(super) fn found(self, operation: &str) -> Result<Option<Self>, RegistryError> {
         match self.status {
             status if status.is_success() => Ok(Some(self)),
@@ -109,18 +109,18 @@ impl Answer {
         }
     }
 
-    /// What the answer says as an error.
+    /// Returns the error that the answer reports.
     pub(super) fn error(&self, operation: &str) -> RegistryError {
         let problem = Problem::from_answer(self.status.as_u16(), &self.body);
         RegistryError::new(operation, problem, said(&self.body)).retry_after(self.retry_after())
     }
 
-    /// Whether the registry is in trouble or wants to be left alone.
+    /// Returns true if the registry is in trouble, or asks for fewer requests.
     pub(super) fn is_transient(&self) -> bool {
         Problem::from_answer(self.status.as_u16(), &self.body).is_transient()
     }
 
-    /// Whether it asks for credentials, or says how to get them.
+    /// Returns the challenges of the answer, which say how to get credentials.
     pub(super) fn challenges(&self) -> impl Iterator<Item = &str> {
         self.headers
             .get_all(WWW_AUTHENTICATE)
@@ -128,13 +128,13 @@ impl Answer {
             .filter_map(|value| value.to_str().ok())
     }
 
-    /// The digest that a registry gives for what it sent.
+    /// Returns the digest that a registry reports for what it sent.
     pub(super) fn digest(&self) -> Option<&str> {
         self.text(HeaderName::from_static("docker-content-digest"))
     }
 
-    /// How long the registry asks to wait, an hour at most: seconds, or a date, which is read by
-    /// the registry's own clock.
+    /// Returns how long the registry asks to wait, an hour at most. The header has seconds, or a
+    /// date, which is read by the registry's own clock.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         self.asks_to_wait().map(|wait| wait.min(LONGEST_WAIT))
     }
@@ -159,7 +159,7 @@ fn date(written: &str) -> Option<Timestamp> {
         .map(|date| date.timestamp())
 }
 
-/// The messages of the specification's error form, or the text as it is.
+/// Returns the messages in the specification's form of an error, or the text as it is.
 fn said(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let messages: Vec<_> = parsed["errors"]

@@ -11,7 +11,7 @@ use super::login::Login;
 use super::options::RegistryOptions;
 use crate::registry_error::{Problem, RegistryError};
 
-/// In the type of the registry client.
+/// Converts an image reference to the type of the registry client.
 pub(super) fn for_client(image: &ImageReference) -> Reference {
     let (registry, repository) = (image.registry().to_owned(), image.repository().to_owned());
     match (

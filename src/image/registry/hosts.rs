@@ -1,5 +1,5 @@
-//! Which hosts are spoken to: whoever writes an image reference, or answers with a redirect, must
-//! not choose a place that only this machine or this cluster can reach.
+//! The hosts that may be connected to: the author of an image reference or of a redirect must not
+//! choose a place that only this machine or this cluster can reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,8 +7,8 @@ use reqwest::Url;
 
 use super::reach::{Judge, Reach};
 
-/// Where clouds hand out credentials and configuration of the machine, besides the link-local
-/// addresses: Alibaba Cloud, Azure's wire server, AWS over IPv6, and the name that Google Cloud
+/// The places, besides link-local addresses, where clouds provide credentials and configuration of
+/// the machine: Alibaba Cloud, Azure's wire server, AWS over IPv6, and the name that Google Cloud
 /// gives to its own.
 const METADATA: [&str; 4] = [
     "100.100.100.200",
@@ -17,47 +17,47 @@ const METADATA: [&str; 4] = [
     "metadata.google.internal",
 ];
 
-/// The names of Services. A service's address has no mark that could be told, so names are all
-/// there is to go by.
+/// The domains of Services. The address of a Service cannot be recognised, so only the name can be
+/// checked.
 const CLUSTER_DOMAINS: [&str; 2] = [".svc", ".cluster.local"];
 
 /// The hosts that an administrator listed, and the registry itself.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
-    /// With or without port.
+    /// The hosts to use without TLS, with or without port.
     pub plain_http: Vec<String>,
-    /// With or without port.
+    /// The hosts that are exempt from refusals, with or without port.
     pub allowed: Vec<String>,
-    /// `HOST` or `HOST:PORT` of the registry.
+    /// The registry, as `HOST` or `HOST:PORT`.
     pub registry: String,
-    /// Which addresses may be connected to.
+    /// The addresses that may be connected to.
     pub reach: Reach,
 }
 
 impl Hosts {
-    /// Whether the registry is spoken to without TLS: a listed host, or a loopback address.
+    /// Returns true if the registry is used without TLS: a listed host, or a loopback address.
     pub(super) fn is_plain(&self) -> bool {
         let loopback = self.address().is_some_and(|url| is_loopback(&url));
         loopback || lists(&self.plain_http, &self.registry)
     }
 
-    /// The address of the registry.
+    /// Returns the address of the registry; `None` if it is not a host.
     pub(super) fn address(&self) -> Option<Url> {
         Url::parse(&format!("http://{}/", self.registry)).ok()
     }
 
-    /// The address of something in the registry; `path` starts with a slash.
+    /// Returns the address of something in the registry; `path` starts with a slash.
     pub(super) fn url(&self, path: &str) -> String {
         let scheme = if self.is_plain() { "http" } else { "https" };
         format!("{scheme}://{}{path}", self.registry)
     }
 
-    /// Who judges the addresses of names, where that is asked for.
+    /// Returns the judge of resolved addresses; `None` if all of them are allowed.
     pub(super) fn judge(&self) -> Option<Judge> {
         let Reach::Judged(judged) = &self.reach else {
             return None;
         };
-        // A name is resolved without its port: one that is listed with a port is meant where it is
+        // A name is resolved without its port: so one that is listed with a port counts where it is
         // the registry.
         let address = self.address().filter(|_| {
             lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry)
@@ -94,8 +94,8 @@ impl Hosts {
         }
     }
 
-    /// What is wrong with a host that is an address, where these are judged. The addresses of names
-    /// are judged when these are resolved.
+    /// Returns what is wrong with a host that is an address, where addresses are judged. Those of
+    /// names are judged when the names are resolved.
     fn refusal_of_address(&self, url: &Url) -> Option<&'static str> {
         let is_judged = matches!(self.reach, Reach::Judged(_));
         if is_judged && is_loopback(url) {
@@ -106,8 +106,8 @@ impl Hosts {
             .then_some("no address that everybody can reach")
     }
 
-    /// As [`check`](Self::check), for a place that the registry names: it must not be this machine
-    /// either, unless the registry is there too, and TLS is not given up.
+    /// Like [`check`](Self::check), for a place that the registry names: it must not be this
+    /// machine either, unless the registry is there too, and must not give up TLS.
     pub(super) fn check_named_by_registry(&self, url: &Url) -> Result<(), String> {
         self.check(url)?;
         if is_loopback(url)
@@ -153,8 +153,8 @@ fn is_loopback(url: &Url) -> bool {
         || ip(url).is_some_and(|address| address.is_loopback())
 }
 
-/// The address, also where it is written as one number, in octal, or as IPv4 in IPv6: the parser of
-/// URLs brings all of them into one form.
+/// Returns the address of a host, also where it is written as one number, in octal, or as IPv4 in
+/// IPv6: the parser of URLs brings all of them into one form.
 fn ip(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
     let bare = host

@@ -1,5 +1,5 @@
-//! What to show a registry: it says itself how it wants to be asked (`WWW-Authenticate`), and where
-//! tokens are to be had.
+//! The login to a registry, which names its way of authentication itself (`WWW-Authenticate`), and
+//! where it issues tokens.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,18 +13,18 @@ use super::options::Access;
 use crate::docker_config::Credentials;
 use crate::registry_error::{Problem, RegistryError};
 
-/// How requests are authorised.
+/// The authorisation of requests.
 #[derive(Clone)]
 pub(super) enum Login {
-    /// Not at all.
+    /// No authorisation at all.
     Anonymous,
-    /// By user name and password.
+    /// A user name and a password.
     Basic { user: String, password: String },
-    /// By a token.
+    /// A bearer token, as issued.
     Token(String),
 }
 
-/// How a registry wants to be asked.
+/// The authentication that a registry requires.
 enum Challenge {
     None,
     Basic,
@@ -35,7 +35,7 @@ enum Challenge {
 }
 
 impl Login {
-    /// Asks the registry what it wants and, where that is a token for the repository, gets one.
+    /// Reads which authentication the registry requires, and gets a token if it requires one.
     pub(super) async fn get(
         asker: &Asker,
         operation: &str,
@@ -74,7 +74,7 @@ impl Login {
         }
     }
 
-    /// The value of `Authorization`.
+    /// Returns the value of `Authorization`; `None` if none is to be sent.
     pub(super) fn header(&self) -> Option<HeaderValue> {
         let text = match self {
             Self::Anonymous => return None,
@@ -86,7 +86,7 @@ impl Login {
         Some(value)
     }
 
-    /// The library takes any token for a header's value, and would panic on one that is none.
+    /// Returns the login by a token: the library would panic on one that is no header's value.
     fn token(operation: &str, token: &str) -> Result<Self, RegistryError> {
         let login = Self::Token(token.to_owned());
         let problem =
@@ -101,7 +101,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// The first one that is understood; a token outranks a password.
+/// Returns the first challenge that is understood; a token outranks a password.
 fn challenge(answer: &Answer) -> Challenge {
     let mut found = Challenge::None;
     for offered in answer
@@ -130,7 +130,7 @@ fn challenge(answer: &Answer) -> Challenge {
     found
 }
 
-/// The registry chooses where the password is sent: not to just any place.
+/// Checks the place for tokens: the registry chooses it, and the password is sent there.
 fn token_url(asker: &Asker, operation: &str, realm: &str) -> Result<Url, RegistryError> {
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
     let url = Url::parse(realm).map_err(|_| {
@@ -140,7 +140,7 @@ fn token_url(asker: &Asker, operation: &str, realm: &str) -> Result<Url, Registr
     Ok(url)
 }
 
-/// What the token is to be good for (the token specification of the distribution registry).
+/// Returns the scope of a token (the token specification of the distribution registry).
 fn scope(repository: &str, access: Access) -> String {
     let actions = match access {
         Access::Pull => "pull",

@@ -1,10 +1,10 @@
-//! How registries are talked to.
+//! The options of connections to registries.
 
 use std::time::Duration;
 
 use super::reach::Reach;
 
-/// How long one request may take: a registry that needs longer for a few kilobytes is not there.
+/// The deadline of one request: a registry that needs longer for a few kilobytes is not there.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The waits before the second, third and fourth try: together under four seconds, so that a person
@@ -15,37 +15,37 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(2),
 ];
 
-/// What a repository is spoken to for. Some registries refuse a login that asks for more than the
+/// The access to a repository. Some registries refuse a login that asks for more than the
 /// credentials may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading.
+    /// Only reading is allowed.
     Pull,
-    /// Reading and writing.
+    /// Reading and writing are allowed.
     PullAndPush,
 }
 
-/// How to talk to registries.
+/// The options of a connection to a registry.
 #[derive(Debug, Clone)]
 pub struct RegistryOptions {
-    /// What for.
+    /// The access to log in for.
     pub access: Access,
-    /// Which addresses may be connected to: not all, where somebody else than the user of this
+    /// The addresses that may be connected to: not all, where somebody else than the user of this
     /// machine has named the registry.
     pub reach: Reach,
-    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be
+    /// Hosts, with or without port, that are used without TLS. Loopback addresses need not be
     /// listed, where these are trusted.
     pub plain_http: Vec<String>,
-    /// Hosts, with or without port, that are spoken to although only this machine or this cluster
-    /// can reach them: link-local addresses, names of Services. Those in `plain_http` need not be
-    /// listed again.
+    /// Hosts, with or without port, that are connected to although only this machine or this
+    /// cluster can reach them: link-local addresses, names of Services. Those in `plain_http` need
+    /// not be listed again.
     pub allowed: Vec<String>,
-    /// How long one request may take.
+    /// The deadline of one request.
     pub timeout: Duration,
     /// The waits between tries of a request that failed with 429 or 5xx; their number is the number
     /// of further tries. A registry that asks for a longer wait gets it.
     pub pauses: Vec<Duration>,
-    /// Told about each retry.
+    /// Receives a message about each retry.
     pub note: fn(&str),
 }
 

@@ -1,6 +1,6 @@
-//! Which addresses are connected to for somebody who is not the administrator: a name may stand for
-//! any address, so that is judged to which it resolves, and the connection is made to what was
-//! judged.
+//! The addresses that may be connected to for somebody who is not the administrator. A name may
+//! stand for any address, so the addresses to which it resolves are judged, and the connection is
+//! made to one that was judged.
 
 use std::fmt;
 use std::future::Future;
@@ -11,37 +11,37 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// As many addresses of a name are tried at most.
+/// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 16;
 
-/// Which addresses may be connected to.
+/// The addresses that may be connected to.
 #[derive(Clone, Debug, Default)]
 pub enum Reach {
-    /// All: the user of this machine has named the registry.
+    /// All addresses: the user of this machine has named the registry.
     #[default]
     Anywhere,
-    /// None that only this machine, this cluster or this network can reach: somebody else has named
-    /// it. Hosts that are listed are exempt.
+    /// No address that only this machine, this cluster or this network can reach: somebody else has
+    /// named the registry. Hosts that are listed are exempt.
     Judged(Judged),
 }
 
-/// How addresses are judged.
+/// The rules by which addresses are judged.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
-    /// Whether private networks are allowed, where a company may have its registry.
+    /// True if private networks are allowed, where a company may have its registry.
     pub private: bool,
-    /// How names are resolved.
+    /// The resolver of names.
     pub lookup: Lookup,
 }
 
-/// Resolves names.
+/// A resolver of names.
 #[derive(Clone)]
-pub struct Lookup(Arc<dyn Fn(String) -> Looking + Send + Sync>);
+pub struct Lookup(Arc<dyn Fn(String) -> LookupFuture + Send + Sync>);
 
-type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 impl Lookup {
-    /// By any means.
+    /// Returns a resolver that calls `lookup`.
     pub fn by<F: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static>(
         lookup: impl Fn(String) -> F + Send + Sync + 'static,
     ) -> Self {
@@ -50,7 +50,7 @@ impl Lookup {
 }
 
 impl Default for Lookup {
-    /// As every program of this machine does.
+    /// Resolves as every program of this machine does.
     fn default() -> Self {
         Self::by(|name| async move {
             Ok(tokio::net::lookup_host((name, 0))
@@ -68,7 +68,7 @@ impl fmt::Debug for Lookup {
 }
 
 impl Reach {
-    /// Whether an address must not be connected to.
+    /// Returns true if an address must not be connected to.
     pub(super) fn refuses(&self, address: IpAddr) -> bool {
         matches!(self, Self::Judged(judged) if judged.refuses(address))
     }
@@ -84,11 +84,11 @@ impl Judged {
     }
 }
 
-/// Resolves for one client. A proxy that the environment names resolves by itself, and it is for
-/// whoever runs it to say what it reaches.
+/// The resolver of one client. A proxy that the environment names resolves by itself, and its
+/// operator decides what it reaches.
 pub(super) struct Judge {
     pub judged: Judged,
-    /// Names that are listed.
+    /// The names that are listed, and so exempt.
     pub exempt: Vec<String>,
 }
 
@@ -113,15 +113,15 @@ impl Resolve for Judge {
     }
 }
 
-/// Whose an address is.
+/// The part of the world that can reach an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Everybody can reach it.
     Public,
-    /// That of a private network, of the pods and the Services of the cluster as a rule.
+    /// An address of a private network, as a rule also of the pods and Services of the cluster.
     Private,
-    /// That of this machine or its link, or where clouds hand out credentials of the machine; or it
-    /// is none of one host.
+    /// An address of this machine or its link, or where clouds provide credentials of the machine;
+    /// or one that is not of one host.
     Own,
 }
 
@@ -132,8 +132,8 @@ fn kind(address: IpAddr) -> Kind {
     }
 }
 
-/// Where clouds hand out credentials and configuration of the machine: Oracle (192.0.0.192),
-/// Alibaba Cloud, Azure's wire server.
+/// Returns true for addresses where clouds provide credentials and configuration of the machine:
+/// Oracle (192.0.0.192), Alibaba Cloud, Azure's wire server.
 fn is_metadata(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     (a, b, c) == (192, 0, 0)
@@ -156,7 +156,7 @@ fn kind_of_v4(address: Ipv4Addr) -> Kind {
 fn kind_of_v6(address: Ipv6Addr) -> Kind {
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => Kind::Own,
-        // The link, and multicast; Teredo, of which nobody can say where it ends.
+        // The link, and multicast; Teredo, whose other end is unknown.
         [0xfe80..=0xfebf | 0xff00.., ..] | [0x2001, 0, ..] => Kind::Own,
         // AWS, Google Cloud, and Oracle.
         [0xfd00, 0xec2, ..] | [0xfd20, 0xce, ..] | [0xfd00, 0xc1, ..] => Kind::Own,
@@ -166,7 +166,7 @@ fn kind_of_v6(address: Ipv6Addr) -> Kind {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64, 6to4.
+/// Returns the IPv4 address in an IPv6 address: mapped, compatible, NAT64, 6to4.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         Some(Ipv4Addr::from_bits(

@@ -1,4 +1,4 @@
-//! A request again after trouble that passes, within the time that there is for all of it.
+//! Retries of requests after transient errors, and the time limit of a call of the client library.
 
 use std::future::Future;
 

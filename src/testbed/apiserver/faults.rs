@@ -1,10 +1,10 @@
-//! Faults by rule: what a test wants to go wrong, and when.
+//! Fault injection by rules: what goes wrong in a test, and when.
 //!
 //! ```
 //! use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 //! // The first PATCH on a pod is applied, but the answer is lost.
 //! Rule::new(Effect::ApplyThenDrop).verb(Verb::Patch).resource("pods").times(1);
-//! // Everything else is told to come back in two seconds, from the third request on.
+//! // All other requests get 429 with a retry in two seconds, from the third one on.
 //! Rule::new(Effect::reply(429).retry_after(2)).after(2);
 //! ```
 

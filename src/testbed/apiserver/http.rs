@@ -104,7 +104,7 @@ impl ApiServer {
         self.with_faults(&request).await
     }
 
-    /// Each answer says when it was given, as those of a real API server do.
+    /// Returns the `Date` header of an answer, which a real API server sends too.
     fn date(&self) -> Option<HeaderValue> {
         let date = DateTimePrinter::new()
             .timestamp_to_rfc9110_string(&self.shared.clock().now())
@@ -112,7 +112,7 @@ impl ApiServer {
         HeaderValue::from_str(&date).ok()
     }
 
-    /// Runs a request through the fault that meets it.
+    /// Handles a request with the fault that hits it.
     async fn with_faults(&self, request: &Request) -> Answered {
         let fault = self.faults.meet(request);
         match fault.as_ref().map(|(_, effect)| effect) {
@@ -149,7 +149,7 @@ impl ApiServer {
         answer.unwrap_or_else(|error| refusal(&error))
     }
 
-    /// Everything that is no resource.
+    /// Handles all paths that are not resources.
     fn outside(&self, path: &str) -> Response<ResponseBody> {
         match discovery::answer(&self.shared.lock(), path) {
             Some(Answer::Json(value)) => json(200, &value),
@@ -188,7 +188,7 @@ fn verb(method: &Method, name: &str, query: &Query) -> Option<Verb> {
     }
 }
 
-/// Does what the request says.
+/// Carries out a request.
 fn execute(
     server: &ApiServer,
     state: &mut State,
@@ -245,7 +245,7 @@ fn execute(
     }
 }
 
-/// The verbs that concern one object.
+/// Handles the verbs that concern one object.
 fn one(state: &mut State, request: &Request) -> Result<Written, ApiError> {
     match (request.verb, request.subresource.as_str()) {
         (Verb::Create, "binding") => state.bind(request, &request.json()?),
@@ -259,7 +259,7 @@ fn one(state: &mut State, request: &Request) -> Result<Written, ApiError> {
 
 fn check_subresource(request: &Request) -> Result<(), ApiError> {
     if request.kind.namespaced && request.namespace.is_empty() {
-        // Without a namespace there are only lists and watches.
+        // Without a namespace only lists and watches are allowed.
         match request.verb {
             Verb::Create | Verb::DeleteCollection => return Err(ApiError::method_not_allowed()),
             _ if !request.name.is_empty() => return Err(ApiError::no_such_resource()),
@@ -276,7 +276,7 @@ fn check_subresource(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// What can be read of protobuf, as JSON.
+/// Converts the body to JSON, if it is protobuf that can be decoded.
 fn in_json(content_type: String, body: Bytes) -> (String, Bytes) {
     let read = content_type
         .contains("protobuf")
@@ -287,7 +287,7 @@ fn in_json(content_type: String, body: Bytes) -> (String, Bytes) {
     }
 }
 
-/// Bodies are JSON. Of the others `kubectl create deployment ...` sends one.
+/// Refuses bodies other than JSON. `kubectl create deployment ...` sends such a body.
 fn check_media_type(request: &Request) -> Result<(), ApiError> {
     let foreign = ["protobuf", "application/yaml", "cbor"]
         .iter()

@@ -1,5 +1,5 @@
-//! What the server stores and says, and how it is written: objects, their kinds, the two forms of
-//! events, and refusals.
+//! Objects, their kinds, the two forms of events, and errors: everything that the server stores and
+//! sends.
 
 pub mod events;
 pub mod json;

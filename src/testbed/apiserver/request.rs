@@ -1,4 +1,4 @@
-//! Requests, read from HTTP.
+//! Requests, parsed from HTTP.
 
 pub mod record;
 pub mod selector;
@@ -13,20 +13,20 @@ use serde_json::Value;
 use crate::apiserver::objects::kinds::Kind;
 use crate::apiserver::objects::status::ApiError;
 
-/// What a request wants to do, in the words of RBAC.
+/// The verb of a request, in the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Read one object.
+    /// GET of one object.
     Get,
-    /// Read many.
+    /// GET of many.
     List,
-    /// Follow changes.
+    /// GET of changes.
     Watch,
-    /// POST.
+    /// POST of a new object.
     Create,
-    /// PUT.
+    /// PUT of an object.
     Update,
-    /// PATCH.
+    /// PATCH of an object.
     Patch,
     /// DELETE of one object.
     Delete,
@@ -45,7 +45,7 @@ impl fmt::Display for Verb {
 pub struct Query(BTreeMap<String, String>);
 
 impl Query {
-    /// Reads a query string.
+    /// Parses a query string.
     #[must_use]
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -57,19 +57,19 @@ impl Query {
         )
     }
 
-    /// One parameter, empty if absent.
+    /// Returns one parameter; empty if it is absent.
     #[must_use]
     pub fn get(&self, key: &str) -> &str {
         self.0.get(key).map(String::as_str).unwrap_or_default()
     }
 
-    /// Whether a parameter is given as true.
+    /// Returns true if a parameter is true.
     #[must_use]
     pub fn flag(&self, key: &str) -> bool {
         matches!(self.get(key), "true" | "1" | "True")
     }
 
-    /// A number, if given.
+    /// Returns a parameter as a number; `None` if it is absent.
     pub fn number(&self, key: &str) -> Result<Option<u64>, ApiError> {
         let text = self.get(key);
         if text.is_empty() {
@@ -84,7 +84,7 @@ impl Query {
     }
 }
 
-/// Undoes percent-encoding and `+`.
+/// Decodes percent-encoding and `+`.
 #[must_use]
 pub fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
@@ -106,30 +106,30 @@ fn hex(digits: &[u8]) -> Option<u8> {
 /// A request for a resource.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What to do.
+    /// The verb of the request.
     pub verb: Verb,
-    /// With objects of this kind.
+    /// The kind of its objects.
     pub kind: Arc<Kind>,
-    /// In this namespace, empty for all or none.
+    /// The namespace; empty for all or none.
     pub namespace: String,
-    /// The object, empty for collections.
+    /// The name of the object; empty for collections.
     pub name: String,
     /// `status`, `binding`, `log` or empty.
     pub subresource: String,
-    /// Parameters.
+    /// The parameters of the query.
     pub query: Query,
-    /// Media type of the body.
+    /// The media type of the body.
     pub content_type: String,
-    /// What the client would like to get.
+    /// The `Accept` header.
     pub accept: String,
-    /// Who the client says it is.
+    /// The `User-Agent` header.
     pub user_agent: String,
     /// The body as sent.
     pub body: Bytes,
 }
 
 impl Request {
-    /// The body as JSON, null if it is empty.
+    /// Parses the body as JSON; null if it is empty.
     pub fn json(&self) -> Result<Value, ApiError> {
         if self.body.is_empty() {
             return Ok(Value::Null);
@@ -146,23 +146,23 @@ impl Request {
         ))
     }
 
-    /// Whether nothing may be stored.
+    /// Returns true if nothing may be stored.
     pub fn dry_run(&self) -> bool {
         !self.query.get("dryRun").is_empty()
     }
 
-    /// Whether unknown fields are errors.
+    /// Returns true if unknown fields are errors.
     pub fn strict(&self) -> bool {
         self.query.get("fieldValidation") == "Strict"
     }
 
-    /// 404 for its object.
+    /// Returns 404 for its object.
     pub fn not_found(&self) -> ApiError {
         ApiError::not_found(&self.kind.group, &self.kind.resource, &self.name)
     }
 }
 
-/// Why a text is no JSON, in the words of the real server where they are known.
+/// Describes why a text is not JSON, in the words of the real server if they are known.
 pub fn unparsed(error: &serde_json::Error) -> String {
     if error.is_eof() {
         "unexpected end of JSON input".to_owned()
@@ -171,29 +171,29 @@ pub fn unparsed(error: &serde_json::Error) -> String {
     }
 }
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Debug)]
 pub enum Path {
     /// Something outside the resources: discovery, version, health, schemas.
     Other,
-    /// A resource.
+    /// A resource, a collection or an object of it.
     Resource {
-        /// Group, version and resource.
+        /// The API group; empty for the core group.
         group: String,
-        /// Version.
+        /// The version in the group.
         version: String,
-        /// Plural name.
+        /// The plural name.
         resource: String,
-        /// Namespace or empty.
+        /// The namespace; empty if there is none.
         namespace: String,
-        /// Name or empty.
+        /// The name; empty if there is none.
         name: String,
-        /// Subresource or empty.
+        /// The subresource; empty if there is none.
         subresource: String,
     },
 }
 
-/// Takes a path apart.
+/// Parses a path.
 #[must_use]
 pub fn path(path: &str) -> Path {
     let segments: Vec<String> = path

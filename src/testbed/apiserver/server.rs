@@ -21,7 +21,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// An empty server (but for the usual namespaces) that lives by this clock.
+    /// Returns a server with only the usual namespaces that runs on this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
@@ -31,13 +31,13 @@ impl ApiServer {
         }
     }
 
-    /// A kube client on this server, without sockets. Needs a tokio runtime.
+    /// Returns a kube client for this server, without sockets. Needs a tokio runtime.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// A kube client that names itself, so that faults and records can tell clients apart.
+    /// Returns a kube client with this user agent, which faults and records can refer to.
     #[must_use]
     pub fn client_as(&self, user_agent: &'static str) -> kube::Client {
         let name = move |mut request: http::Request<kube::client::Body>| {
@@ -50,45 +50,45 @@ impl ApiServer {
         kube::Client::new(tower::util::MapRequest::new(self.clone(), name), "default")
     }
 
-    /// Its clock.
+    /// Returns its clock.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.shared.clock()
     }
 
-    /// Lets this function change every object that is created from now on, before it is validated:
+    /// Sets a function that changes every object created from now on, before it is validated, like
     /// a mutating admission webhook.
     pub fn set_webhook(&self, webhook: Webhook) {
         self.shared.lock().webhook = Some(webhook);
     }
 
-    /// Says what is in the log of a container.
+    /// Sets the log of a container.
     pub fn set_log(&self, of: LogKey, written: &[u8]) {
         self.shared.lock().logs.insert(of, written.to_owned());
     }
 
-    /// Serves no kind of this API group any more, as where its CRDs are not installed.
+    /// Stops serving an API group, as if its CRDs were not installed.
     pub fn remove_group(&self, group: &str) {
         self.shared.lock().kinds.retain(|kind| kind.group != group);
     }
 
-    /// Begins no watch with a list any more, as Kubernetes without the feature gate `WatchList`.
+    /// Refuses watches that begin with a list, as without the feature gate `WatchList`.
     pub fn stream_no_lists(&self) {
         self.shared.lock().streamed_lists = StreamedLists::Refused;
     }
 
-    /// Ignores it where a watch is to begin with a list, as Kubernetes before 1.27.
+    /// Ignores the parameter for watches that begin with a list, like Kubernetes before 1.27.
     pub fn ignore_streamed_lists(&self) {
         self.shared.lock().streamed_lists = StreamedLists::Unknown;
     }
 
-    /// Its faults.
+    /// Returns its faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Every request for a resource so far, in order.
+    /// Returns every request for a resource so far, in order.
     #[must_use]
     pub fn recorded(&self) -> Vec<Recorded> {
         self.records().clone()
@@ -99,7 +99,7 @@ impl ApiServer {
         self.records().clear();
     }
 
-    /// The revision of the latest change.
+    /// Returns the revision of the latest change.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.shared.lock().store.revision()
@@ -112,16 +112,16 @@ impl ApiServer {
         state.store.compact(revision);
     }
 
-    /// Goes back to what was stored at an older revision, as after a restore of etcd from a backup;
-    /// whatever happens then has the next revisions. Watches that are open go on, silent until the
-    /// revision is where it was.
+    /// Restores the objects of an older revision, like a restore of etcd from a backup; later
+    /// changes get the next revisions. Open watches stay open, and are silent until the revision is
+    /// where it was.
     pub fn restore(&self, revision: u64) {
         let mut state = self.shared.lock();
         state.store.restore(revision);
         self.shared.announce(state.store.revision());
     }
 
-    /// A stored object, past all faults and records: `resource` is `pods` or `jobs.batch`.
+    /// Returns a stored object, bypassing faults and records: `resource` is `pods` or `jobs.batch`.
     #[must_use]
     pub fn peek(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         self.shared
@@ -130,7 +130,7 @@ impl ApiServer {
             .get(resource, &Key::new(namespace, name))
     }
 
-    /// All stored objects of a resource, past all faults and records.
+    /// Returns all stored objects of a resource, bypassing faults and records.
     #[must_use]
     pub fn peek_all(&self, resource: &str) -> Vec<Arc<Value>> {
         self.shared

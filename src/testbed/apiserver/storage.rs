@@ -1,4 +1,4 @@
-//! What the server holds: objects with their history, behind one lock.
+//! The data of the server: objects with their history, behind one lock.
 
 pub mod codec;
 pub mod list;

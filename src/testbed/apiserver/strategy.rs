@@ -1,5 +1,5 @@
-//! Per-kind behaviour: defaults, what a write may change, validation. Functions of the objects
-//! alone.
+//! The behaviour of each kind: defaults, permitted changes, validation. All are functions of the
+//! objects alone.
 
 mod config_map;
 mod event;
@@ -21,7 +21,7 @@ use crate::apiserver::objects::typed::NODE_INFO;
 pub use part::Part;
 pub use pod::graceful_period;
 
-/// Fills in what the server decides about a new object.
+/// Sets the fields of a new object that the server decides.
 pub fn prepare_create(kind: &Kind, new: &mut Value) {
     if kind.generation {
         child(new, "metadata").insert("generation".to_owned(), 1.into());
@@ -40,7 +40,7 @@ pub fn prepare_create(kind: &Kind, new: &mut Value) {
     }
 }
 
-/// Undoes what a write to this part may not change, and counts the generation.
+/// Reverts changes that a write to this part may not make, and updates the generation.
 pub fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value) {
     match part {
         Part::Main if kind.status => carry(object(new), old, "status"),
@@ -62,7 +62,7 @@ pub fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value) {
     }
 }
 
-/// What is wrong with a new object.
+/// Returns the errors of a new object.
 pub fn validate_create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     let mut errors = meta::validate(kind, new);
     match (kind.group.as_str(), kind.resource.as_str()) {
@@ -76,7 +76,7 @@ pub fn validate_create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a change.
+/// Returns the errors of a change.
 pub fn validate_update(kind: &Kind, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::validate(kind, new);
     errors.extend(meta::validate_update(new, old));
@@ -108,7 +108,7 @@ fn validate_lease(lease: &Value) -> Vec<FieldError> {
 }
 
 fn prepare_node(node: &mut Value) {
-    // What the real server's TaintNodesByCondition admission adds.
+    // The taint that the real server's TaintNodesByCondition admission adds.
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     let taints = child(node, "spec")
         .entry("taints")
@@ -139,7 +139,7 @@ fn prepare_namespace(namespace: &mut Value) {
     object(namespace).insert("status".to_owned(), json!({"phase": "Active"}));
 }
 
-/// A CRD is served at once; the conditions say so.
+/// Sets the conditions of a CRD that is served at once.
 fn establish(crd: &mut Value) {
     let accepted = json!({"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found"});
     let established = json!({"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted"});

@@ -1,4 +1,4 @@
-//! What the client asked to see: objects, their metadata only, or tables.
+//! The form of an answer that the client requested: objects, their metadata only, or tables.
 
 mod pod;
 mod printing;
@@ -19,7 +19,7 @@ use table::{Include, metadata};
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Objects as they are.
+    /// The objects as they are.
     Objects,
     /// `PartialObjectMetadata`.
     Metadata,
@@ -28,7 +28,7 @@ pub enum View {
 }
 
 impl View {
-    /// Reads the `Accept` header: the first form in it that is known.
+    /// Parses the `Accept` header: its first known form counts.
     pub fn of(request: &Request) -> Self {
         let forms = request.accept.split(',').map(str::trim);
         let known = forms.filter_map(|form| match form {
@@ -44,7 +44,7 @@ impl View {
         known.into_iter().next().unwrap_or(Self::Objects)
     }
 
-    /// One object. Only the first table of a watch carries its columns.
+    /// Renders one object. Only the first table of a watch has columns.
     pub fn one(self, kind: &Kind, object: &Arc<Value>, now: Timestamp, first: bool) -> Value {
         match self {
             _ if object["kind"] == "Status" => Value::clone(object),
@@ -61,7 +61,7 @@ impl View {
         }
     }
 
-    /// A list.
+    /// Renders a list.
     pub fn many(self, kind: &Kind, page: &Page, now: Timestamp) -> Value {
         let shown: Vec<_> = page.items.iter().map(|object| show(kind, object)).collect();
         let list = list_metadata(page);
@@ -90,7 +90,7 @@ fn list_metadata(page: &Page) -> Value {
     metadata
 }
 
-/// Items of lists do not repeat their type, except those of custom resources.
+/// Returns an item of a list, which does not repeat its type, except for custom resources.
 fn bare(stored: &Value) -> Value {
     let custom = stored["apiVersion"].as_str().is_some_and(|version| {
         version.contains("kruise.io")

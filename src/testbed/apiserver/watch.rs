@@ -1,4 +1,4 @@
-//! Watches: a cursor over the history, seen through a selector.
+//! Watches: a cursor over the history, filtered by a selector.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::apiserver::storage::state::{State, StreamedLists};
 use crate::apiserver::storage::store::Change;
 use crate::apiserver::view::View;
 
-/// How often a bookmark comes where bookmarks are allowed; the real server's watch cache sends
-/// about one a minute.
+/// The interval of bookmarks, if the client allows them; the real server's watch cache sends about
+/// one per minute.
 const BOOKMARK: Duration = Duration::from_secs(60);
-/// How long before the end of a watch the last one comes.
+/// How long before the end of a watch the last bookmark is sent.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// The end of a watch that names none, as the middle of the real server's 30 to 60 minutes.
+/// The timeout of a watch that sets none: the middle of the real server's 30 to 60 minutes.
 const TIMEOUT: Duration = Duration::from_secs(45 * 60);
 
-/// An event, before it is turned into what the client asked for.
+/// An event, before it is converted to the form that the client requested.
 #[derive(Clone, Debug)]
 pub struct WatchEvent {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub kind: &'static str,
-    /// The object as the kind shows it, or a `Status`.
+    /// The object in the form of the kind, or a `Status`.
     pub object: Arc<Value>,
 }
 
@@ -44,21 +44,21 @@ pub struct Watch {
     kind: Arc<Kind>,
     selector: Selector,
     view: View,
-    /// From which version on it tells what happens.
+    /// The version after which events are sent.
     from: u64,
     cursor: u64,
     pending: VecDeque<WatchEvent>,
     revisions: Receiver<u64>,
     faults: WatchFaults,
     end: Instant,
-    /// When the next bookmark is due; none where they are not allowed.
+    /// When the next bookmark is due; `None` if they are not allowed.
     bookmark: Option<Instant>,
     sent: usize,
     over: bool,
 }
 
 impl Watch {
-    /// Starts a watch: what is there already (if asked for), then everything that changes.
+    /// Starts a watch: first the existing objects (on request), then every change.
     pub fn start(
         shared: Arc<Shared>,
         state: &State,
@@ -125,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// The next line of the answer; none at the end.
+    /// Returns the next line of the answer; `None` at the end.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(bytes) = self.faults.interrupt(self.sent).await {
@@ -144,7 +144,7 @@ impl Watch {
         }
     }
 
-    /// Waits for changes, the next bookmark or the end.
+    /// Waits for changes, the next bookmark or the end; `None` at the end.
     async fn wait(&mut self) -> Option<()> {
         self.revisions.borrow_and_update();
         self.advance();
@@ -161,15 +161,15 @@ impl Watch {
         }
     }
 
-    /// A bookmark is due, or the end.
+    /// Queues a bookmark that is due; `None` at the end.
     fn due(&mut self) -> Option<()> {
         let now = Instant::now();
         if now >= self.end {
             return None;
         }
         self.bookmark = self.next_bookmark();
-        // Of a watch from the future nothing has been seen, and where nothing happened there is
-        // nothing to say.
+        // No bookmark before the version from which the watch starts, and none if nothing happened
+        // since.
         let revision = self.shared.lock().store.revision();
         if revision > self.from {
             self.pending.push_back(self.bookmark_event(false));
@@ -177,7 +177,7 @@ impl Watch {
         Some(())
     }
 
-    /// About once a minute, and shortly before the end.
+    /// Returns the time of the next bookmark: about once a minute, and shortly before the end.
     fn next_bookmark(&self) -> Option<Instant> {
         let now = Instant::now();
         let last = self
@@ -187,7 +187,7 @@ impl Watch {
         Some(last.min(now + BOOKMARK))
     }
 
-    /// Takes over what has happened since the cursor.
+    /// Queues the changes since the cursor.
     fn advance(&mut self) {
         let shared = self.shared.clone();
         let state = shared.lock();
@@ -246,7 +246,7 @@ fn event(kind: &'static str, object: Arc<Value>) -> WatchEvent {
     WatchEvent { kind, object }
 }
 
-/// What a change looks like through a selector: leaving it is a deletion, entering it an addition.
+/// Returns a change as an event: leaving the selector is a deletion, entering it an addition.
 fn seen(kind: &Kind, selector: &Selector, change: &Change) -> Option<WatchEvent> {
     let before = change
         .previous
@@ -263,7 +263,7 @@ fn seen(kind: &Kind, selector: &Selector, change: &Change) -> Option<WatchEvent>
     }
 }
 
-/// An object that stops matching is shown as it was, with the new revision.
+/// Returns the last matching state of an object that stops matching, with the new revision.
 fn last_match(change: &Change) -> Arc<Value> {
     let mut last = change.previous.as_deref().cloned().unwrap_or(Value::Null);
     child(&mut last, "metadata").insert(

@@ -11,13 +11,13 @@ use super::pods::{is_active, phase};
 /// The label and annotation of a pod with its index.
 pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// Whether each pod of the job has an index of its own.
+/// Returns true if each pod of the job has an index of its own.
 #[must_use]
 pub fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
 }
 
-/// The indexes whose pods have succeeded, by the status and by the pods that it does not have yet.
+/// Returns the indexes whose pods have succeeded, by the status and by pods not yet in it.
 pub(super) fn completed(spec: &JobSpec, status: &JobStatus, pods: &[Pod]) -> BTreeSet<usize> {
     let all = usize::try_from(spec.completions.unwrap_or(0)).unwrap_or(0);
     let noted = ranges(status.completed_indexes.as_deref().unwrap_or_default(), all);
@@ -29,7 +29,7 @@ pub(super) fn completed(spec: &JobSpec, status: &JobStatus, pods: &[Pod]) -> BTr
         .collect()
 }
 
-/// The lowest so many indexes that are neither completed nor under way.
+/// Returns the `many` lowest indexes that are neither completed nor active.
 pub(super) fn next(
     spec: &JobSpec,
     completed: &BTreeSet<usize>,
@@ -52,7 +52,7 @@ fn of_pod(pod: &Pod) -> Option<usize> {
     pod.annotations().get(INDEX)?.parse().ok()
 }
 
-/// Writes indexes as the status has them: `0-2,4`.
+/// Formats indexes as the status has them: `0-2,4`.
 pub(super) fn text(indexes: &BTreeSet<usize>) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &index in indexes {
@@ -69,7 +69,7 @@ pub(super) fn text(indexes: &BTreeSet<usize>) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// Reads what [`text`] writes; none is as large as `all`.
+/// Parses what [`text`] formats; indexes from `all` on are dropped.
 fn ranges(text: &str, all: usize) -> Vec<usize> {
     let run = |run: &str| {
         let (first, last) = run.split_once('-').unwrap_or((run, run));

@@ -1,4 +1,4 @@
-//! What is to be done for a job, and how it has ended.
+//! The plan for a job, and how the job has ended.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 
 use super::pods::Backoff;
 
-/// What to do now, in the order of the fields; pods are created after others are deleted, and
+/// The next writes, in the order of the fields; pods are created after others are deleted, and
 /// before the status is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Names of pods that are released and then deleted, without being counted.
+    /// The names of pods that are released and then deleted, without being counted.
     pub forget: Vec<String>,
-    /// Names of pods that are deleted.
+    /// The names of pods that are deleted.
     pub delete: Vec<String>,
-    /// How many pods are created.
+    /// The number of pods that are created.
     pub create: usize,
     /// The indexes of the pods that are created, if the job has indexes.
     pub indexes: Vec<usize>,
     /// The new status, if it differs.
     pub status: Option<JobStatus>,
-    /// Names of pods that lose their finalizer.
+    /// The names of pods that lose their finalizer.
     pub release: Vec<String>,
-    /// When to look again, if nothing happens before.
+    /// The time until the next sync, if nothing happens before.
     pub wake: Option<Duration>,
-    /// Whether the job has outlived its `ttlSecondsAfterFinished`.
+    /// True if the job has outlived its `ttlSecondsAfterFinished`.
     pub expired: bool,
-    /// What to remember.
+    /// The memory of failures for the next sync.
     pub backoff: Backoff,
 }
 
 impl Plan {
-    /// Whether it changes anything.
+    /// Returns true if the plan changes anything.
     #[must_use]
     pub fn acts(&self) -> bool {
         let pods = [&self.forget, &self.delete, &self.release];
@@ -42,7 +42,7 @@ impl Plan {
     }
 }
 
-/// The condition with which a job has ended.
+/// Returns the condition with which a job has ended; `None` while it has not.
 #[must_use]
 pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
     condition(status, "Complete").or_else(|| condition(status, "Failed"))

@@ -1,4 +1,4 @@
-//! What the rules want to know about pods.
+//! The properties of pods that the rules depend on.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,23 +8,23 @@ use k8s_openapi::api::batch::v1::JobSpec;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 
-/// Holds a pod until its job has noted how it ended.
+/// The finalizer that holds a pod until its job has recorded how it ended.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 /// The first and the longest wait before a failed pod is replaced.
 const POD_BACKOFF: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
 
-/// What is remembered about failures, to wait longer after each.
+/// The memory of failures, for a longer wait after each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Backoff {
-    /// Failed pods since the last success.
+    /// The number of failed pods since the last success.
     pub failures: u32,
     /// When the last of them ended.
     pub last: Option<Timestamp>,
 }
 
-/// Under `OnFailure`: the restarts of all containers of all pods that have not ended. With a limit
-/// of zero any restart is too many.
+/// Returns true if, under `OnFailure`, the containers of all Pending and Running pods have
+/// restarted too often. With a limit of zero any restart is too many.
 #[must_use]
 pub fn past_backoff_limit(spec: &JobSpec, pods: &[Pod]) -> bool {
     if spec
@@ -61,7 +61,7 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 impl Backoff {
-    /// Takes notice of pods that ended: a success starts the count anew.
+    /// Counts pods that ended; a success resets the count.
     pub(super) fn note(&mut self, good: &[Pod], bad: &[Pod]) {
         let success = good.iter().filter_map(end_of).max();
         if success.is_some() {
@@ -76,7 +76,7 @@ impl Backoff {
         self.last = later.into_iter().max().or(self.last);
     }
 
-    /// How long the next pod must still wait.
+    /// Returns how long the next pod must still wait.
     pub(super) fn wait(&self, now: Timestamp) -> Duration {
         let Some(last) = self.last.filter(|_| self.failures > 0) else {
             return Duration::ZERO;
@@ -90,8 +90,8 @@ impl Backoff {
     }
 }
 
-/// When a pod ended: by its containers, else by its condition, else by its deletion, else when it
-/// began.
+/// Returns when a pod ended: by its containers, else by its condition, else by its deletion, else
+/// by its creation.
 fn end_of(pod: &Pod) -> Option<Timestamp> {
     let containers = pod
         .status
@@ -129,7 +129,7 @@ pub(super) fn is_active(pod: &Pod) -> bool {
     !matches!(phase(pod), "Succeeded" | "Failed") && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Unless only failed pods are replaced, a pod that is being deleted counts as failed already.
+/// Returns true for a finished pod, and for a deleting one unless only failed ones are replaced.
 pub(super) fn has_ended(pod: &Pod, spec: &JobSpec) -> bool {
     let deleted = pod.metadata.deletion_timestamp.is_some() && !replaces_only_failed(spec);
     matches!(phase(pod), "Succeeded" | "Failed") || deleted
@@ -163,7 +163,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
         .any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// Pods to lose first: those that do not run, then the youngest.
+/// Returns the names of the pods in the order of removal: idle ones first, then the youngest.
 pub(super) fn for_removal<'a>(active: &[&'a Pod]) -> impl Iterator<Item = String> + use<'a> {
     let mut pods = active.to_vec();
     pods.sort_by_key(|pod| {
@@ -176,7 +176,7 @@ pub(super) fn for_removal<'a>(active: &[&'a Pod]) -> impl Iterator<Item = String
     pods.into_iter().map(ResourceExt::name_any)
 }
 
-/// Takes the uids that are not held any more out of a list; gives their number.
+/// Removes the uids that are no longer in `held` from a list; returns their number.
 pub(super) fn drain(list: &mut Option<Vec<String>>, held: &BTreeSet<String>) -> usize {
     let before = list.as_ref().map_or(0, Vec::len);
     if let Some(uids) = list {

@@ -1,4 +1,4 @@
-//! One look at a job.
+//! One sync of a job.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use super::pods::{
     phase, replaces_only_failed, terminating, tracked,
 };
 
-/// More pods than this are not created or deleted at once.
+/// The maximum number of pods created or deleted at once.
 const BATCH: usize = 500;
 
-/// A job with its pods, sorted out.
+/// A job with its pods, classified.
 pub(super) struct Sync<'a> {
     pub(super) spec: &'a JobSpec,
     pub(super) pods: &'a [Pod],
@@ -66,7 +66,7 @@ impl Sync<'_> {
         self.conclude(verdict);
     }
 
-    /// Pods that were noted and have lost their finalizer are counted for good.
+    /// Counts the pods that were recorded and have lost their finalizer.
     fn count_released(&mut self) {
         let held: BTreeSet<String> = tracked(self.pods).filter_map(ResourceExt::uid).collect();
         let Some(uncounted) = &mut self.status.uncounted_terminated_pods else {
@@ -81,7 +81,7 @@ impl Sync<'_> {
         add(&mut self.status.failed, bad);
     }
 
-    /// Pods that ended and are not noted yet.
+    /// Returns the pods that ended and are not recorded yet: succeeded and failed ones.
     fn fresh(&self) -> (Vec<Pod>, Vec<Pod>) {
         let noted = |pod: &&Pod| pod.uid().is_some_and(|uid| self.is_noted(&uid));
         let (good, bad): (Vec<&Pod>, Vec<&Pod>) = tracked(self.pods)
@@ -116,7 +116,7 @@ impl Sync<'_> {
         usize::try_from(counter(&self.status).unwrap_or(0)).unwrap_or(0) + noted
     }
 
-    /// Whether the job is about to end, and how: an older verdict stands.
+    /// Returns the condition with which the job is about to end, if it is; an older one stands.
     fn verdict(&mut self, failed: usize) -> Option<JobCondition> {
         if let Some(older) = condition(&self.status, "SuccessCriteriaMet")
             .or_else(|| condition(&self.status, "FailureTarget"))
@@ -147,7 +147,7 @@ impl Sync<'_> {
         None
     }
 
-    /// Creates or deletes pods; gives how many are active then.
+    /// Creates or deletes pods; returns how many are active afterwards.
     fn manage(&mut self, succeeded: usize) -> usize {
         let active = self.active.len();
         let wanted = if self.spec.suspend == Some(true) {
@@ -179,7 +179,7 @@ impl Sync<'_> {
         active
     }
 
-    /// Gives how many are created: of an Indexed Job, no more than there are free indexes.
+    /// Plans new pods; returns their number, which an Indexed Job limits to its free indexes.
     fn create(&mut self, missing: usize) -> usize {
         self.plan.create = missing;
         if indexes::is_indexed(self.spec) {
@@ -243,7 +243,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Pods that are deleted now count as terminating already.
+    /// Sets the counts of the status; pods that are deleted now count as terminating already.
     fn note_numbers(&mut self, active: usize) {
         let going: Vec<_> = self
             .plan
@@ -264,8 +264,8 @@ impl Sync<'_> {
         self.status.terminating = Some(number(terminating(self.pods) + going.len()));
     }
 
-    /// Notes pods that ended, and at the end of the job those it takes down; the ones noted before
-    /// are released.
+    /// Records pods that ended, and at the end of the job those that it deletes; pods recorded
+    /// before are released.
     fn note_fresh(
         &mut self,
         good: &[Pod],
@@ -301,7 +301,7 @@ impl Sync<'_> {
         }
     }
 
-    /// First the interim condition; the final one when all pods are counted and gone.
+    /// Sets the interim condition, and the final one once all pods are counted and gone.
     fn conclude(&mut self, verdict: Option<JobCondition>) {
         let Some(verdict) = verdict else { return };
         let conditions = self.status.conditions.get_or_insert_default();
@@ -318,7 +318,7 @@ impl Sync<'_> {
             .uncounted_terminated_pods
             .as_ref()
             .is_some_and(|open| open.succeeded.is_some() || open.failed.is_some());
-        // As in the real controller the last pods are seen off in a write of their own.
+        // As in the real controller, the last pods are counted in a separate write.
         let moving = self.status.terminating != self.terminating_before;
         if open || moving || !self.active.is_empty() || terminating(self.pods) > 0 {
             return;

@@ -1,35 +1,35 @@
-//! What a machine wants done at the API server.
+//! The actions of a machine at the API server.
 
 use serde_json::Value;
 
-/// One thing to do, in the order in which a machine asked for it.
+/// One action; they are carried out in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Merge this status into the pod's, as a kubelet does.
+    /// Merges this status into the pod's, like a kubelet.
     PatchStatus(Value),
-    /// Write this whole pod to its status subresource, as a virtual-kubelet does.
+    /// Writes this whole pod to its status subresource, like a virtual-kubelet.
     PutStatus(Box<Value>),
-    /// Tell people.
+    /// Emits an event.
     Event(PodEvent),
-    /// Delete the pod for good: its node is done with it.
+    /// Deletes the pod immediately, because its node is done with it.
     Delete,
 }
 
-/// An event on a pod.
+/// An event about a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodEvent {
-    /// Whether it is a warning.
+    /// True for a warning.
     pub warning: bool,
-    /// `reason`
+    /// The `reason` of the event.
     pub reason: &'static str,
-    /// `message`
+    /// The `message` of the event.
     pub message: String,
-    /// `involvedObject.fieldPath`: the container that it is about.
+    /// `involvedObject.fieldPath`: the container that the event is about.
     pub field: Option<String>,
 }
 
 impl PodEvent {
-    /// An ordinary event.
+    /// Returns a normal event.
     #[must_use]
     pub const fn normal(reason: &'static str, message: String) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl PodEvent {
         }
     }
 
-    /// A warning.
+    /// Returns a warning.
     #[must_use]
     pub const fn warning(reason: &'static str, message: String) -> Self {
         Self {

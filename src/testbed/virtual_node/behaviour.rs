@@ -1,7 +1,7 @@
-//! What a container does in its life, as its arguments tell.
+//! The behaviour of a container, as set by its arguments.
 //!
-//! The words stand anywhere among `args` or, if there are none, in `command`; other words mean
-//! nothing:
+//! The words may be anywhere among `args` or, if there are none, in `command`; other words are
+//! ignored:
 //!
 //! | word | meaning | without it |
 //! |---|---|---|
@@ -23,34 +23,34 @@ use std::time::Duration;
 
 use swaplet_core::objects::values::go_duration::duration;
 
-/// How long a main container of an ordinary manifest runs: long enough to be seen.
+/// How long a main container of an ordinary manifest runs: long enough to be observed.
 const ORDINARY_RUN: Duration = Duration::from_secs(2);
 /// The exit code of a process that SIGTERM ends.
 const TERMINATED: i32 = 128 + 15;
 
-/// What a container does in its life.
+/// The behaviour of a container in one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// How long it runs; `None`: until it is stopped.
+    /// How long it runs; `None` until it is stopped.
     pub run: Option<Duration>,
-    /// Its exit code at the first end, the second and so on; the last holds for all later ones.
+    /// Its exit code at the first end, the second and so on; the last one for all later ends.
     pub exit: Vec<i32>,
-    /// Its exit code after SIGTERM; `None`: it ignores SIGTERM.
+    /// Its exit code after SIGTERM; `None` if it ignores SIGTERM.
     pub term: Option<i32>,
     /// How long it takes to end after SIGTERM.
     pub term_after: Duration,
 }
 
-/// What an ordinary container is, as far as its behaviour depends on it.
+/// The role of an ordinary container, which affects its behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It is expected to end by itself.
+    /// A container that is expected to end by itself.
     Main,
-    /// It stays until it is stopped.
+    /// A container that runs until it is stopped.
     Stays,
 }
 
-/// A word that looks like one of ours and cannot be read.
+/// A word with a known key and an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?}: {problem}")]
 pub struct BadWord {
@@ -70,7 +70,7 @@ impl Default for Behaviour {
 }
 
 impl Behaviour {
-    /// A program that ends by itself after this time with 0.
+    /// Returns a program that exits after this time with 0.
     #[must_use]
     pub fn ending_after(run: Duration) -> Self {
         Self {
@@ -79,16 +79,16 @@ impl Behaviour {
         }
     }
 
-    /// A program that stays until SIGTERM and then ends with 143, like the park image's.
+    /// Returns a program that runs until SIGTERM and then exits with 143, like the park image's.
     #[must_use]
     pub fn parked() -> Self {
         Self::default()
     }
 
-    /// Reads what the arguments of a container say.
+    /// Parses the arguments of a container.
     ///
     /// # Errors
-    /// [`BadWord`]: one of our words has a value that cannot be read.
+    /// Returns [`BadWord`] if a known word has an invalid value.
     pub fn of(command: &[String], args: &[String], role: Role) -> Result<Self, BadWord> {
         let words = if args.is_empty() { command } else { args };
         let words: Vec<&str> = words
@@ -107,13 +107,13 @@ impl Behaviour {
         Ok(Self::ordinary(&Ordinary::of(&all), role))
     }
 
-    /// The exit code of the `n`th start, from 0.
+    /// Returns the exit code of the `n`th start, from 0.
     #[must_use]
     pub fn exit_code(&self, n: usize) -> i32 {
         self.exit.get(n).or(self.exit.last()).copied().unwrap_or(0)
     }
 
-    /// Whether the word was one of ours.
+    /// Applies a word; returns false if it is not a known one.
     fn set(&mut self, word: &str) -> Result<bool, BadWord> {
         let Some((key, value)) = word.split_once('=') else {
             return Ok(false);
@@ -159,23 +159,23 @@ impl Behaviour {
     }
 }
 
-/// What a command line that was not written for this node does, as far as one can tell.
+/// The estimated behaviour of a command line that was not written for this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ordinary {
-    /// It sleeps, and that is all; `None`: for ever.
+    /// It only sleeps; `None` forever.
     Sleeps(Option<Duration>),
-    /// A script of steps, one after another: how long it sleeps, and its exit code.
+    /// A script of sequential steps: how long it sleeps, and its exit code.
     Steps {
         sleep: Option<Option<Duration>>,
         exit: i32,
     },
-    /// A loop that does not end.
+    /// An endless loop.
     Endless,
-    /// Nobody knows.
+    /// Unknown behaviour.
     Other,
 }
 
-/// The words with which shells loop, wait for signals, or go on beside.
+/// The words by which shells loop, wait for signals, or run jobs in the background.
 const LOOPS: [&str; 5] = ["while", "until", "for", "trap", "wait"];
 
 impl Ordinary {
@@ -229,7 +229,7 @@ fn is_shell(word: &str) -> bool {
         .any(|name| is_program(word, name))
 }
 
-/// `-c`, or `-ec` and the like.
+/// Returns true for `-c`, `-ec` and the like.
 fn is_script_flag(word: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--") && word.ends_with('c')
 }
@@ -248,7 +248,7 @@ fn exit_code(text: &str) -> Option<i32> {
     text.parse::<u8>().ok().map(i32::from)
 }
 
-/// The argument of `sleep`: `None` where it is for ever (`infinity`) or cannot be read.
+/// Parses the argument of `sleep`; `None` if it is forever (`infinity`) or cannot be parsed.
 pub(super) fn sleep_time(text: &str) -> Option<Duration> {
     let (number, unit) = match text.char_indices().next_back() {
         Some((at, 's')) => (&text[..at], 1.0),

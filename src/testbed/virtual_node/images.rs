@@ -1,6 +1,6 @@
-//! The images of a node: which it has, which it can get, what it calls them and what they do.
+//! The images of a node: those it has and those it can pull, their names and their behaviour.
 //!
-//! There are no bytes: the digest of an image is made up from its name. `repo:tag` and
+//! There are no bytes: the digest of an image is derived from its name. `repo:tag` and
 //! `repo@digest` with that digest are one image.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use swaplet_core::image::exit::standard_paths;
 use swaplet_core::image::{ImagePattern, ImageReference};
 
-/// Where a program without a path is looked for.
+/// The search path of programs without a path.
 const PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -20,18 +20,18 @@ const PATH: [&str; 6] = [
     "/bin",
 ];
 
-/// What is said about images beforehand.
+/// The options of images.
 #[derive(Clone, Debug)]
 pub struct ImageOptions {
     /// Exit images, besides those of any repository whose last element is `exit`.
     pub exit: Vec<ImagePattern>,
     /// Park images, besides those of any repository whose last element is `park`.
     pub park: Vec<ImagePattern>,
-    /// Paths that the exit images have besides the standard ones.
+    /// The paths of exit images besides the standard ones.
     pub exit_paths: Vec<String>,
-    /// Images that no registry gives.
+    /// Images that no registry has.
     pub missing: Vec<ImagePattern>,
-    /// Images that are on the node without having come from a registry; no registry gives them
+    /// Images that are on the node without having come from a registry; no registry has them
     /// either.
     pub imported: Vec<ImageReference>,
     /// How long a pull takes.
@@ -43,7 +43,7 @@ pub struct ImageOptions {
 impl Default for ImageOptions {
     fn default() -> Self {
         let (exit, park, missing, slow) = Default::default();
-        // A small image from a registry nearby.
+        // The pull of a small image from a registry nearby.
         let pull = Duration::from_millis(300);
         Self {
             exit,
@@ -57,18 +57,18 @@ impl Default for ImageOptions {
     }
 }
 
-/// What an image is.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
-    /// Ends at once with 0.
+    /// Exits at once with 0.
     Exit,
-    /// Stays until SIGTERM.
+    /// Runs until SIGTERM.
     Park,
-    /// Runs what the container's arguments say.
+    /// Does what the container's arguments specify.
     Workload,
 }
 
-/// An image on the node, as a container status names it.
+/// An image on the node, with the names that a container status shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Local {
     /// `image`: the full name, with a tag if the node knows one.
@@ -81,12 +81,12 @@ pub struct Local {
 #[derive(Clone, Debug)]
 pub struct Images {
     options: ImageOptions,
-    /// Config digest to the names by which the node knows the image.
+    /// The names of each image on the node, by its config digest.
     present: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Images {
-    /// A node that has pulled nothing yet.
+    /// Returns the images of a node that has pulled nothing yet.
     #[must_use]
     pub fn new(options: ImageOptions) -> Self {
         let named = |image: &ImageReference| {
@@ -99,12 +99,12 @@ impl Images {
         Self { options, present }
     }
 
-    /// Changes what registries give from now on.
+    /// Changes the images that registries do not have, from now on.
     pub fn set_missing(&mut self, missing: Vec<ImagePattern>) {
         self.options.missing = missing;
     }
 
-    /// What an image is.
+    /// Returns the kind of an image.
     #[must_use]
     pub fn kind(&self, image: &str) -> ImageKind {
         let Ok(reference) = ImageReference::parse(image) else {
@@ -122,7 +122,7 @@ impl Images {
         }
     }
 
-    /// Whether an exit image has its program where this command points.
+    /// Returns true if an exit image has a program at this command.
     #[must_use]
     pub fn exit_image_has(&self, command: &str) -> bool {
         let own = self.options.exit_paths.iter().map(String::as_str);
@@ -136,7 +136,7 @@ impl Images {
         })
     }
 
-    /// The image, if the node has it under this name.
+    /// Returns the image, if the node has it under this name.
     #[must_use]
     pub fn local(&self, image: &str) -> Option<Local> {
         if self.present.contains_key(image) {
@@ -151,7 +151,7 @@ impl Images {
         self.named(config)
     }
 
-    /// How long a pull takes, whether it works or not.
+    /// Returns how long a pull takes, whether it succeeds or not.
     #[must_use]
     pub fn pull_time(&self, image: &str) -> Duration {
         let Ok(reference) = ImageReference::parse(image) else {
@@ -165,7 +165,7 @@ impl Images {
         slow.map_or(self.options.pull, |(_, time)| *time)
     }
 
-    /// Whether a registry gives the image; if so the node has it from now on.
+    /// Pulls an image; returns true if a registry has it, and the node has it from now on.
     pub fn pull(&mut self, image: &str) -> bool {
         let Ok(reference) = ImageReference::parse(image) else {
             return false;
@@ -198,8 +198,8 @@ impl Images {
                 .any(|pattern| pattern.matches(reference))
     }
 
-    /// What the runtime says: a tag is preferred to a digest, a digest of the repository to the
-    /// bare one.
+    /// Returns the names that the runtime reports: it prefers a tag to a digest, and a digest of
+    /// the repository to the bare one.
     fn named(&self, config: &str) -> Option<Local> {
         let names = self.present.get(config)?;
         let tagged = names.iter().find(|name| !name.contains('@'));
@@ -212,7 +212,7 @@ impl Images {
     }
 }
 
-/// The name under which the runtime keeps a reference: a tag beside a digest does not count.
+/// Returns the name under which the runtime keeps a reference: a tag beside a digest is ignored.
 fn key(image: &ImageReference) -> String {
     match image.digest() {
         Some(digest) => format!("{}/{}@{digest}", image.registry(), image.repository()),
@@ -231,14 +231,14 @@ fn config_digest(manifest: &str) -> String {
     format!("sha256:{}", hash(&format!("config of {manifest}")))
 }
 
-/// The made-up digest of an image that is named without one: what a node reports in `imageID`
-/// behind the `@`.
+/// Returns the made-up digest of an image that is named without one: `imageID` has it after the
+/// `@`.
 #[must_use]
 pub fn digest_of(image: &ImageReference) -> String {
     manifest_digest(image)
 }
 
-/// A hexadecimal id made of a text.
+/// Returns a hexadecimal id derived from a text.
 #[must_use]
 pub fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes())

@@ -1,13 +1,13 @@
 //! A pod on a kubelet, as a state machine without I/O.
 //!
-//! The pod worker does one thing at a time: a *sync* looks at the containers, reports the status as
-//! it is then, kills what must be killed one after another, and starts what must be started one
-//! after another; only then comes the next. What happens to containers in between is noticed when
-//! the runtime is listed the next time, once per second. That is where most of what one can see of
-//! a kubelet comes from: an old container that stays "running" until the new one has ended, the
-//! second between the last end and the phase.
+//! The pod worker does one thing at a time: a *sync* reads the states of the containers, reports
+//! the status as it is then, kills what must be killed one after another, and starts what must be
+//! started one after another; only then comes the next. What happens to containers in between is
+//! noticed when the runtime is listed the next time, once per second. This explains most of what
+//! can be observed of a kubelet: an old container that stays "running" until the new one has ended,
+//! the second between the last end and the phase.
 //!
-//! Not played: probes (a started container is ready), resources, volumes, hooks other than
+//! Not simulated: probes (a started container is ready), resources, volumes, hooks other than
 //! sleeping, restarts of the whole pod on failure, ephemeral containers, jitter.
 
 mod adopt;
@@ -39,38 +39,38 @@ use state::work::Work;
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     options: KubeletOptions,
-    /// The pod as the API server showed it last.
+    /// The pod as last shown by the API server.
     pod: PodSeen,
     /// The parts of it whose change makes the worker act.
     acted_on: Value,
     /// The pod as the worker knows it.
     synced: PodSeen,
-    /// Init containers first.
+    /// The containers, init containers first.
     units: Vec<Unit>,
     work: Work,
-    /// When the worker is wanted next.
+    /// When the worker is next due.
     sync_due: Option<Timestamp>,
-    /// When the worker was done last: it wants a newer list of the containers before it begins
+    /// When the worker last finished: it waits for a newer list of the containers before it starts
     /// again.
     synced_at: Option<Timestamp>,
     relist_due: Option<Timestamp>,
     reconcile_due: Option<Timestamp>,
     deadline: Option<Timestamp>,
-    /// The kubelet itself is not there until then.
+    /// The time until which the kubelet is down.
     down_until: Option<Timestamp>,
     has_sandbox: bool,
     started: Option<Timestamp>,
     restarts: Backoffs,
     pulls: Backoffs,
     status: Reported,
-    /// What ran before has been taken over.
+    /// Set once earlier containers were adopted.
     adopted: bool,
-    /// When the latest thing happened.
+    /// The time of the latest step.
     latest: Timestamp,
     out: Vec<Action>,
 }
 
-/// What happens next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     End(usize),
@@ -84,7 +84,7 @@ enum Next {
 }
 
 impl Kubelet {
-    /// A pod that was just bound to the node.
+    /// Returns the state of a pod that was just bound to the node.
     #[must_use]
     pub fn new(options: KubeletOptions, pod: &Value, now: Timestamp) -> Self {
         let seen = PodSeen::read(pod);
@@ -126,7 +126,7 @@ impl Kubelet {
         machine
     }
 
-    /// The API server shows the pod. What was due before is to be let happen first.
+    /// Handles an update of the pod. Call `advance` first for what was due before.
     pub fn see(&mut self, pod: &Value, now: Timestamp) {
         self.pod = PodSeen::read(pod);
         let acted_on = acted_on(pod);
@@ -134,19 +134,19 @@ impl Kubelet {
             self.acted_on = acted_on;
             self.want_sync(later(now, self.options.notice));
         } else if self.pod.status.phase != self.status.phase {
-            // Nobody is told of a change of the status alone; it is compared from time to time.
+            // A change of the status alone causes no event; statuses are compared regularly.
             self.reconcile_due
                 .get_or_insert(next_tick(now, self.options.reconcile));
         }
     }
 
-    /// When something happens next if nothing more is seen.
+    /// Returns the time of the next step, unless an event comes before.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         self.next().map(|(at, _)| at)
     }
 
-    /// Lets everything happen that is due, and tells what is to be done for it.
+    /// Performs all steps that are due, and returns the writes that follow.
     pub fn advance(&mut self, images: &mut Images, now: Timestamp) -> Vec<Action> {
         self.adopt(images);
         while let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) {
@@ -156,14 +156,14 @@ impl Kubelet {
         std::mem::take(&mut self.out)
     }
 
-    /// A status could not be written; it is tried again when statuses are compared.
+    /// Records that a status could not be written; the next comparison of statuses retries it.
     pub fn not_written(&mut self, now: Timestamp) {
         self.reconcile_due
             .get_or_insert(next_tick(now, self.options.reconcile));
         self.status.lost = true;
     }
 
-    /// The kubelet dies and comes back; its containers go on, and one that was told to stop does.
+    /// Restarts the kubelet; its containers continue, and stopping ones stop.
     pub fn restart(&mut self, now: Timestamp, down: std::time::Duration) {
         let back = later(now, down);
         self.down_until = Some(back);
@@ -178,13 +178,13 @@ impl Kubelet {
         self.status.due = None;
     }
 
-    /// Whether the pod is nothing to the node any more.
+    /// Returns true once the node is done with the pod.
     #[must_use]
     pub const fn is_gone(&self) -> bool {
         matches!(self.work, Work::Gone)
     }
 
-    /// What happens next; never before what has happened.
+    /// Returns the next step; never before the latest one.
     fn next(&self) -> Option<(Timestamp, Next)> {
         let ends = self
             .units
@@ -229,7 +229,7 @@ impl Kubelet {
         }
     }
 
-    /// Something happened in the runtime, which is seen at the next look.
+    /// Schedules a list of the containers, because one has changed.
     fn container_changed(&mut self, at: Timestamp) {
         self.relist_due
             .get_or_insert(next_tick(at, self.options.relist));
@@ -245,7 +245,7 @@ impl Kubelet {
         }
     }
 
-    /// When a container has ended, the ones before it under its name are removed; the next look
+    /// Drops the earlier records of containers that have ended; the next list of the containers
     /// shows it.
     fn drop_records(&mut self, at: Timestamp) {
         let gone = next_tick(at, self.options.relist);
@@ -261,8 +261,8 @@ impl Kubelet {
         self.sync_due = Some(self.sync_due.map_or(at, |due| due.min(at)));
     }
 
-    /// When the worker may begin: not while it is busy, except to end the pod, and not before it
-    /// knows what its last work did.
+    /// Returns when the worker may start: not while it is busy, except to end the pod, and not
+    /// before it knows the result of its last work.
     fn may_sync(&self) -> Option<Timestamp> {
         let due = self.sync_due?;
         match self.work {
@@ -295,7 +295,7 @@ impl Kubelet {
     }
 }
 
-/// What makes the worker act when it changes: everything but the status and what servers keep.
+/// Returns the parts whose change makes the worker act: not the status and server fields.
 fn acted_on(pod: &Value) -> Value {
     let metadata = &pod["metadata"];
     serde_json::json!([

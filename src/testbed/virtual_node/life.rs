@@ -1,5 +1,5 @@
-//! One life of a container: from its start to its end, which is known as soon as nothing more is
-//! done to it.
+//! One run of a container, from its start to its end. The end is known in advance, as long as
+//! nothing more is done to it.
 
 use jiff::Timestamp;
 
@@ -9,10 +9,10 @@ use super::times::later;
 /// The exit code of a process that SIGKILL ends.
 const KILLED: i32 = 128 + 9;
 
-/// How and when a life ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// When.
+    /// The time of the end.
     pub at: Timestamp,
     /// The exit code.
     pub code: i32,
@@ -34,7 +34,7 @@ struct Stop {
 }
 
 impl Life {
-    /// The `n`th start of a container, from 0.
+    /// Returns the `n`th start of a container, from 0.
     #[must_use]
     pub fn start(behaviour: Behaviour, n: usize, started: Timestamp) -> Self {
         Self {
@@ -54,13 +54,13 @@ impl Life {
         });
     }
 
-    /// Whether it was told to stop.
+    /// Returns true if SIGTERM is scheduled.
     #[must_use]
     pub const fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// How it ends if nothing more is done to it; `None`: not at all.
+    /// Returns its end if nothing more is done to it; `None` if it has none.
     #[must_use]
     pub fn end(&self) -> Option<End> {
         let natural = self.behaviour.run.map(|run| End {

@@ -1,4 +1,4 @@
-//! The node itself, at an API server.
+//! The node, at an API server.
 
 mod machine;
 mod object;

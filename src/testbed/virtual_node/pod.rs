@@ -1,4 +1,4 @@
-//! A pod as a node reads it.
+//! A pod as read by a node.
 
 mod mounts;
 mod volumes;
@@ -15,34 +15,34 @@ use super::behaviour::{BadWord, Behaviour, Role, sleep_time};
 use super::images::{ImageKind, Images};
 use volumes::{Mount, Volume};
 
-/// What Kubernetes gives a pod to stop, unless the pod says otherwise.
+/// The default grace period of Kubernetes in seconds.
 const DEFAULT_GRACE: u64 = 30;
 
-/// When a container is started again after its end.
+/// The restart policy of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Policy {
-    /// After every end.
+    /// Restarts after every end.
     #[default]
     Always,
-    /// After an exit code other than 0.
+    /// Restarts after an exit code other than 0.
     OnFailure,
-    /// Never.
+    /// Never restarts.
     Never,
 }
 
-/// `imagePullPolicy`
+/// The `imagePullPolicy` of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Pull {
-    /// The registry is asked before every start.
+    /// Pulls before every start.
     Always,
-    /// The registry is never asked.
+    /// Never pulls.
     Never,
-    /// The registry is asked if the node does not have the image.
+    /// Pulls if the node does not have the image.
     #[default]
     IfNotPresent,
 }
 
-/// A pod.
+/// The fields of a pod that a node reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSeen {
@@ -96,12 +96,12 @@ pub(super) struct SeenStatus {
 }
 
 impl SeenStatus {
-    /// When the container started, if it runs.
+    /// Returns when the container started, if it runs.
     pub fn running_since(&self) -> Option<Timestamp> {
         self.state["running"]["startedAt"].as_str()?.parse().ok()
     }
 
-    /// From when to when it ran and its exit code, if it has ended.
+    /// Returns start, end and exit code, if the container has ended.
     pub fn ended(&self) -> Option<(Timestamp, Timestamp, i32)> {
         let ended = &self.state["terminated"];
         let time = |field: &str| {
@@ -179,7 +179,7 @@ struct Exec {
 }
 
 impl PodSeen {
-    /// Reads a pod. One that cannot be read has no containers, so nothing happens to it.
+    /// Reads a pod. An invalid one has no containers, so nothing happens to it.
     #[must_use]
     pub fn read(pod: &Value) -> Self {
         let mut seen = Self::deserialize(pod).unwrap_or_default();
@@ -193,7 +193,7 @@ impl PodSeen {
         seen
     }
 
-    /// Whether the phase is final.
+    /// Returns true if the phase is final.
     pub(super) fn is_terminal(&self) -> bool {
         is_terminal(&self.status.phase)
     }
@@ -202,7 +202,7 @@ impl PodSeen {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// The time that containers get to stop.
+    /// Returns the grace period of the containers.
     pub(super) fn grace(&self) -> Duration {
         let own = self.spec.termination_grace_period_seconds;
         let deletion = self
@@ -228,8 +228,8 @@ impl Policy {
 }
 
 impl Container {
-    /// Whether it is started again after this exit code: its own rules and policy come before the
-    /// pod's.
+    /// Returns true if it restarts after this exit code: its own rules and policy take precedence
+    /// over the pod's.
     pub fn restarts(&self, pod: Policy, code: i32) -> bool {
         self.restart_policy_rules
             .iter()
@@ -237,7 +237,7 @@ impl Container {
             || self.restart_policy.unwrap_or(pod).restarts(code)
     }
 
-    /// Whether its environment marks it as a sidecar.
+    /// Returns true if its environment marks it as a sidecar.
     pub fn is_marked(&self) -> bool {
         let on = |env: &Env| {
             let value = env.value.as_deref().unwrap_or_default();
@@ -247,7 +247,7 @@ impl Container {
         self.env.iter().any(on)
     }
 
-    /// What it does in its life with its image; exit images run for the given time.
+    /// Returns the behaviour of the container with its image; exit images run for the given time.
     pub fn behaviour(
         &self,
         images: &Images,
@@ -264,7 +264,7 @@ impl Container {
         }
     }
 
-    /// The mode of the park program in which it ends at once.
+    /// Returns true if the park program only copies itself, and then ends at once.
     fn copies_itself(&self) -> bool {
         self.command
             .iter()
@@ -297,7 +297,7 @@ impl Container {
 }
 
 impl Hook {
-    /// Only sleeping takes time here.
+    /// Returns the time that a hook takes: only sleeping takes any here.
     fn time(&self) -> Duration {
         if let Some(sleep) = &self.sleep {
             return Duration::from_secs(sleep.seconds);

@@ -3,11 +3,11 @@
 //!
 //! The library compares the pod with what it used last and with the provider's copy, calls the
 //! provider for each difference in containers, labels or annotations, and writes the provider's
-//! status. Its worst habits are played: a failed update makes the pod `Failed` (under Never) or
-//! `Pending`; an update that does nothing gets a success event; a provider's old copy takes labels
-//! back; a deleted pod is gone when its grace period is over, whatever the provider does.
+//! status. Its worst habits are simulated: a failed update makes the pod `Failed` (under Never) or
+//! `Pending`; an update that does nothing gets a success event; a provider's old copy reverts
+//! labels; a deleted pod is gone when its grace period is over, whatever the provider does.
 //!
-//! Not played: the limiter that all pods of a node share (10 per second after a burst of 100),
+//! Not simulated: the limiter that all pods of a node share (10 per second after a burst of 100),
 //! resolved environments (and updates because a ConfigMap changed), init containers, re-sending of
 //! a status that was skipped, a restart of the virtual-kubelet.
 
@@ -31,23 +31,23 @@ use super::times::{later, next_tick};
 use group::Group;
 use library::{compared, deletion, lost, runs, used};
 
-/// How often a provider that does not tell is asked.
+/// The interval at which a provider that does not notify is polled.
 const POLL: Duration = Duration::from_secs(5);
-/// The first wait after an error; each further one doubles it.
+/// The first backoff after an error; each further error doubles it.
 const RETRY: Duration = Duration::from_millis(5);
-/// After so many errors in a row the pod is left alone until it changes.
+/// After this many errors in a row the pod is left alone until it changes.
 const TRIES: u32 = 20;
-/// A pod of this age that the provider does not know has been lost.
+/// A pod of this age that the provider does not know counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(60);
 
 /// A pod on a virtual-kubelet.
 #[derive(Clone, Debug)]
 pub struct VirtualKubelet {
     options: ProviderOptions,
-    /// The pod as the API server showed it last.
+    /// The pod as last shown by the API server.
     pod: Value,
     group: Option<Group>,
-    /// The pod of the last handling without an error, without what does not count.
+    /// The pod of the last reconcile without an error, without the parts that do not count.
     last_used: Option<Value>,
     handle_due: Option<Timestamp>,
     tries: u32,
@@ -72,7 +72,7 @@ enum Next {
 }
 
 impl VirtualKubelet {
-    /// A pod that was just bound to the node.
+    /// Returns the state of a pod that was just bound to the node.
     #[must_use]
     pub fn new(options: ProviderOptions, pod: &Value, now: Timestamp) -> Self {
         let poll_due = (options.status == StatusMode::Poll).then(|| next_tick(now, POLL));
@@ -95,24 +95,24 @@ impl VirtualKubelet {
         }
     }
 
-    /// The API server shows the pod. What was due before is to be let happen first.
+    /// Handles an update of the pod. Call `advance` first for what was due before.
     pub fn see(&mut self, pod: &Value, now: Timestamp) {
         let changed = compared(&self.pod) != compared(pod) || deletion(&self.pod) != deletion(pod);
         self.pod = pod.clone();
         if changed {
-            // A change brings a waiting retry forward, and revives a pod that was given up.
+            // A change brings a pending retry forward, and revives a pod that was given up.
             self.handle_due = Some(now);
             self.tries = if self.tries > TRIES { 0 } else { self.tries };
         }
     }
 
-    /// When something happens next if nothing more is seen.
+    /// Returns the time of the next step, unless an event comes before.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         self.next().map(|(at, _)| at)
     }
 
-    /// Lets everything happen that is due, and tells what is to be done for it.
+    /// Performs all steps that are due, and returns the writes that follow.
     pub fn advance(&mut self, images: &mut Images, now: Timestamp) -> Vec<Action> {
         while let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) {
             self.latest = at;
@@ -121,7 +121,7 @@ impl VirtualKubelet {
         std::mem::take(&mut self.out)
     }
 
-    /// A status could not be written, for example because of a conflict; it is tried again.
+    /// Schedules a retry of a status that could not be written, for example because of a conflict.
     pub fn not_written(&mut self, now: Timestamp) {
         if self.status_tries < TRIES {
             self.status_due = Some(later(now, wait(self.status_tries)));
@@ -129,12 +129,12 @@ impl VirtualKubelet {
         }
     }
 
-    /// The provider loses what it runs for the pod.
+    /// Drops the provider's containers of the pod.
     pub fn lose_instance(&mut self) {
         self.group = None;
     }
 
-    /// Whether the pod is nothing to the node any more.
+    /// Returns true once the node is done with the pod.
     #[must_use]
     pub const fn is_gone(&self) -> bool {
         self.gone
@@ -173,10 +173,10 @@ impl VirtualKubelet {
         }
     }
 
-    /// The provider tells of a change, if it does so at all.
+    /// Notifies the library of a visible change, if the provider does so at all.
     fn changed(&mut self, seen: bool, at: Timestamp) {
         if seen && self.options.status == StatusMode::Notify {
-            // News brings a waiting retry forward.
+            // A change brings a pending retry forward.
             let due = later(at, self.options.status_delay);
             self.status_due = Some(self.status_due.map_or(due, |known| known.min(due)));
             self.status_tries = 0;
@@ -215,8 +215,8 @@ impl VirtualKubelet {
         }
     }
 
-    /// The API's pod goes when its grace period is over, whether its containers have stopped or
-    /// not.
+    /// Deletes the pod. It goes from the API when its grace period is over, whether its containers
+    /// have stopped or not.
     fn delete(&mut self, pod: &PodSeen, at: Timestamp) {
         let grace = pod.grace();
         if let Some(group) = &mut self.group {
@@ -281,8 +281,8 @@ impl VirtualKubelet {
         self.out.push(Action::Event(event));
     }
 
-    /// The library writes the phase itself, without a look at the containers or at the version of
-    /// the pod.
+    /// Writes a failure. The library sets the phase itself, without regard to the containers or to
+    /// the version of the pod.
     fn failed(&mut self, problem: &str, at: Timestamp) {
         let mut pod = self.pod.clone();
         let phase = if pod["spec"]["restartPolicy"] == "Never" {
@@ -303,7 +303,7 @@ impl VirtualKubelet {
         }
     }
 
-    /// A phase that is final already is never overwritten.
+    /// Sends the status; a phase that is already final is never overwritten.
     fn send(&mut self) {
         self.status_due = None;
         if is_terminal(self.pod["status"]["phase"].as_str().unwrap_or_default()) {

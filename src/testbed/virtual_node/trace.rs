@@ -1,8 +1,8 @@
-//! What can be seen of a pod, without times and ids: for comparing nodes with each other.
+//! The observable state of a pod without times and ids, to compare nodes with each other.
 
 use serde_json::Value;
 
-/// A pod at one moment.
+/// The state of a pod at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     /// `status.phase`
@@ -15,18 +15,18 @@ pub struct Seen {
     pub init: Vec<SeenContainer>,
 }
 
-/// A container at one moment.
+/// The state of a container at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeenContainer {
     /// `name`
     pub name: String,
-    /// The state: `waiting`, `running`, `terminated`, or nothing.
+    /// The state: `waiting`, `running`, `terminated`, or empty.
     pub state: String,
     /// The reason of the state.
     pub reason: String,
     /// The exit code, if it has ended.
     pub exit_code: Option<i64>,
-    /// The exit code of the life before, if it is shown.
+    /// The exit code of the previous run, if it is shown.
     pub last_exit_code: Option<i64>,
     /// `restartCount`
     pub restarts: i64,
@@ -37,7 +37,7 @@ pub struct SeenContainer {
 }
 
 impl Seen {
-    /// What can be seen of a pod.
+    /// Returns the observable state of a pod.
     #[must_use]
     pub fn of(pod: &Value) -> Self {
         let status = &pod["status"];
@@ -59,7 +59,7 @@ impl Seen {
         }
     }
 
-    /// A container by its name.
+    /// Returns a container by its name.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&SeenContainer> {
         self.containers
@@ -90,12 +90,12 @@ impl SeenContainer {
     }
 }
 
-/// What was seen of a pod, one entry per change.
+/// The observed states of a pod, one entry per change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace(Vec<Seen>);
 
 impl Trace {
-    /// Adds what is seen now, if it differs from what was seen last.
+    /// Appends the current state, if it differs from the last one.
     pub fn push(&mut self, pod: &Value) {
         let seen = Seen::of(pod);
         if self.0.last() != Some(&seen) {
@@ -103,19 +103,19 @@ impl Trace {
         }
     }
 
-    /// All that was seen, in order.
+    /// Returns all observed states, in order.
     #[must_use]
     pub fn all(&self) -> &[Seen] {
         &self.0
     }
 
-    /// What was seen last.
+    /// Returns the last observed state.
     #[must_use]
     pub fn last(&self) -> Option<&Seen> {
         self.0.last()
     }
 
-    /// The phases, each once in a row.
+    /// Returns the phases, without repetitions in a row.
     #[must_use]
     pub fn phases(&self) -> Vec<&str> {
         let mut phases: Vec<&str> = self.0.iter().map(|seen| seen.phase.as_str()).collect();
@@ -123,8 +123,8 @@ impl Trace {
         phases
     }
 
-    /// One container's states in words, each once in a row: `running work:1 rc0`, `terminated(143)
-    /// exit:1 rc1`, `waiting(ErrImagePull) ...`.
+    /// Describes one container's states, without repetitions in a row: `running work:1 rc0`,
+    /// `terminated(143) exit:1 rc1`, `waiting(ErrImagePull) ...`.
     #[must_use]
     pub fn states(&self, name: &str) -> Vec<String> {
         let mut states: Vec<String> = self

@@ -28,12 +28,12 @@ impl World {
                 self.known[at].view = self.pods[at];
                 self.known[at].watched = self.pods[at];
                 self.known[at].seen = true;
-                self.look(at);
+                self.reconcile(at);
             }
         }
         self.ledger.pod_list_ends(self.list);
         self.job_is_seen();
-        self.look_at_woken();
+        self.reconcile_woken();
     }
 
     pub(super) fn delivered(&mut self) {
@@ -52,15 +52,15 @@ impl World {
             known.ready = false;
             let pod = state.pod(at);
             self.ledger.pod_gone(&pod);
-            self.look_at_woken();
+            self.reconcile_woken();
         } else {
-            self.look(at);
+            self.reconcile(at);
         }
     }
 
     pub(super) fn begins(&mut self, at: usize) {
         self.known[at].ready = false;
-        self.look(at);
+        self.reconcile(at);
         if self.known[at].ready {
             self.known[at].ready = false;
             self.known[at].in_flight = true;
@@ -72,12 +72,12 @@ impl World {
         }
     }
 
-    pub(super) fn look(&mut self, at: usize) {
+    pub(super) fn reconcile(&mut self, at: usize) {
         self.look_once(at);
-        self.look_at_woken();
+        self.reconcile_woken();
     }
 
-    pub(super) fn look_at_woken(&mut self) {
+    pub(super) fn reconcile_woken(&mut self) {
         for round in 0.. {
             let woken = self.ledger.take_wakes();
             if woken.is_empty() {

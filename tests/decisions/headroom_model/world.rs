@@ -295,7 +295,7 @@ impl World {
         known.in_flight = false;
         known.backs_off = true;
         known.unseen |= lost && !known.watched.swapped;
-        self.look(at);
+        self.reconcile(at);
     }
 
     /// Nothing happens any more but what somebody else does to us.

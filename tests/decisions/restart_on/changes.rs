@@ -96,7 +96,7 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
     let running = json!({"running": {}});
     let at = |pod: &ConfiguredPod, recorded: &Contents, now: u64| {
         let around = Around {
-            look: &|_| unreachable!("no object is named"),
+            find: &|_| unreachable!("no object is named"),
             mount_delay: MOUNT_DELAY,
             edited_at: Duration::from_secs(100),
             now: Duration::from_secs(now),
@@ -127,7 +127,7 @@ fn metadata_of_the_pod_is_compared_with_what_a_container_has_taken_of_it() {
         created_at: None,
     };
     let around = Around {
-        look: &|_| Sight::Unseen,
+        find: &|_| Sight::Unseen,
         mount_delay: MOUNT_DELAY,
         edited_at: Duration::from_secs(100),
         now: Duration::from_secs(1000),
@@ -154,14 +154,14 @@ fn one_restart_for_all_objects_of_a_container() {
             ]),
         )])
     };
-    let look = |_: &Reference| seen(is("2"), 0);
+    let find = |_: &Reference| seen(is("2"), 0);
     let at = |now| {
         stand(
             &pod,
             &both("1", "1"),
             &[],
             &Around {
-                look: &look,
+                find: &find,
                 mount_delay: MOUNT_DELAY,
                 edited_at: Duration::ZERO,
                 now: Duration::from_secs(now),

@@ -21,7 +21,7 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
         &env_from(false),
         &json!({"running": {}}),
     );
-    let look = |reference: &Reference| {
+    let find = |reference: &Reference| {
         if *reference == Reference::read("configmap/a").unwrap() {
             seen(is("2"), 0)
         } else {
@@ -29,7 +29,7 @@ fn an_object_that_may_not_be_seen_holds_up_no_other() {
         }
     };
     let around = Around {
-        look: &look,
+        find: &find,
         mount_delay: MOUNT_DELAY,
         edited_at: Duration::ZERO,
         now: Duration::from_secs(1000),

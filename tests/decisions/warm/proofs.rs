@@ -67,10 +67,10 @@ fn what_the_kubelet_has_announced_of_the_pod_settles_two_names_at_once() {
         "Container image \"{B}\" already present on machine"
     ))
     .unwrap();
-    node.warming.hear("other", &pulled);
+    node.warming.handle("other", &pulled);
     node.sees(pod("u", B, Some("c0"), &running("c1", A)))
         .assert_silent();
-    node.warming.hear("u", &pulled);
+    node.warming.handle("u", &pulled);
     node.deletes("u");
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
     assert_eq!(node.warming.news()[1].pulled, Some(pulled));
@@ -90,12 +90,12 @@ fn an_event_of_a_pull_counts_that_comes_when_the_pod_is_gone() {
         "Successfully pulled image \"{A}\" in 633ms (2s including waiting). Image size: 7 bytes."
     ))
     .unwrap();
-    assert_eq!(node.warming.hear("other", &pulled), None);
+    assert_eq!(node.warming.handle("other", &pulled), None);
     assert_eq!(
-        node.warming.hear("u", &pulled),
+        node.warming.handle("u", &pulled),
         Some(Duration::from_millis(633))
     );
-    assert_eq!(node.warming.hear("u", &pulled), None, "no news");
+    assert_eq!(node.warming.handle("u", &pulled), None, "no news");
     assert_eq!(known(&node), Some(pulled));
     node.assert_silent();
 }
@@ -153,8 +153,8 @@ fn w5_or_where_the_kubelet_has_announced_the_pull() {
         "Successfully pulled image \"{B}\" in 2s (2s including waiting). Image size: 7 bytes."
     ))
     .unwrap();
-    node.warming.hear("u", &pulled);
-    node.warming.hear(
+    node.warming.handle("u", &pulled);
+    node.warming.handle(
         "u",
         &Pulled::read(&format!(
             "Container image \"{B}\" already present on machine"

@@ -15,12 +15,14 @@ use crate::warm::{A, Node, nothing, pod, seconds};
 #[test]
 fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
     let mut node = Node::new(&[A]);
-    node.warming.see_node("n", false, Duration::ZERO);
+    node.warming.observe_node("n", false, Duration::ZERO);
     node.after(50).assert_silent();
-    node.warming.see_node("n", true, node.now);
+    node.warming.observe_node("n", true, node.now);
     node.creates(A, "u");
-    node.warming.see_node("n", false, node.now);
-    node.after(99).warming.see_node("n", false, seconds(149));
+    node.warming.observe_node("n", false, node.now);
+    node.after(99)
+        .warming
+        .observe_node("n", false, seconds(149));
     node.assert_silent();
     node.after(1).deletes("u").assert_silent();
     assert_eq!(node.failure(), "the node is not Ready");

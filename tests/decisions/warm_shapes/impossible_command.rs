@@ -18,7 +18,7 @@ fn containers_that_could_not_be_started_prove_their_images_and_the_pod_goes() {
         &[creating(), creating(), creating()],
     ))
     .assert_silent();
-    node.warming.hear(
+    node.warming.handle(
         "u",
         &Pulled {
             image: B.into(),
@@ -164,7 +164,7 @@ fn of_images_that_keep_each_other_waiting_each_gets_a_pod_and_the_time_that_is_i
     creates(&mut node, &[A, B], "u");
     let waiting = || set("u", &[A, B], "Pending", &[creating(), creating()]);
     node.sees(waiting()).after(99).assert_silent();
-    node.warming.hear(
+    node.warming.handle(
         "u",
         &Pulled {
             image: A.into(),

@@ -1,5 +1,5 @@
-//! What the API server says of a policy by its CRD, and its reading does not: fields that mean nothing
-//! are dropped in silence, others are refused.
+//! Checks that the API server makes by a policy's CRD, and its parser does not: unknown fields are
+//! dropped silently, others are refused.
 
 use serde_json::Value;
 use swaplet_core::objects::sidecar_policy::{MOST_PROBLEMS, MOST_RULES, PolicyKind};
@@ -18,10 +18,10 @@ const RULE: [&str; 9] = [
     "mainMustSucceed",
 ];
 const WAIT: [&str; 1] = ["deadlineSeconds"];
-/// Enough of a name to recognise it.
+/// The shown length of a name, enough to recognise it.
 const SHOWN: usize = 80;
 
-/// Each with its path and the fix.
+/// Returns the problems, each with its path and the fix.
 pub(super) fn problems(kind: PolicyKind, spec: &Value) -> Vec<String> {
     let of_spec = match kind {
         PolicyKind::Cluster => &SPEC[..],

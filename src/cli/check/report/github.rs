@@ -5,7 +5,7 @@ use crate::cli::check::rows::Row;
 use crate::cli::check::settings::Settings;
 use crate::cli::program::table::printable;
 
-/// A line for each sidecar that does not end, and for what is to be known.
+/// Renders a line for each sidecar that does not end, and for each hint.
 pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> String {
     let mut lines = String::new();
     for problem in &report.problems {
@@ -46,7 +46,7 @@ fn command(level: &str, file: Option<&str>, title: &str, text: &str) -> String {
     format!("::{level} {file}title={title}::{}\n", data(text))
 }
 
-/// What a manifest says is never a command of its own: no line ends in it.
+/// Escapes text from manifests, so that it is never a command of its own: no line ends in it.
 fn data(text: &str) -> String {
     printable(text).replace('%', "%25")
 }

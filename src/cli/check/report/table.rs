@@ -1,4 +1,4 @@
-//! The rows of the report, and the report for programs.
+//! The rows of the report, and the report as JSON.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,18 +15,18 @@ use crate::cli::check::words::{indented, preset, said_by};
 use crate::cli::program::table::{self, aligned, dash, printable};
 use crate::cli::rules::policies::{policy as rule_policy, rule};
 
-/// In the place of a command that a container does not have.
+/// The placeholder for the command of a container that has none.
 const ENTRYPOINT: &str = "(entrypoint)";
 
-/// Which columns there are besides those that are always there.
+/// The optional columns.
 struct Columns {
     namespace: bool,
     file: bool,
     wide: bool,
 }
 
-/// For people. What is to be done about a sidecar stands below it, or, where each line is to be a
-/// sidecar, at the end of it.
+/// Renders the report for people. The advice about a sidecar is below it, or, if each line must be
+/// a sidecar, at the end of it.
 pub(in crate::cli::check) fn table(report: &Report, files: &[PathBuf], wide: bool) -> String {
     if report.rows.is_empty() {
         return String::new();
@@ -102,7 +102,7 @@ fn executes(row: &Row) -> String {
     }
 }
 
-/// What is to be done about a sidecar, and what is to be known.
+/// Renders the advice about a sidecar, and the notes.
 fn below(row: &Row) -> String {
     let to_do = row.to_do();
     let shown = |text: &str| cut(&printable(text), MESSAGE);
@@ -125,7 +125,7 @@ fn below(row: &Row) -> String {
     lines
 }
 
-/// For programs.
+/// Returns the report as JSON.
 pub(in crate::cli::check) fn value(report: &Report, settings: &Settings) -> Value {
     let fine = report
         .rows
@@ -148,7 +148,7 @@ pub(in crate::cli::check) fn value(report: &Report, settings: &Settings) -> Valu
     })
 }
 
-/// The value as JSON or YAML.
+/// Renders the value as JSON or YAML.
 pub(in crate::cli::check) fn for_programs(value: &Value, yaml: bool) -> anyhow::Result<String> {
     if yaml {
         table::yaml(value)
@@ -180,7 +180,7 @@ fn entry(row: &Row, settings: &Settings) -> Value {
     })
 }
 
-/// A preset of the command line is none.
+/// Returns the policy of a rule; a preset of the command line has none.
 fn policy(rule: &SidecarRule) -> Option<Value> {
     let is_preset = preset(rule).is_some();
     rule.policy().filter(|_| !is_preset).map(rule_policy)

@@ -1,5 +1,4 @@
-//! Restarts by requests that somebody else carries out: making them, following them, taking them
-//! back.
+//! Restarts by requests that a controller handles: creating, following and withdrawing them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,20 +12,20 @@ use super::requests::{Requests, Withdrawn};
 use crate::cli::restart::answer::plain;
 use crate::cli::restart::member::{Member, Outcome};
 
-/// After this time it is told that nobody has taken a request up.
+/// The time after which it is reported that no controller has accepted a request.
 const UNANSWERED: Duration = Duration::from_secs(10);
-/// After this time nobody will: OpenKruise's manager gives up after 60 s, and it comes first.
+/// The time after which none will: OpenKruise's manager gives up after 60 s, and it comes first.
 const NEVER_ANSWERED: Duration = Duration::from_secs(75);
-/// How much longer than its deadline a request may take: somebody has to see it.
+/// How much longer than its deadline a request may take, because it has to be observed.
 const AFTER_THE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Requests of this run, and what is known of them.
+/// The requests of this run, and their state.
 pub(in crate::cli::restart) struct Asked {
     requests: Requests,
     deadline: Duration,
-    /// Pods whose request is known to have been made.
+    /// The pods whose request is known to exist.
     made: BTreeSet<String>,
-    /// Pods of which was told that nobody takes up their request.
+    /// The pods whose request was reported as not accepted.
     unanswered: BTreeSet<String>,
 }
 
@@ -40,12 +39,12 @@ impl Asked {
         }
     }
 
-    /// Lets the API server check the request of a pod, and makes none.
+    /// Lets the API server check the request of a pod, without creating it.
     pub(in crate::cli::restart) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
         self.requests.create(member, true).await.map_err(plain)
     }
 
-    /// Goes on with a pod whose turn came so long ago.
+    /// Continues the restart of a pod that began `age` ago.
     pub(in crate::cli::restart) async fn follow(
         &mut self,
         member: &Member,
@@ -76,7 +75,7 @@ impl Asked {
         heard.unwrap_or_else(|error| {
             Heard::Over(Outcome::Left(format!(
                 "{why}, and {error:#}: {}",
-                self.look(member)
+                self.get_command(member)
             )))
         })
     }
@@ -112,17 +111,17 @@ impl Asked {
             Withdrawn::No(request) if request.is_completed() => Heard::Says(request, Vec::new()),
             Withdrawn::No(_) => Heard::Over(Outcome::Left(format!(
                 "{why}; {KIND} {name} goes on: {}",
-                self.look(member)
+                self.get_command(member)
             ))),
             Withdrawn::Absent if self.made.contains(&member.uid) => deleted(),
             Withdrawn::Absent => Heard::Over(Outcome::Left(format!(
                 "{why}; {KIND} {name} may still be made: {}",
-                self.look(member)
+                self.get_command(member)
             ))),
         })
     }
 
-    fn look(&self, member: &Member) -> String {
+    fn get_command(&self, member: &Member) -> String {
         format!(
             "kubectl get crr -n {} {}",
             self.requests.namespace,

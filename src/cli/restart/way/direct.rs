@@ -1,6 +1,6 @@
-//! Restarts without requests, where the cluster knows none: what `swaplet run --restart` decides
-//! about a request is decided here, by the same function, about one that exists in this process
-//! only. What is written is the images of the pods, with the user's own rights.
+//! Restarts without requests, where the API server does not serve them. The decision of `swaplet
+//! run --restart` about a request is taken here, by the same function, about one that exists in
+//! this process only. Only the images of the pods are written, with the user's own rights.
 
 mod room;
 
@@ -27,17 +27,17 @@ use self::room::Room;
 use super::heard::Heard;
 use super::requests::body;
 use super::strategy::StrategyArgs;
-use crate::cli::program::table::tell;
+use crate::cli::program::table::report;
 use crate::cli::restart::answer::{answer, plain};
 use crate::cli::restart::member::{Member, Outcome};
 
-/// For one write.
+/// The deadline of one write.
 const WRITE: Duration = Duration::from_secs(30);
-/// As many steps as are made in a row at most: taking a request up, and for each container writing
-/// down, changing and reporting.
+/// The maximum number of steps in a row: accepting a request, and for each container recording,
+/// changing and reporting.
 const STEPS: usize = 64;
 
-/// Restarts under way.
+/// The restarts in progress.
 pub(in crate::cli::restart) struct Direct {
     client: Client,
     namespace: String,
@@ -49,18 +49,18 @@ pub(in crate::cli::restart) struct Direct {
     under_way: BTreeMap<String, UnderWay>,
 }
 
-/// One restart.
+/// One restart in progress.
 pub(in crate::cli::restart) struct UnderWay {
     request: RestartRequest,
     memory: Memory,
-    /// The pod as it was seen last.
+    /// The pod as last observed.
     pub(in crate::cli::restart) pod: Option<Pod>,
     /// The images that were, or may have been, changed: container, from, to.
     changed: Vec<(String, String, String)>,
 }
 
 impl UnderWay {
-    /// How many of its restarts may still have to show, which count against a Job.
+    /// Returns how many of its restarts may still appear, which count against a Job.
     pub(in crate::cli::restart) fn coming(&self) -> u32 {
         if self.request.is_completed() {
             0
@@ -88,7 +88,7 @@ impl Direct {
         }
     }
 
-    /// Decides about a pod as if it were restarted, and changes nothing.
+    /// Decides about a pod as for a restart, and changes nothing.
     pub(in crate::cli::restart) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
         let mut restart = self.begin(member)?;
         self.advance(member, &mut restart, true).await?;
@@ -103,7 +103,7 @@ impl Direct {
         }
     }
 
-    /// Goes on with a pod, as far as it goes now.
+    /// Continues the restart of a pod as far as possible now.
     pub(in crate::cli::restart) async fn follow(
         &mut self,
         member: &Member,
@@ -174,8 +174,8 @@ impl Direct {
         })
     }
 
-    /// One step after another, until the next has to wait. The words of an API server that forbids
-    /// a step.
+    /// Makes steps until the next one has to wait. Returns the message of an API server that
+    /// forbids a step.
     async fn advance(
         &mut self,
         member: &Member,
@@ -226,8 +226,8 @@ impl Direct {
         }
         let sight = pod.map_or(Sight::Absent, Sight::There);
         let answer = |restarts| room.answer(sight, restarts);
-        // No installation, so no exit images of it. And no park image: if this process were killed,
-        // nobody would put the image back.
+        // There is no installation, so there are no exit images. And no park image: if this process
+        // were killed, nobody would put the image back.
         let exit_images = ExitImages::new(None, Vec::new());
         let around = Around {
             exit_images: &exit_images,
@@ -245,8 +245,8 @@ impl Direct {
         Ok(decision.action)
     }
 
-    /// The class of a node and the version of its kubelet; by its name alone where the user may not
-    /// look at it.
+    /// Returns the class of a node and the version of its kubelet; by its name alone if the user
+    /// may not read it.
     async fn node(&mut self, name: &str) -> (NodeClass, Option<KubeletVersion>) {
         if let Some(known) = self.nodes.get(name) {
             return *known;
@@ -258,7 +258,7 @@ impl Direct {
                 .map(|node| (Recognised::of(node, &self.table).class, node.kubelet)),
             Err(error) => {
                 let error = words(&error);
-                tell(&format!(
+                report(&format!(
                     "node {name} cannot be looked at, so nobody knows what it does with a changed image: {error}"
                 ));
                 None
@@ -315,7 +315,7 @@ impl UnderWay {
         }
     }
 
-    /// What would be written into a request.
+    /// Applies what would be written into a request.
     fn apply(&mut self, action: &Action) {
         let request = &mut self.request;
         match action {
@@ -342,8 +342,8 @@ impl UnderWay {
                 request.completed_at = (*phase == RequestPhase::Completed).then(time_of_day);
             }
             Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
-            // Without a request nothing could repair the readiness of the pod, so it is not asked
-            // for.
+            // Without a request nothing could repair the readiness of the pod, so it is not
+            // requested.
             Action::Swap(..)
             | Action::Release
             | Action::Delete

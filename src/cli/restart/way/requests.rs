@@ -1,5 +1,5 @@
 //! Restarts by requests: each pod gets a `ContainerRecreateRequest`, which `swaplet run` or
-//! OpenKruise carries out.
+//! OpenKruise handles.
 
 use anyhow::{Context, bail};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
@@ -14,31 +14,31 @@ use super::strategy::StrategyArgs;
 use crate::cli::restart::answer::{answer, plain};
 use crate::cli::restart::member::Member;
 
-/// A request goes with its pod, and this long after it was completed: an hour is enough to look at
-/// what has become of it.
+/// A request is deleted with its pod, and this long after its completion: an hour is enough to
+/// inspect it.
 const TTL_SECONDS: u32 = 3600;
 
 /// The requests of a namespace.
 pub(in crate::cli::restart) struct Requests {
     client: Client,
     pub(in crate::cli::restart) namespace: String,
-    /// What the names of this run's requests have in common, and those of no other run.
+    /// The part of the request names that is unique to this run.
     run: String,
     strategy: StrategyArgs,
 }
 
-/// What has become of a request to withdraw.
+/// The result of withdrawing a request.
 pub(in crate::cli::restart) enum Withdrawn {
-    /// It was deleted before anybody had begun.
+    /// It was deleted before anybody had started.
     Yes,
     /// Somebody works on it, or has done so.
     No(Box<RestartRequest>),
-    /// It is not there.
+    /// It does not exist.
     Absent,
 }
 
 impl Requests {
-    /// Of a run that begins now.
+    /// Returns the requests of a run that starts now.
     pub(in crate::cli::restart) fn new(
         client: Client,
         namespace: &str,
@@ -54,8 +54,8 @@ impl Requests {
         }
     }
 
-    /// The name of a pod's request: the same one whenever it is asked for, so that a second try
-    /// makes no second request.
+    /// Returns the name of a pod's request. It is always the same, so that a retry makes no second
+    /// request.
     pub(in crate::cli::restart) fn name_for(&self, member: &Member) -> String {
         request_name(
             &member.name,
@@ -64,7 +64,7 @@ impl Requests {
         )
     }
 
-    /// Makes the request of a pod; one that is there already was made by an earlier try.
+    /// Creates the request of a pod; an existing one was created by an earlier try.
     pub(in crate::cli::restart) async fn create(
         &self,
         member: &Member,
@@ -94,7 +94,7 @@ impl Requests {
         }
     }
 
-    /// The request of a pod as it is now.
+    /// Returns the current request of a pod.
     pub(in crate::cli::restart) async fn get(
         &self,
         member: &Member,
@@ -113,7 +113,7 @@ impl Requests {
         member: &Member,
     ) -> anyhow::Result<Withdrawn> {
         let name = self.name_for(member);
-        // Each round that fails saw the request change, and it changes a few times at most before
+        // A round fails if the request has changed, and it changes a few times at most before
         // somebody works on it.
         for _ in 0..5 {
             let Some(request) = self.get(member).await? else {
@@ -150,7 +150,7 @@ impl Requests {
     }
 }
 
-/// A request for a pod of the plan.
+/// Returns a request for a pod of the plan.
 pub(in crate::cli::restart) fn body(
     name: &str,
     namespace: &str,

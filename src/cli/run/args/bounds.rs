@@ -1,4 +1,4 @@
-//! What bounds the jobs of tenants: the flags of `swaplet run`.
+//! The flags of `swaplet run` that bound the jobs of tenants.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use swaplet_core::terminate::openkruise::Coexist;
 
 use crate::cli::duration::seconds;
 
-/// What one try of an image may take at most, if nothing else is said.
+/// The default deadline of one pull of an image, in seconds.
 const TRY_SECONDS: u32 = 1800;
 
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ enum WarmCoexistArg {
 }
 
 impl WarmBoundsArgs {
-    /// Who does jobs beside OpenKruise.
+    /// Returns who handles jobs beside OpenKruise.
     pub(super) const fn coexist(&self) -> Coexist {
         match self.warm_coexist {
             WarmCoexistArg::Auto => Coexist::Auto,
@@ -58,12 +58,12 @@ impl WarmBoundsArgs {
         }
     }
 
-    /// What one try of an image may take at most.
+    /// Returns the maximum deadline of one pull of an image.
     pub(super) fn longest_try(&self) -> Duration {
         Duration::from_secs(self.warm_try_seconds_max.into())
     }
 
-    /// The namespaces for whose jobs nodes wait.
+    /// Returns the namespaces for whose jobs nodes wait.
     pub(super) fn startup_taint_namespaces(
         &self,
         state_namespace: Option<&str>,

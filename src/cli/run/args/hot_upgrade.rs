@@ -1,4 +1,4 @@
-//! Whether `swaplet run` hot-upgrades sidecars, and with which images.
+//! The flags of `swaplet run` for hot upgrades of sidecars, and their images.
 
 use anyhow::ensure;
 use clap::Args;
@@ -33,15 +33,15 @@ pub(super) struct HotUpgradeArgs {
 }
 
 impl HotUpgradeArgs {
-    /// Whether sidecars are hot-upgraded.
+    /// Returns true if sidecars are hot-upgraded.
     pub const fn is_on(&self) -> bool {
         self.hot_upgrade
     }
 
-    /// What they are upgraded with, where they are.
+    /// Returns the settings of hot upgrades, if they are on.
     ///
     /// # Errors
-    /// What does not go together.
+    /// Contradictory flags.
     pub fn settings(
         self,
         park: Option<&ParkImage>,

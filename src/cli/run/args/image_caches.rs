@@ -1,12 +1,11 @@
-//! What is wanted of image caches, which are billed: the flags of `swaplet run`.
+//! The flags of `swaplet run` for image caches, which are billed.
 
 use clap::Args;
 use swaplet_core::warm::image_cache::CacheOptions;
 
 use crate::image::ImageReference;
 
-/// As long as the examples of the provider have it: a job that is still of use is made anew by
-/// then.
+/// The retention that the provider's examples use: a job that is still needed is repeated by then.
 const DAYS: u32 = 7;
 /// The provider's own default, in GiB.
 const SIZE: u32 = 20;
@@ -31,7 +30,7 @@ pub(super) struct ImageCacheArgs {
 }
 
 impl ImageCacheArgs {
-    /// `None` where none is to be made.
+    /// Returns the options; `None` if no caches are made.
     pub(super) fn options(&self, exit_image: Option<&ImageReference>) -> Option<CacheOptions> {
         self.warm_image_caches.then(|| CacheOptions {
             exit_image: exit_image.map(|image| image.as_str().into()),

@@ -1,4 +1,4 @@
-//! What `swaplet run --restart` has to find before it restarts anything.
+//! The admission policies that `swaplet run --restart` requires before it restarts anything.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -23,7 +23,7 @@ pub(super) struct LeashArgs {
 }
 
 impl LeashArgs {
-    /// The name of the leash to look for; `None` where none is needed.
+    /// Returns the name of the required admission policies; `None` if none are required.
     pub(super) fn needed(self) -> Option<String> {
         (!self.restart_without_leash).then_some(self.leash)
     }

@@ -1,4 +1,4 @@
-//! Which containers `swaplet run` restarts, and when.
+//! The flags of `swaplet run` for restarts of containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,13 +53,13 @@ pub(super) struct RestartArgs {
 }
 
 impl RestartArgs {
-    /// Whether containers are restarted.
+    /// Returns true if containers are restarted.
     pub const fn is_on(&self) -> bool {
         self.restart
     }
 
-    /// What restarts are made with, where they are; the state of `--restart-on-config` is kept in
-    /// this namespace.
+    /// Returns the settings of restarts, if they are on; the state of `--restart-on-config` is kept
+    /// in this namespace.
     pub fn settings(
         self,
         state_namespace: Option<&str>,

@@ -1,4 +1,4 @@
-//! Which images `swaplet run` pulls, and by which pods.
+//! The flags of `swaplet run` for pulling images, and for the pods that do it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::image::reference::ImageReference;
 
 /// The namespace of `deploy/warm.yaml`.
 const WARM_NAMESPACE: &str = "swaplet-warm";
-/// How long a node with the startup taint waits for its images.
+/// How long a node with the startup taint waits for its images, in seconds.
 const STARTUP_TAINT_SECONDS: u32 = 300;
 
 #[derive(Debug, Args)]
@@ -82,12 +82,12 @@ pub(super) struct WarmArgs {
     image_caches: ImageCacheArgs,
 }
 
-/// What of the other flags jobs that pull images depend on.
+/// The other flags that jobs depend on.
 pub(super) struct Beside<'a> {
-    /// The namespaces of the pods that the controller is for; all, where it names none.
+    /// The namespaces in which the controller works; empty for all.
     pub namespaces: &'a [String],
     pub state_namespace: Option<&'a str>,
-    /// The exit image, and whether sidecars are ended by it.
+    /// The exit image; `terminate` is true if it ends sidecars.
     pub exit_image: Option<&'a ImageReference>,
     pub terminate: bool,
     pub park_image: Option<&'a ImageReference>,
@@ -95,12 +95,12 @@ pub(super) struct Beside<'a> {
 }
 
 impl WarmArgs {
-    /// Whether images are pulled.
+    /// Returns true if images are pulled.
     pub const fn is_on(&self) -> bool {
         self.warm
     }
 
-    /// What jobs are done with, where they are; those that need the park image have one.
+    /// Returns the settings of jobs, if they are on; jobs that need the park image have one.
     pub fn settings(self, beside: &Beside) -> Option<WarmSettings> {
         let park_image = beside.park_image.filter(|_| self.warm)?;
         let exit_image = beside.exit_image.filter(|_| self.warm_exit_images);

@@ -1,4 +1,4 @@
-//! The file: keys and values, and the flags that say the same.
+//! The configuration file: keys, values, and the equivalent flags.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction};
 use serde_json::Value;
 
-/// The most bytes of a file: what a ConfigMap can hold.
+/// The maximum size of a file in bytes, that of a ConfigMap.
 const LONGEST: u64 = 1 << 20;
 
-/// The name of a flag, without the dashes in front.
+/// The name of a flag, without the leading dashes.
 pub(super) type Key = String;
 
-/// A configuration file, as it was read.
+/// A parsed configuration file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct File {
     path: PathBuf,
     keys: BTreeMap<Key, Value>,
 }
 
-/// The text of a file, or a byte more of it than may be.
+/// Reads a file, at most one byte more than the maximum size.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?
@@ -30,21 +30,19 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Without what the library says to its programmers.
+/// Removes the library's advice to programmers from an error.
 fn plain_yaml(problem: &str) -> String {
     problem.replace(", set DuplicateKeyPolicy in Options if acceptable", "")
 }
 
 impl File {
-    /// # Errors
-    /// It cannot be read, is longer than 1 MiB, or is no YAML mapping, in words.
+    /// Reads a file; fails if it is unreadable, longer than 1 MiB, or not a YAML mapping.
     pub(super) fn read(path: PathBuf) -> Result<Self, String> {
         let text = text_of(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::parse(path, &text)
     }
 
-    /// # Errors
-    /// It is longer than 1 MiB, or is no YAML mapping, in words.
+    /// Parses a text; fails if it is longer than 1 MiB, or not a YAML mapping.
     pub(super) fn parse(path: PathBuf, text: &str) -> Result<Self, String> {
         if text.len() as u64 > LONGEST {
             return Err(format!(
@@ -65,7 +63,7 @@ impl File {
         })
     }
 
-    /// What it is called in messages.
+    /// Returns its name in messages.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
@@ -74,10 +72,10 @@ impl File {
         self.keys.keys()
     }
 
-    /// What stands in a command line for this key.
+    /// Returns the command line arguments for this key.
     ///
     /// # Errors
-    /// The value is not of the form that the flag takes, in words that name the key and the fix.
+    /// The value does not have the form that the flag takes; the message names the key and the fix.
     pub(super) fn arguments(&self, key: &Key, flag: &Arg) -> Result<Vec<OsString>, String> {
         let value = self.keys.get(key).unwrap_or(&Value::Null);
         let said = |value: &str| OsString::from(format!("--{key}={value}"));

@@ -1,4 +1,4 @@
-//! The configuration as it is in effect, in the form of a file.
+//! The configuration in effect, in the form of a file.
 
 use std::fmt::{self, Write as _};
 
@@ -8,24 +8,24 @@ use clap::{Arg, ArgAction, ArgMatches};
 use super::file::{File, Key};
 use super::is_said;
 
-/// One flag.
+/// One flag with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Setting {
     pub(super) key: Key,
-    /// `None`: it is not set, and has no default.
+    /// The value; `None` if it is not set, and has no default.
     pub(super) value: Option<Value>,
-    /// Where the value comes from.
+    /// The source of the value.
     source: String,
 }
 
-/// As it would stand in a command line.
+/// A value in the form of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     One(String),
     List(Vec<String>),
 }
 
-/// All flags, in the order of the help. `given` is what was said without the file.
+/// Returns all flags, in the order of the help. `given` has the flags set without the file.
 pub(super) fn settings<'a>(
     flags: impl Iterator<Item = &'a Arg>,
     now: &ArgMatches,
@@ -62,12 +62,12 @@ pub(super) fn settings<'a>(
 }
 
 impl Setting {
-    /// Whether somebody has said it, rather than left it at its default.
+    /// Returns true if it is set explicitly, and not by a default.
     pub(in crate::cli) fn is_said(&self) -> bool {
         self.source != "default"
     }
 
-    /// As it would stand on a command line.
+    /// Formats it for a command line.
     pub(in crate::cli) fn in_one_line(&self) -> String {
         let key = &self.key;
         match &self.value {
@@ -78,7 +78,7 @@ impl Setting {
     }
 }
 
-/// The file that says the same.
+/// Formats the settings as an equivalent file.
 pub(in crate::cli) fn yaml(settings: &[Setting]) -> String {
     let mut text = String::new();
     for setting in settings {
@@ -103,7 +103,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Numbers and truth values as they are, all else in quotes, which YAML has in common with JSON.
+/// Formats numbers and booleans as they are, all else in quotes, as YAML and JSON both have it.
 fn quoted(value: &str) -> String {
     let is_plain = matches!(value, "true" | "false")
         || value

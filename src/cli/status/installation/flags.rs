@@ -1,4 +1,4 @@
-//! The flags of `swaplet run` in an installation, read by the same rules as there.
+//! The flags of `swaplet run` in an installation, parsed by the same rules as there.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,24 +14,24 @@ use crate::cli::run::config::{Called, Setting};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
-/// What an installation runs with.
+/// The flags with which an installation runs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Flags {
-    /// The values of those that somebody has said, by their long names.
+    /// The values of the flags that are set explicitly, by their long names.
     said: BTreeMap<String, Vec<String>>,
-    /// The values of all that have one.
+    /// The values of all flags that have one.
     all: BTreeMap<String, Vec<String>>,
-    /// All of them, as `--print-config` says them.
+    /// All flags, as `--print-config` prints them.
     pub(in crate::cli) settings: Vec<Setting>,
     /// The text of the file of `--node-classes`.
     pub(in crate::cli) node_classes: Option<String>,
 }
 
 impl Flags {
-    /// Reads the arguments of a container (`run` first), its variables and its file of `--config`.
+    /// Parses the arguments of a container (`run` first), its variables and its file of `--config`.
     ///
     /// # Errors
-    /// What is wrong with them, or unknown here, in one line.
+    /// What is invalid, or unknown to this version, in one line.
     pub(super) fn read(
         args: &[String],
         variables: &BTreeMap<String, String>,
@@ -81,33 +81,33 @@ impl Flags {
         Ok(flags)
     }
 
-    /// The values that somebody has given this flag, by its long name; none where nobody has.
+    /// Returns the explicit values of a flag, by its long name; empty if it is not set.
     pub(in crate::cli) fn said(&self, flag: &str) -> &[String] {
         self.said.get(flag).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The value of a flag that has one at most; that of its default where nobody has said any.
+    /// Returns the value of a flag that has one at most; its default if it is not set.
     pub(in crate::cli) fn one(&self, flag: &str) -> Option<&str> {
         self.all.get(flag)?.last().map(String::as_str)
     }
 
-    /// Whether a flag is on that is on or off.
+    /// Returns true if a boolean flag is on.
     pub(in crate::cli) fn is_on(&self, flag: &str) -> bool {
         self.one(flag) == Some("true")
     }
 
-    /// Whether it ends sidecars that policies name.
+    /// Returns true if it ends sidecars that policies name.
     pub(in crate::cli) fn reads_policies(&self) -> bool {
         self.is_on("sidecar-policies") && self.is_on("terminate")
     }
 
-    /// Whether it reads the last lines of sidecars that have ended.
+    /// Returns true if it reads the last lines of ended sidecars.
     pub(in crate::cli) fn reads_logs(&self) -> bool {
         let bytes = self.one("sidecar-log-bytes");
         self.is_on("terminate") && bytes.is_some_and(|bytes| bytes != "0")
     }
 
-    /// What it takes for exit images.
+    /// Returns its exit images.
     pub(in crate::cli) fn exit_images(&self) -> ExitImages {
         let default = self.said("exit-image").first();
         let default = default.and_then(|image| ImageReference::parse(image).ok());
@@ -116,7 +116,7 @@ impl Flags {
         ExitImages::new(default, listed.collect())
     }
 
-    /// The namespaces that it works in; none where it works in all.
+    /// Returns the namespaces in which it works; empty for all.
     pub(in crate::cli) fn namespaces(&self) -> &[String] {
         self.said("namespace")
     }
@@ -124,7 +124,7 @@ impl Flags {
 
 #[cfg(test)]
 impl Flags {
-    /// As if these had been said.
+    /// Returns flags with these explicit values.
     pub(in crate::cli) fn of(said: &[(&str, &str)]) -> Self {
         let said: BTreeMap<_, _> = said
             .iter()
@@ -138,19 +138,19 @@ impl Flags {
     }
 }
 
-/// What a variable says, as it would stand on the command line.
+/// Returns the value of a variable as a command line argument.
 fn as_argument(flag: &Arg, variables: &BTreeMap<String, String>) -> Option<OsString> {
     let (long, env) = (flag.get_long()?, flag.get_env()?.to_str()?);
     let value = variables.get(env)?;
     match flag.get_action() {
-        // As clap reads such a variable.
+        // The same rules by which clap reads such a variable.
         ArgAction::SetTrue => (value == "true").then(|| format!("--{long}").into()),
         _ if value.is_empty() => None,
         _ => Some(format!("--{long}={value}").into()),
     }
 }
 
-/// What clap says of it, without the usage.
+/// Returns clap's message without the usage.
 fn in_one_line(error: &clap::Error) -> String {
     let words = error.render().to_string();
     let line = words.lines().find(|line| !line.trim().is_empty());

@@ -1,5 +1,5 @@
-//! How the container of an installation is started: its arguments, variables and the file of
-//! `--config`, as the kubelet puts them together.
+//! The command line of the container of an installation: its arguments, variables and the file of
+//! `--config`, combined like the kubelet does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use swaplet_controller::frame::list::words;
 
 use super::flags::Flags;
 
-/// More arguments or variables than this no installation has.
+/// The maximum number of arguments or variables; no real installation has more.
 const MOST: usize = 1000;
 
-/// The container that runs the controller.
+/// Returns the container that runs the controller.
 pub(super) fn container(pod: &PodSpec) -> Option<&Container> {
     let runs = |container: &&Container| {
         let args = container.args.as_deref().unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn container(pod: &PodSpec) -> Option<&Container> {
         .or_else(|| pod.containers.first())
 }
 
-/// Reads the flags that it runs with.
+/// Reads its flags.
 pub(super) async fn flags(
     client: &Client,
     namespace: &str,
@@ -63,7 +63,7 @@ pub(super) async fn flags(
     Ok(flags)
 }
 
-/// The variables that matter; one whose value is elsewhere cannot be read.
+/// Returns the variables that matter; a value from elsewhere is an error.
 fn variables(
     env: &[EnvVar],
     namespace: &str,
@@ -99,7 +99,7 @@ fn variables(
     Ok(variables)
 }
 
-/// With `$(NAME)` replaced, as the kubelet does it.
+/// Replaces `$(NAME)`, like the kubelet.
 fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut result = text.to_owned();
     for (name, value) in variables {
@@ -111,7 +111,7 @@ fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
     result
 }
 
-/// The value of a flag on a command line.
+/// Returns the value of a flag on a command line.
 fn value_of(flag: &str, args: &[String]) -> Option<String> {
     let (alone, with_value) = (format!("--{flag}"), format!("--{flag}="));
     let mut args = args.iter();
@@ -126,7 +126,7 @@ fn value_of(flag: &str, args: &[String]) -> Option<String> {
     None
 }
 
-/// The files of the container, as far as they come from ConfigMaps.
+/// The files of the container that come from ConfigMaps.
 struct Files<'a> {
     client: &'a Client,
     namespace: &'a str,
@@ -149,7 +149,7 @@ impl Files<'_> {
             .ok_or_else(|| format!("ConfigMap {map} has no key {key}"))
     }
 
-    /// The ConfigMap, and the key in it, that are mounted under this path.
+    /// Returns the ConfigMap, and the key in it, that are mounted at this path.
     fn source(&self, path: &Path) -> Option<(String, String)> {
         let mounts = self.container.volume_mounts.as_deref().unwrap_or_default();
         let (mount, rest) = mounts

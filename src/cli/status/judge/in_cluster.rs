@@ -1,4 +1,4 @@
-//! What of the cluster is well, and what needs attention.
+//! Judges the state of the cluster.
 
 use jiff::Timestamp;
 
@@ -6,10 +6,10 @@ use super::super::cluster::{Facts, Pods};
 use super::{Check, Said, State, some};
 use crate::cli::program::table::age;
 
-/// A pod that waits for less is about to be ended: a grace period and a pull take their time.
+/// The shortest wait of a stuck pod: a grace period and a pull take their time.
 const STUCK_SECONDS: i64 = 120;
 
-/// What was seen in the cluster.
+/// Judges what was read of the cluster.
 pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut add = |subject, (state, words): Said| {

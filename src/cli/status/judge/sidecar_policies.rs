@@ -1,10 +1,10 @@
-//! Whether SidecarPolicies do what somebody wants of them.
+//! Judges whether SidecarPolicies have the intended effect.
 
 use super::super::ask::Leash;
 use super::super::policies::{Policies, Policy};
 use super::{Said, State, some};
 
-/// How they are.
+/// Judges the policies.
 pub(super) fn policies(policies: &Policies) -> Said {
     let there = count(policies.count);
     if !policies.are_on {
@@ -76,7 +76,7 @@ fn count(number: usize) -> String {
     }
 }
 
-/// How many pods they match and have ended, and why not others.
+/// Describes how many pods they match and have ended, and why not others.
 fn come_to(policies: &Policies) -> String {
     if policies.count == 0 {
         return String::new();
@@ -95,7 +95,7 @@ fn come_to(policies: &Policies) -> String {
     words
 }
 
-/// Whether the admission policies open what the policies name; `None` where that is no question.
+/// Judges whether the admission policies open the named containers; `None` if that does not matter.
 pub(super) fn opened(policies: &Policies, leash: &Result<Leash, String>) -> Option<Said> {
     let opened = leash.as_ref().ok()?.opened.as_ref()?;
     if !policies.are_on || policies.count == 0 {

@@ -1,4 +1,4 @@
-//! What is to be explained: a pod, or the pods of a Job or of a CronJob.
+//! The target of `swaplet explain`: a pod, or the pods of a Job or of a CronJob.
 
 use anyhow::{Context, anyhow, bail};
 use k8s_openapi::api::batch::v1::Job;
@@ -8,10 +8,10 @@ use swaplet_controller::terminate::snapshot::policies::PodPolicies;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 
-/// The most pods that are explained at once.
+/// The maximum number of pods that are explained at once.
 const MOST: usize = 5;
 
-/// What the command line names.
+/// The target that the command line names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Pod(String),
@@ -19,16 +19,15 @@ pub(super) enum Target {
     CronJob(String),
 }
 
-/// The pods that it has.
+/// The pods of a target.
 pub(super) struct Pods {
     pub(super) pods: Vec<Pod>,
-    /// That there are more.
+    /// A remark if there are more pods.
     pub(super) remark: Option<String>,
 }
 
 impl Target {
-    /// # Errors
-    /// What is wrong, in words.
+    /// Parses a target; an error says in words what is wrong.
     pub(super) fn read(written: &str) -> Result<Self, String> {
         let (kind, name) = written.split_once('/').unwrap_or(("pod", written));
         if name.contains('/') {
@@ -53,15 +52,15 @@ impl Target {
         }
     }
 
-    /// Whether it can have several pods.
+    /// Returns true if it can have several pods.
     pub(super) const fn is_many(&self) -> bool {
         !matches!(self, Self::Pod(_))
     }
 
-    /// Its pods, those first that have not ended.
+    /// Returns its pods, unfinished ones first.
     ///
     /// # Errors
-    /// They cannot be read, or there is none.
+    /// The pods cannot be read, or there is none.
     pub(super) async fn pods(
         &self,
         client: &Client,
@@ -135,7 +134,7 @@ async fn one(
 ) -> anyhow::Result<Pod> {
     let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
     let found = match pods.get(name).await {
-        // Who may list pods, as the controller does, need not be allowed to get one.
+        // A user who may list pods, like the controller, need not be allowed to get one.
         Err(kube::Error::Api(status)) if status.code == 403 => {
             list(&pods, &format!("metadata.name={name}"), Some)
                 .await

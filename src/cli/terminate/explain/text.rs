@@ -1,4 +1,4 @@
-//! An answer for people, in the manner of `kubectl describe`.
+//! Formats an answer for people, in the style of `kubectl describe`.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::cli::program::table::{age, aligned, dash, printable};
 impl Answer {
     pub(super) fn text(&self) -> String {
         let mut text = self.head();
-        section(&mut text, "Looked at", &aligned(&self.looked_at()));
+        section(&mut text, "Looked at", &aligned(&self.inputs()));
         section(&mut text, "Sources", &aligned(&self.sources()));
         let decision = &self.explanation.decision;
         section(
@@ -43,7 +43,7 @@ impl Answer {
         aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]))
     }
 
-    fn looked_at(&self) -> Vec<Vec<String>> {
+    fn inputs(&self) -> Vec<Vec<String>> {
         let sources = self.rules();
         let number = |rule| {
             sources
@@ -71,7 +71,7 @@ impl Answer {
             .collect()
     }
 
-    /// The rules of the findings, each once.
+    /// Returns the rules of the findings, each once.
     fn rules(&self) -> Vec<&'static str> {
         let mut rules = Vec::new();
         for finding in &self.explanation.findings {
@@ -106,7 +106,7 @@ impl Answer {
     }
 }
 
-/// Nothing where there is nothing to say.
+/// Appends a section, unless its body is empty.
 fn section(text: &mut String, title: &str, body: &str) {
     if body.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! `swaplet probe`: what a node does with each way to end a sidecar, found out on throw-away pods.
+//! `swaplet probe`: tests on throw-away pods what a node does with each way to end a sidecar.
 
 mod findings;
 
@@ -154,7 +154,7 @@ impl ProbeArgs {
 }
 
 impl ProbeArgs {
-    /// The images that are given by hand, or else those of the installation.
+    /// Returns the images that are set explicitly, else those of the installation.
     async fn images(&self, client: &Client) -> anyhow::Result<(Images, Found)> {
         let named = self.state_namespace.as_deref();
         let is_whole = self.exit_image.is_some() && self.park_image.is_some();
@@ -163,7 +163,7 @@ impl ProbeArgs {
         } else {
             let own = client.default_namespace();
             let namespace = self.namespace.as_deref().unwrap_or(own);
-            Found::look(client, named, Some(namespace), Purpose::Write).await?
+            Found::find(client, named, Some(namespace), Purpose::Write).await?
         };
         let say = |words: &str| eprintln!("note: {}", printable(words));
         found.remarks.iter().for_each(|words| say(words));
@@ -201,7 +201,7 @@ fn are_two(exit: &ImageReference, park: &ImageReference) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says why it ended early, if it did.
+/// Returns the exit code; prints why the probe ended early, if it did.
 fn exit_code(probed: &Probed) -> ExitCode {
     match &probed.stopped {
         Some(Stopped::Interrupted) if probed.left.is_empty() => {
@@ -224,7 +224,7 @@ fn exit_code(probed: &Probed) -> ExitCode {
     }
 }
 
-/// A node on which pods start.
+/// Returns the node, if pods start on it.
 async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
     let found = Api::<WholeNode>::all(client.clone())
         .get_opt(name)
@@ -257,7 +257,7 @@ async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
         .with_context(|| format!("node {name} has no name"))
 }
 
-/// No two probes of a cluster begin in the same nanosecond with the same process id.
+/// Returns a unique id: no two probes start in the same nanosecond with the same process id.
 fn id() -> String {
     let nanoseconds = time_of_day().as_nanosecond().rem_euclid(1 << 48);
     format!("{nanoseconds:x}-{:x}", std::process::id())

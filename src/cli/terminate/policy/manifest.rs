@@ -1,4 +1,4 @@
-//! Suggested policies as manifests, with the reasons as comments.
+//! Formats suggested policies as manifests, with the reasons as comments.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use swaplet_core::policies::suggest::{Stuck, Subject, Suggestion};
 
 use crate::cli::program::table::{age, counted, printable, yaml};
 
-/// How wide a comment may be.
+/// The maximum width of a comment.
 const WIDTH: usize = 100;
 
-/// What is there besides the stuck pods.
+/// The state of the cluster besides the stuck pods.
 #[derive(Debug, Default)]
 pub(super) struct Around {
-    /// The namespace that is looked at; `None` for all.
+    /// The namespace of the pods; `None` for all.
     pub(super) namespace: Option<String>,
-    /// The Deployment, and whether it reads policies, as far as that is known.
+    /// The Deployment, and whether it reads policies, if that is known.
     pub(super) installation: Option<(String, Option<bool>)>,
-    /// Names and patterns of containers that the admission policies open.
+    /// The names and patterns of containers that the admission policies open.
     pub(super) opened: Option<Vec<String>>,
 }
 
-/// A policy with a name.
+/// A suggested policy with its name.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct Named {
 }
 
 impl Around {
-    /// What stands above all.
+    /// Returns the comment at the top.
     pub(super) fn head(&self, stuck: &[Stuck]) -> String {
         let jobs: BTreeSet<_> = stuck
             .iter()
@@ -60,7 +60,7 @@ impl Around {
         comment(&what) + &comment(&reads)
     }
 
-    /// What a container needs besides its policy.
+    /// Returns what a container needs besides its policy.
     fn opening(&self, suggestion: &Suggestion) -> String {
         let names = suggestion.subject.containers().join(",");
         let how = || {
@@ -106,7 +106,7 @@ impl Named {
         }
     }
 
-    /// The kind of policies for this namespace, or for all, and the namespace that they are in.
+    /// Returns the kind of policies for this namespace, or for all, and their namespace.
     pub(super) fn place(namespace: Option<&str>) -> (PolicyKind, &str) {
         match namespace {
             Some(namespace) => (PolicyKind::Namespaced, namespace),
@@ -114,7 +114,7 @@ impl Named {
         }
     }
 
-    /// As `kubectl` takes it, in a line.
+    /// Returns the name in the form of `kubectl`, as a line.
     pub(super) fn name(&self) -> String {
         let (kind, _) = Self::place(self.namespace.as_deref());
         let kind = kind.kind().to_lowercase();
@@ -155,7 +155,7 @@ impl Named {
         })
     }
 
-    /// The manifest as a document, under the reasons.
+    /// Formats the manifest as a document, below the reasons.
     pub(super) fn yaml(&self, around: &Around, now: Timestamp) -> anyhow::Result<String> {
         let mut text = "---\n".to_owned();
         for reason in self.reasons(around, now) {
@@ -210,7 +210,7 @@ impl Named {
     }
 }
 
-/// A sentence as a comment: what comes from objects ends no line of it.
+/// Formats a sentence as a comment; text from objects cannot end a line of it.
 fn comment(text: &str) -> String {
     let text = cut(&printable(text), MESSAGE);
     let mut lines = String::new();

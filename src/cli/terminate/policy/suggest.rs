@@ -1,4 +1,4 @@
-//! `swaplet policy suggest`: the policies that would end what stuck Jobs wait for.
+//! `swaplet policy suggest`: suggests policies that would end the sidecars of stuck Jobs.
 
 use std::process::ExitCode;
 
@@ -80,16 +80,16 @@ impl SuggestArgs {
             let own = || client.default_namespace().to_owned();
             self.namespace.clone().unwrap_or_else(own)
         });
-        let look = Looked::at(&client, namespace.as_deref(), self.stuck_for);
-        let looked = slowly("reading pods and policies", look).await?;
-        for remark in &looked.remarks {
+        let reading = Observed::read(&client, namespace.as_deref(), self.stuck_for);
+        let observed = slowly("reading pods and policies", reading).await?;
+        for remark in &observed.remarks {
             eprintln!("note: {}", printable(remark));
         }
-        let (suggestions, more) = suggest(&looked.stuck);
+        let (suggestions, more) = suggest(&observed.stuck);
         if more > 0 {
             eprintln!("note: {more} more would be suggested: only the first {MOST} are");
         }
-        let named = Named::all(suggestions, namespace.as_deref(), &looked.policies);
+        let named = Named::all(suggestions, namespace.as_deref(), &observed.policies);
         if named.is_empty() {
             eprintln!(
                 "No pod of {} waits for containers that nothing makes sidecars.",
@@ -98,13 +98,13 @@ impl SuggestArgs {
                 ))
             );
         }
-        print(&looked.show(&named, self.output)?)?;
+        print(&observed.show(&named, self.output)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// What was read.
-struct Looked {
+/// The state that was read.
+struct Observed {
     stuck: Vec<Stuck>,
     policies: PodPolicies,
     around: Around,
@@ -112,8 +112,8 @@ struct Looked {
     now: Timestamp,
 }
 
-impl Looked {
-    async fn at(client: &Client, namespace: Option<&str>, least: u32) -> anyhow::Result<Self> {
+impl Observed {
+    async fn read(client: &Client, namespace: Option<&str>, least: u32) -> anyhow::Result<Self> {
         let (found, around) = around(client, namespace).await?;
         let images = found.flags().map(Flags::exit_images);
         let images = images.unwrap_or_else(|| ExitImages::new(None, Vec::new()));
@@ -220,7 +220,7 @@ impl Looked {
     }
 }
 
-/// What a policy for this container is called.
+/// Returns the name of the suggested policy for this container; empty if there is none.
 fn policy_of(waiting: &Waiting, named: &[Named]) -> String {
     let subject = waiting.subject();
     let is_about = |named: &&Named| named.suggestion.subject == subject;
@@ -228,9 +228,9 @@ fn policy_of(waiting: &Waiting, named: &[Named]) -> String {
     named.map_or(String::new(), |named| named.name.clone())
 }
 
-/// The installation, and what its admission policies open.
+/// Returns the installation, and the containers that its admission policies open.
 async fn around(client: &Client, namespace: Option<&str>) -> anyhow::Result<(Found, Around)> {
-    let found = Found::look(client, None, namespace, Purpose::Tell).await?;
+    let found = Found::find(client, None, namespace, Purpose::Tell).await?;
     let mut around = Around {
         namespace: namespace.map(str::to_owned),
         ..Around::default()
@@ -246,7 +246,7 @@ async fn around(client: &Client, namespace: Option<&str>) -> anyhow::Result<(Fou
     Ok((found, around))
 }
 
-/// That some wait for what is named already.
+/// Returns the remark that some pods wait for sidecars that a policy names already.
 fn named_already(pods: &[Pod]) -> Option<String> {
     let by_policy = |pod: &Pod| {
         let mut sidecars = roles::sidecars(pod).filter(|sidecar| sidecar.end().is_none());
@@ -270,7 +270,7 @@ fn named_already(pods: &[Pod]) -> Option<String> {
 }
 
 impl Named {
-    /// All of them, each with a name that nothing has yet.
+    /// Gives each suggestion a name that is not in use.
     fn all(
         suggestions: Vec<Suggestion>,
         namespace: Option<&str>,

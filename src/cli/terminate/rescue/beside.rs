@@ -1,4 +1,4 @@
-//! Whether a controller works on the same pods, and by other rules: then both would change the
+//! Checks whether a controller works on the same pods by other rules: then both would change the
 //! images of the same sidecars, one after the other.
 
 use jiff::Timestamp;
@@ -13,11 +13,11 @@ use swaplet_controller::terminate::snapshot::Snapshot;
 use super::rows::Stuck;
 use crate::cli::status::installation::{Found, Installation};
 
-/// A Lease that was renewed within this time is held: longer than one lasts, for clocks differ.
+/// A Lease that was renewed within this time is held: longer than its term, because clocks differ.
 const HELD_SECONDS: i64 = 60;
 
-/// Why nothing may be written beside the controller of the installation; `None` where nothing
-/// speaks against it.
+/// Returns why nothing may be written beside the controller of the installation; `None` if there is
+/// no objection.
 pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Option<String> {
     let installation = found.installation.as_ref()?;
     let (ours, theirs) = disagreement(installation, rules)?;
@@ -33,7 +33,7 @@ pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Op
                  or say --force"
             ))
         }
-        // Nobody knows whether somebody works there.
+        // It is unknown whether a controller works there.
         Err(error) => Some(format!(
             "the Lease {namespace}/{LEASE} cannot be read ({}), so it is not known whether the controller of Deployment {place} works: it would \
              change {ours} to its own exit image {theirs} again. Leave --exit-image out, ask for the right to get this Lease, or say --force",
@@ -42,7 +42,7 @@ pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Op
     }
 }
 
-/// Our exit image and theirs, where theirs would not take ours for one.
+/// Returns our exit image and theirs, if they would not accept ours as one.
 fn disagreement(installation: &Installation, rules: &Rules) -> Option<(String, String)> {
     let ours = rules.exit_images.default_image()?;
     let flags = installation.flags.as_ref().ok()?;
@@ -53,7 +53,7 @@ fn disagreement(installation: &Installation, rules: &Rules) -> Option<(String, S
     Some((ours.to_string(), theirs.to_owned()))
 }
 
-/// Who holds the Lease now.
+/// Returns who holds the Lease now.
 fn holder(lease: &Lease, now: Timestamp) -> Option<String> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.clone()?;
@@ -62,8 +62,8 @@ fn holder(lease: &Lease, now: Timestamp) -> Option<String> {
     (!holder.is_empty() && age <= HELD_SECONDS).then_some(holder)
 }
 
-/// Takes those away whose sidecars show an exit image of others, as swaplet's Events say: it would
-/// be changed once more for nothing. Says which are left.
+/// Removes pods whose sidecars show an exit image of others, according to swaplet's Events: another
+/// change would be useless. Returns remarks about them.
 pub(super) fn leave_to_others(stuck: Vec<Stuck>, snapshot: &Snapshot) -> (Vec<Stuck>, Vec<String>) {
     let (mut ours, mut remarks) = (Vec::new(), Vec::new());
     for stuck in stuck {

@@ -1,4 +1,4 @@
-//! What becomes of the stuck pods, as the controller tells it.
+//! The progress of the stuck pods, as the controller reports it.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::rows::{Stuck, header};
 use crate::cli::program::table::{Output, printable, render};
 
-/// The pods, and what has become of them so far.
+/// The pods and their progress.
 pub(super) struct Rescue {
     pods: Vec<Row>,
     news: mpsc::UnboundedReceiver<Progress>,
@@ -21,7 +21,7 @@ pub(super) struct Rescue {
 struct Row {
     stuck: Stuck,
     reason: Option<Reason>,
-    told: Vec<Report>,
+    reported: Vec<Report>,
     over: Option<Phase>,
 }
 
@@ -32,7 +32,7 @@ impl Rescue {
             .map(|stuck| Row {
                 stuck,
                 reason: None,
-                told: Vec::new(),
+                reported: Vec::new(),
                 over: None,
             })
             .collect();
@@ -47,26 +47,26 @@ impl Rescue {
         self.pods.iter().filter(|row| row.over.is_some()).count()
     }
 
-    /// Whether a pod is left that may still end without a hand from outside.
+    /// Returns true while a pod is left that may still end without intervention.
     pub(super) fn hopes(&self) -> bool {
         self.pods.iter().any(Row::hopes)
     }
 
-    /// Whether all have ended, none otherwise than its main containers.
+    /// Returns true if all pods have ended, each like its main containers.
     pub(super) fn all_well(&self) -> bool {
         self.pods.iter().all(Row::is_well)
     }
 
-    /// Waits for something new, and says it.
+    /// Waits for an event, and prints it.
     pub(super) async fn next(&mut self) {
         match self.news.recv().await {
             Some(news) => self.take(news),
-            // The end of the controller is seen by others.
+            // Others observe the end of the controller.
             None => std::future::pending().await,
         }
     }
 
-    /// What was told until the controller stopped.
+    /// Handles the events that were sent until the controller stopped.
     pub(super) fn rest(&mut self) {
         while let Ok(news) = self.news.try_recv() {
             self.take(news);
@@ -80,9 +80,9 @@ impl Rescue {
                 .iter_mut()
                 .filter(|row| row.stuck.pod.uid == uid)
                 .for_each(|row| row.reason = Some(reason)),
-            Progress::Told(Notice { target, report }) => {
+            Progress::Reported(Notice { target, report }) => {
                 let concerned = self.pods.iter_mut().filter(|row| row.is_about(&target.uid));
-                concerned.for_each(|row| row.told.push(report.clone()));
+                concerned.for_each(|row| row.reported.push(report.clone()));
                 say(&format!(
                     "{}/{}: {}: {}",
                     target.namespace, target.name, report.reason, report.note
@@ -138,11 +138,11 @@ impl Row {
     }
 
     fn hopes(&self) -> bool {
-        let told = |reason| self.told.iter().any(|report| report.reason == reason);
-        // A Job that nobody sees is waited for until that is told.
-        let is_unknown = self.reason == Some(Reason::JobUnknown) && told(Reason::JobUnknown);
-        // What is denied of one way leads on to the next.
-        let is_denied = told(Reason::WriteDenied) && self.reason == Some(Reason::WriteBackoff);
+        let reported = |reason| self.reported.iter().any(|report| report.reason == reason);
+        // A Job that cannot be found is waited for until that is reported.
+        let is_unknown = self.reason == Some(Reason::JobUnknown) && reported(Reason::JobUnknown);
+        // A denied method leads to the next one.
+        let is_denied = reported(Reason::WriteDenied) && self.reason == Some(Reason::WriteBackoff);
         self.over.is_none()
             && !is_denied
             && !is_unknown
@@ -157,12 +157,12 @@ impl Row {
         ];
         self.over.is_some()
             && !self
-                .told
+                .reported
                 .iter()
                 .any(|report| failed.contains(&report.reason))
     }
 
-    /// The phase of a pod that has ended; the reason for one that has not.
+    /// Returns the phase of a pod that has ended, else the reason why it has not.
     fn result(&self) -> &'static str {
         match (self.over, self.last_trouble(), self.reason) {
             (Some(phase), ..) if phase.is_terminal() => phase.as_str(),
@@ -180,7 +180,7 @@ impl Row {
                 .to_owned()
         };
         match self.over {
-            Some(_) => self.told.last().map_or_else(
+            Some(_) => self.reported.last().map_or_else(
                 || "It has ended by itself.".to_owned(),
                 |report| report.note.clone(),
             ),
@@ -190,16 +190,16 @@ impl Row {
         }
     }
 
-    /// What was told last, if that is what keeps the pod from ending now.
+    /// Returns the last report, if it is about what keeps the pod from ending now.
     fn last_trouble(&self) -> Option<&Report> {
         let is_now = |report: &&Report| {
             Some(report.reason) == self.reason || report.reason == Reason::WriteDenied
         };
-        self.told.iter().rev().find(is_now)
+        self.reported.iter().rev().find(is_now)
     }
 }
 
-/// Progress goes beside the result.
+/// Prints progress on standard error, apart from the result.
 fn say(line: &str) {
     eprintln!("{}", printable(line));
 }

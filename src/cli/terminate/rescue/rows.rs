@@ -11,14 +11,14 @@ use crate::cli::program::table::{Output, age, dash, render};
 /// A pod whose main containers are done and that waits for its sidecars.
 pub(super) struct Stuck {
     pub(super) pod: Pod,
-    /// What would be done about it now.
+    /// The decision about it now.
     explanation: Explanation,
-    /// Whether swaplet has said something about it before.
+    /// True if swaplet has emitted an Event about it before.
     pub(super) said: bool,
 }
 
 impl Stuck {
-    /// In the order of kubectl: by namespace and name.
+    /// Returns all stuck pods in the order of kubectl: by namespace and name.
     pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
         let mut all: Vec<_> = snapshot
             .pods()
@@ -38,7 +38,7 @@ impl Stuck {
         }
     }
 
-    /// Namespace, name, sidecars that have not ended, and for how long the pod has waited for them.
+    /// Returns namespace, name, unfinished sidecars, and how long the pod has waited for them.
     pub(super) fn cells(&self, now: Timestamp) -> Vec<String> {
         let waits = roles::mains_ended_at(&self.pod).map(|ended| age(ended, now));
         vec![
@@ -56,7 +56,7 @@ impl Stuck {
             .collect()
     }
 
-    /// What programs get of it; more is added by the caller.
+    /// Returns its fields as JSON; the caller adds more.
     pub(super) fn value(&self) -> Value {
         json!({
             "namespace": self.pod.namespace,
@@ -81,7 +81,7 @@ impl Stuck {
     }
 }
 
-/// What is stuck, and what would be done about it.
+/// Lists the stuck pods, and the decision about each.
 pub(super) fn listed(stuck: &[Stuck], output: Output, now: Timestamp) -> anyhow::Result<String> {
     let mut lines = vec![header("DECISION")];
     let mut values = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn listed(stuck: &[Stuck], output: Output, now: Timestamp) -> anyhow:
     render(output, &lines, &json!({ "pods": values }))
 }
 
-/// The last two columns are the outcome and its details.
+/// Returns the header; the last two columns are the outcome and its details.
 pub(super) fn header(outcome: &str) -> Vec<String> {
     ["NAMESPACE", "POD", "SIDECARS", "STUCK", outcome, "DETAILS"]
         .map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Which of the stuck pods are meant.
+//! Selects the stuck pods that the command line names.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use swaplet_controller::frame::list::{list_with, words};
 
 use super::rows::Stuck;
 
-/// A pod or the pods of a Job, as the command line names them.
+/// A pod or the pods of a Job, as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Pod(String),
@@ -19,8 +19,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// # Errors
-    /// What is wrong, in words.
+    /// Parses a target; an error says in words what is wrong.
     pub(super) fn read(written: &str) -> Result<Self, String> {
         let (kind, name) = written.split_once('/').unwrap_or(("pod", written));
         match (kind, name) {
@@ -51,10 +50,10 @@ impl Target {
     }
 }
 
-/// Those that are named, or all where none is; each that is named and not stuck is told.
+/// Returns the named pods, or all if none is named; a remark reports each that is not stuck.
 ///
 /// # Errors
-/// None of those that are named is stuck.
+/// None of the named pods is stuck.
 pub(super) fn named(
     stuck: Vec<Stuck>,
     targets: &[Target],
@@ -76,10 +75,10 @@ pub(super) fn named(
     Ok(stuck.into_iter().filter(is_meant).collect())
 }
 
-/// Those that a label selector matches.
+/// Returns the pods that a label selector matches.
 ///
 /// # Errors
-/// The API server does not take the selector, or gives no pods.
+/// The API server refuses the selector, or the pods cannot be listed.
 pub(super) async fn selected(
     client: &Client,
     namespace: Option<&str>,

@@ -1,5 +1,5 @@
-//! While OpenKruise is installed: its daemon's pods, the requests to the daemon, and whether its
-//! SidecarTerminator is on.
+//! OpenKruise while it is installed: the pods of its daemon, the requests to the daemon, and
+//! whether its SidecarTerminator is on.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,32 +18,32 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::watch_selected;
 
-/// How often is asked whether its SidecarTerminator is on: switching it is a rollout of its
+/// The interval of checks whether its SidecarTerminator is on: switching it is a rollout of its
 /// manager, which takes as long.
 const LOOKS: Duration = Duration::from_secs(60);
-/// How long after a question that was not answered it is asked again.
+/// The pause after a check that was not answered.
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
-/// What the right to see the requests is for.
+/// The remark of `/readyz` while the requests cannot be watched.
 const FOLLOW_REQUESTS: &str = "requests to OpenKruise's daemon cannot be followed";
-/// What the right to see the pods of the daemon is for.
+/// The remark of `/readyz` while the pods of the daemon cannot be watched.
 const SEE_DAEMONS: &str =
     "OpenKruise's daemon is not asked to end sidecars, because its pods cannot be seen";
 
-/// OpenKruise, from when it was found.
+/// The watches of OpenKruise, from when it was found.
 pub(crate) struct Beside {
     requests: Followed<RecreateRequestWire>,
     daemons: Followed<DaemonPodWire>,
     manager: Manager,
-    looks: Interval,
-    /// Whether the manager matters.
+    checks: Interval,
+    /// True if the manager matters.
     asks: bool,
-    /// Whether the manager has been seen, or does not matter.
+    /// True once the manager was checked, or if it does not matter.
     settled: bool,
-    told: bool,
-    /// Those that were told: a missing right is met again and again.
+    reported: bool,
+    /// The troubles that were reported: a missing right recurs with every try.
     troubles: HashSet<String>,
     discovery: Discovery,
-    /// When is asked again whether OpenKruise has come, where what is forbidden was given up.
+    /// The next check whether OpenKruise has come, after a forbidden watch was given up.
     next_round: Instant,
 }
 
@@ -52,8 +52,8 @@ impl Beside {
         let client = discovery.client();
         let requests = scope.namespaces.apis(client);
         let daemons: Api<DaemonPodWire> = Api::namespaced(client.clone(), NAMESPACE);
-        let mut looks = interval(LOOKS);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = interval(LOOKS);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             requests: Followed::new(
                 move || watch_all(requests.clone(), ""),
@@ -72,23 +72,23 @@ impl Beside {
                 },
             ),
             manager: Manager::new(discovery),
-            looks,
+            checks,
             asks: scope.terminator,
             settled: !scope.terminator,
-            told: false,
+            reported: false,
             troubles: HashSet::new(),
             next_round: discovery.next_round(),
             discovery: discovery.clone(),
         }
     }
 
-    /// What happens next.
+    /// Waits for the next result.
     pub async fn next(&mut self) -> Next {
         let rests = self.requests.rests() || self.daemons.rests();
         tokio::select! {
             next = self.requests.next() => next,
             next = self.daemons.next() => next,
-            _ = self.looks.tick(), if self.asks => self.look().await,
+            _ = self.checks.tick(), if self.asks => self.check().await,
             () = sleep_until(self.next_round), if rests => {
                 self.next_round = self.discovery.next_round();
                 Next::Forbidden
@@ -96,7 +96,7 @@ impl Beside {
         }
     }
 
-    /// Whether OpenKruise is really there: what that means for what is forbidden.
+    /// Handles forbidden watches, by whether OpenKruise itself is installed.
     pub fn judge(&mut self, openkruise_is_there: bool) -> Vec<News> {
         self.requests
             .judge(openkruise_is_there)
@@ -105,34 +105,35 @@ impl Beside {
             .collect()
     }
 
-    async fn look(&mut self) -> Next {
-        match self.manager.look().await {
+    async fn check(&mut self) -> Next {
+        match self.manager.check().await {
             Ok(news) => {
                 self.settled = true;
                 Next::News(news)
             }
             Err(trouble) => {
-                self.looks.reset_after(NOT_ANSWERED);
+                self.checks.reset_after(NOT_ANSWERED);
                 Next::Trouble(trouble)
             }
         }
     }
 
-    /// Whether all there is has been told; says so once.
+    /// Returns true once, as soon as all that exists has been reported.
     pub fn settles(&mut self) -> bool {
-        let settles = !self.told && self.settled && self.requests.settled && self.daemons.settled;
-        self.told |= settles;
+        let settles =
+            !self.reported && self.settled && self.requests.settled && self.daemons.settled;
+        self.reported |= settles;
         settles
     }
 
-    /// What goes wrong, where that is new.
+    /// Returns the event to report a trouble, or `None` if it was reported before.
     pub fn trouble(&mut self, trouble: String) -> Option<News> {
         self.troubles
             .insert(trouble.clone())
             .then_some(News::Trouble(trouble))
     }
 
-    /// OpenKruise was removed.
+    /// Returns the events to report that OpenKruise was removed.
     pub fn all_gone(mut self) -> Vec<News> {
         let followed = self
             .requests

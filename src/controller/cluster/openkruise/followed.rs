@@ -1,4 +1,4 @@
-//! A watch whose objects are told one by one: those that are there, and those that are gone.
+//! A watch that reports its objects one by one, those that exist and those that are gone.
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -9,58 +9,58 @@ use super::News;
 use crate::frame::watch::Event;
 use crate::frame::writer::is_missing_right;
 
-/// What comes of looking.
+/// The result of a watch or a check.
 pub(crate) enum Next {
-    /// This is to be told.
+    /// These events are to be reported.
     News(Vec<News>),
-    /// Something went wrong, and is tried again by itself.
+    /// A failure, which is retried automatically.
     Trouble(String),
-    /// The right to see something is missing. What that means depends on whether OpenKruise is
-    /// really there.
+    /// A right to watch something is missing. What that means depends on whether OpenKruise itself
+    /// is installed.
     Forbidden,
-    /// The watch is gone, which never ends by itself.
+    /// The watch has ended, which it never does by itself.
     Died,
 }
 
-/// How objects are told.
+/// The functions that turn objects into events.
 pub(crate) struct Tell<K> {
-    /// The key of an object, and what to tell of it.
+    /// Returns the key of an object and its event; `None` skips the object.
     pub read: fn(K) -> Option<(Box<str>, News)>,
-    /// What to tell when the object of this key is gone.
+    /// Returns the event that the object of this key is gone.
     pub gone: fn(Box<str>) -> News,
 }
 
-/// A watch, and the keys of what it has shown: what a list no longer names is gone.
+/// A watch, and the keys of the objects that it has shown: one that a list does not name is gone.
 pub(crate) struct Followed<K> {
     open: Box<dyn Fn() -> mpsc::Receiver<Event<K>> + Send + Sync>,
-    /// `None` while there is nothing to be seen, and no right to see it.
+    /// `None` while the watch is forbidden and OpenKruise itself is not installed.
     events: Option<mpsc::Receiver<Event<K>>>,
-    tell: Tell<K>,
-    /// What cannot be done while it is forbidden.
+    report: Tell<K>,
+    /// The remark on what cannot be done while the watch is forbidden.
     what: &'static str,
     known: HashSet<Box<str>>,
     listed: HashSet<Box<str>>,
-    /// Why it may not be seen; or not all of it.
+    /// The reason why the watch, or a part of it, is forbidden.
     forbidden: Option<String>,
-    /// Whether a part of it may not be seen, which stays so until the next list.
+    /// True while a part of it is forbidden, which lasts until the next list.
     hidden: bool,
-    /// Whether the first list is complete; or cannot be had, and is not waited for.
+    /// Set once the first list is complete, or has failed and is not waited for.
     pub settled: bool,
 }
 
 impl<K> Followed<K> {
-    /// `open` starts the watch; `what` cannot be done without the right to.
+    /// Starts the watch with `open`; `what` cannot be done without the right to it.
     pub fn new(
         open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static,
         what: &'static str,
-        tell: Tell<K>,
+        report: Tell<K>,
     ) -> Self {
         let events = Some(open());
         let (known, listed) = (HashSet::new(), HashSet::new());
         Self {
             open: Box::new(open),
             events,
-            tell,
+            report,
             what,
             known,
             listed,
@@ -70,7 +70,7 @@ impl<K> Followed<K> {
         }
     }
 
-    /// What happens next.
+    /// Waits for the next result, forever while the watch is given up.
     pub async fn next(&mut self) -> Next {
         let Some(events) = &mut self.events else {
             return pending().await;
@@ -105,15 +105,17 @@ impl<K> Followed<K> {
                 before
                     .difference(&self.known)
                     .cloned()
-                    .map(self.tell.gone)
+                    .map(self.report.gone)
                     .collect()
             }
             Event::Deleted(object) => {
-                let gone = (self.tell.read)(object).map(|(key, _)| key).filter(|key| {
-                    self.listed.remove(key);
-                    self.known.remove(key)
-                });
-                gone.into_iter().map(self.tell.gone).collect()
+                let gone = (self.report.read)(object)
+                    .map(|(key, _)| key)
+                    .filter(|key| {
+                        self.listed.remove(key);
+                        self.known.remove(key)
+                    });
+                gone.into_iter().map(self.report.gone).collect()
             }
             Event::Trouble(trouble) if !is_missing_right(&trouble) => {
                 return Next::Trouble(trouble);
@@ -127,7 +129,7 @@ impl<K> Followed<K> {
     }
 
     fn add(&mut self, object: K, listed: bool) -> Vec<News> {
-        let Some((key, news)) = (self.tell.read)(object) else {
+        let Some((key, news)) = (self.report.read)(object) else {
             return Vec::new();
         };
         if listed {
@@ -142,8 +144,8 @@ impl<K> Followed<K> {
         Next::Forbidden
     }
 
-    /// Whether OpenKruise is really there. Where it is not there is nothing to be seen, so what is
-    /// forbidden is not asked for until it comes.
+    /// Handles a forbidden watch. Where OpenKruise itself is not installed there is nothing to
+    /// watch, so the watch is given up until it comes.
     pub fn judge(&mut self, openkruise_is_there: bool) -> Vec<News> {
         match &self.forbidden {
             None => Vec::new(),
@@ -159,16 +161,16 @@ impl<K> Followed<K> {
         }
     }
 
-    /// Whether it is not asked for.
+    /// Returns true while the watch is given up.
     pub const fn rests(&self) -> bool {
         self.events.is_none()
     }
 
-    /// Everything is gone, and no right is missing for what is not there.
+    /// Returns the events that every object is gone, and that no right is missing.
     pub fn all_gone(&mut self) -> Vec<News> {
         std::mem::take(&mut self.known)
             .into_iter()
-            .map(self.tell.gone)
+            .map(self.report.gone)
             .chain([News::Has(self.what)])
             .collect()
     }

@@ -1,4 +1,4 @@
-//! Asks for the manager of OpenKruise: whether it is there, and with which feature gates.
+//! The checks of OpenKruise's manager: whether it is there, and with which feature gates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,36 +15,36 @@ use tokio::time::timeout;
 use super::News;
 use crate::frame::connection::discovery::Discovery;
 
-/// For all answers of one look.
+/// The deadline of all requests of one check.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The pods of the manager (its own manifest and its Helm chart agree).
+/// The label of its Deployment (its own manifest and its Helm chart agree).
 const LABEL: &str = "control-plane=controller-manager";
-/// So many Deployments with that label are looked at.
+/// The most Deployments with that label that are read.
 const MOST: u32 = 10;
-/// Its Lease (flag `--leader-election-id`).
+/// The name of its Lease (flag `--leader-election-id`).
 const LEASE: &str = "kruise-manager";
-/// Its webhooks.
+/// The name of its webhook configuration.
 const WEBHOOKS: &str = "kruise-mutating-webhook-configuration";
-/// What the right to list its Deployment is for.
+/// The remark of `/readyz` while its Deployment cannot be listed.
 const SEE_GATES: &str = "whether OpenKruise's SidecarTerminator is on cannot be seen";
-/// What the right to get its webhooks is for.
+/// The remark while its webhooks cannot be read.
 const SEE_WEBHOOKS: &str = "whether OpenKruise's manager is there cannot be seen";
-/// What the right to get its Lease is for.
+/// The remark while its Lease cannot be read.
 const SEE_LEASE: &str = "whether OpenKruise's manager lives cannot be seen";
-/// All of them.
+/// All remarks of this module.
 const RIGHTS: [&str; 3] = [SEE_GATES, SEE_WEBHOOKS, SEE_LEASE];
 
-/// The manager, as it was seen last.
+/// The manager, as it was last observed.
 pub(crate) struct Manager {
     discovery: Discovery,
     deployments: Api<Deployment>,
     webhooks: Api<MutatingWebhookConfiguration>,
     leases: Api<Lease>,
-    /// The version of the Lease at the last look.
+    /// The version of the Lease at the last check.
     renewed: Option<String>,
-    /// Whether neither its webhooks nor its Lease were found at the last look.
+    /// True if the last check found neither its webhooks nor its Lease.
     found_none: bool,
-    /// What could not be seen at the last look, and why.
+    /// The remarks for what the last check must not read, each with the error.
     forbidden: BTreeMap<&'static str, String>,
 }
 
@@ -62,9 +62,9 @@ impl Manager {
         }
     }
 
-    /// Whether its SidecarTerminator is on, and which rights are missing to see that; an error is
-    /// an API server that does not answer.
-    pub async fn look(&mut self) -> Result<Vec<News>, String> {
+    /// Checks whether its SidecarTerminator is on, and which rights are missing for that. Returns
+    /// an error if the API server does not answer.
+    pub async fn check(&mut self) -> Result<Vec<News>, String> {
         let other_kinds = self.discovery.resources().await?.are_openkruises();
         // Where only swaplet's CRDs are, and no manager was found, none comes before its own CRDs
         // do.
@@ -86,8 +86,8 @@ impl Manager {
             .collect())
     }
 
-    /// By what it shows itself where its CRDs are served; nothing where another look has to tell
-    /// whether its Lease is renewed.
+    /// Returns what the manager shows where its CRDs are served; `None` if only another check can
+    /// show whether its Lease is renewed.
     pub async fn signals_of_its_crds(&mut self) -> Result<Option<Signals>, String> {
         let is_first = self.renewed.is_none();
         let signals = timeout(ANSWER, self.signals(true))
@@ -100,7 +100,7 @@ impl Manager {
         Ok((!is_unclear).then_some(signals))
     }
 
-    /// It is not there, and no right is missing for what is not there.
+    /// Returns the events of an absent manager: no right is missing for it.
     pub fn gone() -> Vec<News> {
         RIGHTS
             .map(News::Has)
@@ -110,7 +110,7 @@ impl Manager {
     }
 
     async fn signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
-        // One page: there is one.
+        // One page is enough: there is one manager.
         let managers = self
             .deployments
             .list(&ListParams::default().labels(LABEL).limit(MOST))

@@ -1,9 +1,9 @@
-//! Looks for OpenKruise on the cluster.
+//! The search for OpenKruise on the cluster.
 //!
-//! Without OpenKruise this costs one request in five minutes; beside it two watches, and four
-//! requests a minute where it matters who ends sidecars. Where only swaplet's CRDs are applied,
-//! what may not be seen is tried once, and a manager looked for once; after that it costs the
-//! question whether OpenKruise has come, which others ask too, and watches of what may be seen.
+//! Without OpenKruise it costs one request in five minutes; with it two watches, and four requests
+//! a minute where it matters who ends sidecars. Where only swaplet's CRDs are applied, forbidden
+//! watches are tried once, and a manager is searched for once. After that it costs the check for
+//! OpenKruise, which other loops need too, and the watches that are allowed.
 
 use std::time::Duration;
 
@@ -19,26 +19,26 @@ use crate::cluster::rules::Rules;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::connection::namespaces::Namespaces;
 
-/// How often is asked for OpenKruise where it is not installed: installing it is a day's event.
+/// The interval of checks for OpenKruise where it is not installed, which changes rarely.
 const NOT_INSTALLED: Duration = Duration::from_secs(300);
-/// How long after a question that was not answered it is asked again.
+/// The pause after a check that was not answered.
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
-/// News between this task and the loop.
+/// The most events that wait between this task and the loop.
 const BUFFER: usize = 256;
 
-/// What is looked for.
+/// The scope of the search.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Where requests are looked for.
+    /// The namespaces in which requests are watched.
     pub namespaces: Namespaces,
-    /// Whether it matters that its SidecarTerminator is on.
+    /// True if it matters whether its SidecarTerminator is on.
     pub terminator: bool,
-    /// Whether anything of it matters.
+    /// True if anything of OpenKruise matters.
     pub wanted: bool,
 }
 
 impl Scope {
-    /// What a controller looks for that has these rules.
+    /// Returns the scope of a controller with these rules; `restarts` alone makes it search.
     #[must_use]
     pub fn of(namespaces: Namespaces, rules: &Rules, restarts: bool) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Scope {
     }
 }
 
-/// Starts looking. The stream ends only when the receiver is dropped, or a watch has died.
+/// Starts the search. The stream ends only if the receiver is dropped, or a watch has died.
 #[must_use]
 pub fn observe(discovery: Discovery, scope: Scope) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
@@ -70,7 +70,7 @@ struct Observer {
     news: mpsc::Sender<News>,
 }
 
-/// Nobody listens any more, or a watch has died.
+/// The receiver was dropped, or a watch has died.
 struct Closed;
 
 impl Observer {
@@ -78,19 +78,19 @@ impl Observer {
         if !self.scope.wanted {
             self.news.closed().await;
         }
-        while self.look().await.is_ok() {}
+        while self.observe().await.is_ok() {}
     }
 
-    async fn look(&self) -> Result<(), Closed> {
+    async fn observe(&self) -> Result<(), Closed> {
         let pause = match self.discovery.resources().await {
             Ok(resources) if resources.serve(PLURAL) => return self.beside().await,
             Ok(_) => {
-                self.tell(vec![News::Terminator(Terminator::Absent), News::Seen])
+                self.report(vec![News::Terminator(Terminator::Absent), News::Seen])
                     .await?;
                 NOT_INSTALLED
             }
             Err(error) => {
-                self.tell(vec![News::Trouble(format!(
+                self.report(vec![News::Trouble(format!(
                     "cannot ask whether it is installed: {error}"
                 ))])
                 .await?;
@@ -103,7 +103,7 @@ impl Observer {
         }
     }
 
-    /// Tells what happens until OpenKruise is gone.
+    /// Sends events until OpenKruise is gone.
     async fn beside(&self) -> Result<(), Closed> {
         let mut beside = Beside::new(&self.discovery, &self.scope);
         loop {
@@ -112,13 +112,13 @@ impl Observer {
                 Next::Died => return Err(Closed),
                 Next::Trouble(trouble) => match self.discovery.resources_now().await {
                     Ok(resources) if !resources.serve(PLURAL) => {
-                        return self.tell(beside.all_gone()).await;
+                        return self.report(beside.all_gone()).await;
                     }
                     _ => beside.trouble(trouble).into_iter().collect(),
                 },
                 Next::Forbidden => match self.discovery.resources().await {
                     Ok(resources) if !resources.serve(PLURAL) => {
-                        return self.tell(beside.all_gone()).await;
+                        return self.report(beside.all_gone()).await;
                     }
                     Ok(resources) => beside.judge(resources.are_openkruises()),
                     Err(error) => beside
@@ -127,14 +127,14 @@ impl Observer {
                         .collect(),
                 },
             };
-            self.tell(news).await?;
+            self.report(news).await?;
             if beside.settles() {
-                self.tell(vec![News::Seen]).await?;
+                self.report(vec![News::Seen]).await?;
             }
         }
     }
 
-    async fn tell(&self, news: Vec<News>) -> Result<(), Closed> {
+    async fn report(&self, news: Vec<News>) -> Result<(), Closed> {
         for one in news {
             self.news.send(one).await.map_err(|_| Closed)?;
         }

@@ -1,4 +1,4 @@
-//! A verdict as it is kept in the ConfigMap.
+//! A verdict as it is stored in the ConfigMap.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use swaplet_core::cluster::node_verdicts::{NodeVerdict, Proved, VERDICT_LASTS};
 
-/// A verdict as it is kept: one value of the ConfigMap, under the name of the node.
+/// A stored verdict: one value of the ConfigMap, under the name of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kept {
-    /// The node's uid.
+    /// The uid of the node.
     pub uid: Box<str>,
-    /// What was proved, as [`Proved::as_str`] says it.
+    /// The behaviour that was proved, in the words of [`Proved::as_str`].
     pub proved: Box<str>,
-    /// When it was proved.
+    /// The time at which it was proved.
     pub proved_at: Timestamp,
-    /// Until when it counts.
+    /// The time until which it counts.
     pub until: Timestamp,
     /// See [`NodeVerdict::times`].
     #[serde(default)]
@@ -30,12 +30,12 @@ pub struct Kept {
     pub provider: Box<str>,
 }
 
-/// All of them, by their key: the name of the node, see [`node_of`].
+/// All stored verdicts, by their key: the name of the node, see [`node_of`].
 pub type AllKept = BTreeMap<String, Kept>;
 
 impl Kept {
-    /// `now` and `today` are the same moment, as time since the start of the process and by the
-    /// clock on the wall.
+    /// Converts a verdict. `now` and `today` are the same moment, as time since the start of the
+    /// process and by the wall clock.
     #[must_use]
     pub fn of(verdict: &NodeVerdict, now: Duration, today: Timestamp) -> Self {
         let until = shift(today, verdict.until, now);
@@ -50,8 +50,8 @@ impl Kept {
         }
     }
 
-    /// The verdict, in the time of this process; `None` where it has long expired or makes no
-    /// sense. It never counts longer than a verdict can, whatever clocks and hands have made of it.
+    /// Returns the verdict in the time of this process; `None` if it expired long ago or makes no
+    /// sense. It never counts longer than a verdict can, whatever clocks or users have made of it.
     #[must_use]
     pub fn restore(&self, now: Duration, today: Timestamp) -> Option<NodeVerdict> {
         let seconds = |from: Timestamp, to: Timestamp| {
@@ -75,7 +75,7 @@ impl Kept {
     }
 }
 
-/// `time + plus - minus`, to the second; a time that no calendar has stays what it was.
+/// Returns `time + plus - minus`, to the second; `time` itself if no calendar has the result.
 fn shift(time: Timestamp, plus: Duration, minus: Duration) -> Timestamp {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let shifted = time

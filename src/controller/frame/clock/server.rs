@@ -7,20 +7,20 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Dates of answers are whole seconds, and on their way: what is behind by no more than this is no
-/// other clock.
+/// The largest lag that comes from rounding and transit: dates of answers are whole seconds. Only a
+/// date that is further behind shows another clock.
 const ROUNDING: Duration = Duration::from_secs(5);
 
-/// What the API server says the time is; clones share it. It is never ahead of the server: a date
-/// is from before its answer came.
+/// The time of day by the clock of the API server; clones share it. It is never ahead of the
+/// server, because a date is from before its answer came.
 #[derive(Clone, Debug, Default)]
 pub struct ServerClock(Arc<Mutex<Option<(Timestamp, Instant)>>>);
 
 impl ServerClock {
-    /// An answer with this date has just come.
+    /// Records the date of an answer that has just come.
     pub fn shows(&self, date: Timestamp) {
         let known = self.now();
-        // So it does not go back with each answer.
+        // So the time does not go back with each answer.
         let is_rounded = known.is_some_and(|known| {
             Duration::try_from(known.duration_since(date)).is_ok_and(|behind| behind <= ROUNDING)
         });
@@ -29,7 +29,7 @@ impl ServerClock {
         }
     }
 
-    /// The time of day; `None` where the API server has not said it yet.
+    /// Returns the time of day; `None` until the API server has sent a date.
     #[must_use]
     pub fn now(&self) -> Option<Timestamp> {
         let (date, at) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;

@@ -1,4 +1,4 @@
-//! Which resources OpenKruise's API group has, asked once for all tasks that have to know it.
+//! The resources of OpenKruise's API group, requested once for all tasks that need to know them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use tokio::time::{Instant, timeout};
 use crate::frame::clock::server::ServerClock;
 use crate::frame::list::words;
 
-/// An answer counts for the rest of its round: whoever has just installed a CRD does not want to
-/// wait for long.
+/// The length of a round, within which an answer counts. It is short, because a user who has just
+/// installed a CRD does not want to wait for long.
 const ROUND: Duration = Duration::from_secs(30);
-/// For the answer.
+/// The deadline of the answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The longest answer that is read: a group has some dozens of resources.
+/// The longest answer that is read, in bytes: a group has some dozens of resources.
 const LONGEST_ANSWER: usize = 1 << 20;
-/// What the group has where only swaplet's CRDs (`deploy/crds`) are applied.
+/// The resources of the group where only swaplet's CRDs (`deploy/crds`) are applied.
 const OUR_RESOURCES: [&str; 4] = [
     "containerrecreaterequests",
     "imagepulljobs",
@@ -39,15 +39,15 @@ const OUR_RESOURCES: [&str; 4] = [
 pub struct Resources(Seen<Arc<[String]>>);
 
 impl Resources {
-    /// Whether the API server knows the resource of this plural name. Whoever may not ask this may
-    /// not use it either.
+    /// Returns true if the API server serves the resource of this plural name; false if the query
+    /// is forbidden, because then the resource cannot be used either.
     #[must_use]
     pub fn serve(&self, plural: &str) -> bool {
         matches!(&self.0, Seen::Found(names) if names.iter().any(|name| name == plural))
     }
 
-    /// Whether the group has kinds that swaplet's CRDs do not define: OpenKruise never comes
-    /// without. Everybody may ask this, as a rule; whom it is not told has to take them for there.
+    /// Returns true if the group has kinds that swaplet's CRDs do not define, as OpenKruise always
+    /// brings. As a rule everybody may query this; where it is forbidden, they count as there.
     #[must_use]
     pub fn are_openkruises(&self) -> bool {
         let is_ours =
@@ -60,20 +60,20 @@ impl Resources {
     }
 }
 
-/// Asks for them; clones share the answer. Time goes in rounds that are the same for all, so that
-/// one question in a round is enough.
+/// A cache of the resources of the group; clones share the answer. Rounds are the same for all
+/// clones, so that one request in a round is enough.
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
     start: Instant,
-    /// The last answer, and when it was asked for. The lock is held while somebody asks: the others
-    /// want the same answer.
+    /// The last answer, and when it was requested. The lock is held during a request, because the
+    /// other callers want the same answer.
     last: Arc<Mutex<Option<(Instant, Resources)>>>,
     clock: ServerClock,
 }
 
 impl Discovery {
-    /// Nothing is known yet.
+    /// Returns a discovery without an answer yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self {
@@ -84,41 +84,41 @@ impl Discovery {
         }
     }
 
-    /// The client with which it asks.
+    /// Returns the client that sends the requests.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The clock of the API server, as the answers to these questions show it.
+    /// Returns the clock of the API server, as the answers to these requests show it.
     #[must_use]
     pub const fn clock(&self) -> &ServerClock {
         &self.clock
     }
 
-    /// The resources, as they were told in this round.
+    /// Returns the resources, as they were reported in this round.
     ///
     /// # Errors
-    /// The API server has not answered; in words. The next one who wants to know asks again.
+    /// Returns an error message if the API server has not answered; the next caller retries.
     pub async fn resources(&self) -> Result<Resources, String> {
         self.resources_since(self.round(0)).await
     }
 
-    /// The resources, as they are told now.
+    /// Returns the resources, as they are reported now.
     ///
     /// # Errors
-    /// As [`resources`](Self::resources).
+    /// Like [`resources`](Self::resources).
     pub async fn resources_now(&self) -> Result<Resources, String> {
         self.resources_since(Instant::now()).await
     }
 
-    /// When the next round begins: a good time to ask again.
+    /// Returns when the next round begins: a good time to request again.
     #[must_use]
     pub fn next_round(&self) -> Instant {
         self.round(1)
     }
 
-    /// When the round begins that is so many after this one.
+    /// Returns when the round begins that is `later` rounds after this one.
     fn round(&self, later: u64) -> Instant {
         let round = self.start.elapsed().as_secs() / ROUND.as_secs() + later;
         self.start + Duration::from_secs(round * ROUND.as_secs())
@@ -139,15 +139,15 @@ impl Discovery {
     }
 }
 
-/// The resources of a group, which comes with its version, as they are told now.
+/// Returns the resources of a group, given with its version, as they are reported now.
 ///
 /// # Errors
-/// The API server has not answered; in words.
+/// Returns an error message if the API server has not answered.
 pub async fn ask(client: &Client, group: &str) -> Result<Resources, String> {
     Ok(answer(client, group).await?.0)
 }
 
-/// The same, and the time of day that the API server says in the header of its answer.
+/// Like [`ask`], with the date in the header of the answer; `None` if it has none.
 async fn answer(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
     timeout(ANSWER, received(client, group))
         .await

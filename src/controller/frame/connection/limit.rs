@@ -1,4 +1,4 @@
-//! The time that a request may take, for programs whose user waits for the answer.
+//! A time limit of requests, for programs whose user waits for the answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,18 +10,18 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service};
 
-/// A service that answers in time, or says that it does not: the head of each answer, and, other
-/// than of a watch, its body.
+/// A service that limits the time of its requests: of the head of each answer and, except for a
+/// watch, of its body.
 #[derive(Clone, Debug)]
 pub(super) struct Limited<S> {
     inner: S,
     limit: Option<Duration>,
-    /// Who does not answer, for the words.
+    /// The server that has not answered, for the error.
     server: String,
 }
 
 impl<S> Limited<S> {
-    /// `None` waits as long as it takes.
+    /// Returns the service; without a `limit` it waits as long as it takes.
     pub(super) const fn new(inner: S, limit: Option<Duration>, server: String) -> Self {
         Self {
             inner,
@@ -75,14 +75,14 @@ where
     }
 }
 
-/// The answer to a watch has no end.
+/// Returns true for a watch, whose answer has no end.
 fn is_watch(query: &str) -> bool {
     query
         .split('&')
         .any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-/// What is left of the time of a request.
+/// The rest of the time of a request, and the error after it.
 struct Late {
     sleep: Pin<Box<Sleep>>,
     words: String,

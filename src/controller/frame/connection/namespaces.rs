@@ -1,4 +1,4 @@
-//! Where the controller works: in all namespaces, or in some.
+//! The namespaces that the controller works in: all of them, or some.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 pub struct Namespaces(BTreeSet<String>);
 
 impl Namespaces {
-    /// One access to the objects of a kind for each namespace, or one for all.
+    /// Returns one API of a kind for each namespace, or one for all.
     #[must_use]
     pub fn apis<K>(&self, client: &Client) -> Vec<Api<K>>
     where
@@ -28,7 +28,7 @@ impl Namespaces {
             .collect()
     }
 
-    /// Whether this is one of them.
+    /// Returns true if `namespace` is one of them.
     #[must_use]
     pub fn has(&self, namespace: &str) -> bool {
         self.0.is_empty() || self.0.contains(namespace)
@@ -36,7 +36,7 @@ impl Namespaces {
 }
 
 impl Namespaces {
-    /// As [`apis`](Self::apis), for objects of a kind that is known at run time only.
+    /// Like [`apis`](Self::apis), for a kind that is known only at run time.
     #[must_use]
     pub fn dynamic_apis(&self, client: &Client, resource: &ApiResource) -> Vec<Api<BoundedObject>> {
         if self.0.is_empty() {
@@ -48,13 +48,13 @@ impl Namespaces {
             .collect()
     }
 
-    /// Whether this namespace is one of them.
+    /// Returns true if `namespace` is one of them.
     #[must_use]
     pub fn contain(&self, namespace: &str) -> bool {
         self.0.is_empty() || self.0.contains(namespace)
     }
 
-    /// Their names; the empty one alone stands for all.
+    /// Returns their names; a single empty name means all namespaces.
     #[must_use]
     pub fn places(&self) -> Vec<Box<str>> {
         if self.0.is_empty() {
@@ -63,7 +63,7 @@ impl Namespaces {
         self.0.iter().map(|name| name.as_str().into()).collect()
     }
 
-    /// These, and another one.
+    /// Returns these namespaces and another one; all namespaces stay all.
     #[must_use]
     pub fn and(&self, namespace: &str) -> Self {
         if self.0.is_empty() {

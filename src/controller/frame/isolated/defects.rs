@@ -1,5 +1,5 @@
-//! Objects for which a decision has panicked: each is left alone for a while, longer with every
-//! further time, and the others go on.
+//! The objects for which a decision has panicked: each is left alone for a while, longer with every
+//! further panic, and the others continue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use swaplet_core::report::reason::Reason;
 
 use crate::frame::isolated::isolated;
 
-/// The pause before another try. What goes well for as long as the longest counts as mended.
+/// The backoff between tries. An object without a panic for the longest pause counts as mended.
 const PAUSE: Backoff = Backoff {
     first: Duration::from_secs(60),
     longest: Duration::from_secs(900),
 };
 
-/// The objects, by what names them in their loop.
+/// The objects that have panicked, by their key in the loop.
 #[derive(Debug)]
 pub(crate) struct Defects<K> {
     met: BTreeMap<K, Met>,
@@ -25,7 +25,7 @@ pub(crate) struct Defects<K> {
 #[derive(Debug, Default)]
 struct Met {
     times: u32,
-    /// When it is tried again.
+    /// The time of the next try.
     again: Duration,
 }
 
@@ -39,12 +39,12 @@ impl<K> Default for Defects<K> {
 }
 
 impl<K: Ord> Defects<K> {
-    /// Whether nothing is to be done for it now.
+    /// Returns true if nothing is to be done for the object now.
     pub fn is_left_alone(&self, key: &K, now: Duration) -> bool {
         self.left_alone_until(key, now).is_some()
     }
 
-    /// Until when nothing is to be done for it, if that is not now.
+    /// Returns until when nothing is to be done for the object; `None` if it may be tried now.
     pub fn left_alone_until(&self, key: &K, now: Duration) -> Option<Duration> {
         self.met
             .get(key)
@@ -52,7 +52,7 @@ impl<K: Ord> Defects<K> {
             .filter(|again| now < *again)
     }
 
-    /// It has met a defect; when it is to be tried again.
+    /// Records a panic, and returns when the object is to be tried again.
     pub fn meet(&mut self, key: K, now: Duration) -> Duration {
         self.met.retain(|_, met| now < met.again + PAUSE.longest);
         let met = self.met.entry(key).or_default();
@@ -62,20 +62,20 @@ impl<K: Ord> Defects<K> {
         met.again
     }
 
-    /// How many were met since this was asked the last time.
+    /// Returns the number of panics since the last call.
     pub fn take_count(&mut self) -> u64 {
         std::mem::take(&mut self.uncounted)
     }
 }
 
-/// What is told of an object for which a decision has panicked.
+/// Returns the message about an object for which a decision has panicked.
 pub(crate) fn note(object: &str, defect: &str) -> String {
     format!(
         "nothing is done for this {object} because of a defect in swaplet; please report it, with the {object}: {defect}"
     )
 }
 
-/// One line in the log, where an object has no Events of ours.
+/// Logs a panic, for an object that has no Events of ours.
 pub(crate) fn log(object: &str, namespace: &str, name: &str, defect: &str) {
     tracing::error!(
         reason = Reason::DecisionFailed.as_str(),
@@ -86,7 +86,7 @@ pub(crate) fn log(object: &str, namespace: &str, name: &str, defect: &str) {
     );
 }
 
-/// What `read` makes of an object; one that it panics over is left alone, as one that has no name.
+/// Returns what `read` makes of an object; `None` if it panics, as for an object without a name.
 pub(crate) fn read<T>(object: &'static str, read: impl FnOnce() -> Option<T>) -> Option<T> {
     isolated(object, read).unwrap_or_else(|defect| {
         tracing::error!(object, defect, "a defect in swaplet keeps it from reading an object; it is left alone; please report it");

@@ -1,5 +1,5 @@
-//! Pages of lists, bounded in what they cost: an object may have 1.5 MB, and 500 of such in one
-//! answer would be all the memory there is.
+//! Pages of lists with a bounded cost: an object may have 1.5 MB, and 500 such objects in one
+//! answer would fill the memory.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -15,18 +15,18 @@ use tokio::time::timeout;
 
 /// The page size of kubectl and of client-go: about 4 MB of ordinary pods.
 const MOST_OBJECTS: u32 = 500;
-/// By so much a page gets smaller and larger.
+/// The factor by which a page shrinks and grows.
 const STEP: u32 = 10;
-/// What is read of one answer: where there is more, fewer objects are asked for.
+/// The most bytes that are read of one answer: of a larger one, fewer objects are requested.
 const MOST_BYTES: usize = 8 << 20;
-/// What is read of a single object: far beyond what etcd stores.
+/// The most bytes that are read of a single object: far beyond what etcd stores.
 const MOST_OF_ONE: usize = 16 << 20;
-/// For one answer.
+/// The deadline of one answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// For the answer that only says at which version the server is: a watch waits for it.
+/// The deadline of the answer with the version of the server: a watch waits for it.
 const VERSION_ANSWER: Duration = Duration::from_secs(3);
 
-/// How many objects a page has: fewer while the last one was large.
+/// The number of objects of a page: fewer while the last one was large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageSize(u32);
 
@@ -41,7 +41,7 @@ impl PageSize {
         self.0 = (self.0 / STEP).max(1);
     }
 
-    /// After a page of so many bytes.
+    /// Adapts the size after a page of this many bytes.
     fn adapt(&mut self, bytes: usize) {
         if bytes > MOST_BYTES / 2 {
             self.smaller();
@@ -50,14 +50,14 @@ impl PageSize {
         }
     }
 
-    /// What is read of a page of this size.
+    /// Returns the most bytes to read of a page of this size.
     const fn most_bytes(self) -> usize {
         if self.0 == 1 { MOST_OF_ONE } else { MOST_BYTES }
     }
 }
 
-/// The next page that `params` ask for, of as many objects as it may have now. Each answer is
-/// waited for so long, and no longer.
+/// Returns the next page of `params`, with as many objects as `size` allows now. Fails with
+/// [`Elapsed`] if an answer takes longer than `ANSWER`.
 pub(crate) async fn page<K>(
     api: &Api<K>,
     params: &ListParams,
@@ -91,9 +91,9 @@ where
     }
 }
 
-/// The version at which the API server is now, where it says so soon: that of a list of one object,
-/// and of that the metadata. Without selectors, for with them the server may read every object
-/// until one fits.
+/// Returns the current version of the API server, from the metadata of a list of one object; `None`
+/// if it does not come soon. Without selectors, because with them the server may read every object
+/// until one matches.
 pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option<String> {
     #[derive(Deserialize)]
     struct List {
@@ -119,7 +119,7 @@ pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option
     )
 }
 
-/// The answer; `None` where it has more bytes than these.
+/// Returns the answer; `None` if it has more than `most` bytes.
 async fn ask<K: Resource + Clone>(
     api: &Api<K>,
     params: &ListParams,
@@ -133,7 +133,7 @@ async fn ask<K: Resource + Clone>(
         request.list(params)
     };
     let mut request = request.map_err(kube::Error::BuildRequest)?;
-    // As kube's own list: the name of the span.
+    // The name of the span, as in kube's own list.
     request.extensions_mut().insert("list");
     let answer = api.clone().into_client().request_stream(request).await?;
     let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! Metrics that grow by themselves: they are computed whenever somebody asks.
+//! Metrics that grow by themselves: they are computed at each scrape.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::frame::watch::age::WatchAges;
 
-/// Since when the pod waits for its end that waits longest.
+/// The start of the longest wait of a pod for its end; `None` if no pod waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oldest(Arc<Mutex<Option<Instant>>>);
 

@@ -1,4 +1,4 @@
-//! How sidecars have ended, and how long after the main containers, by what their nodes report.
+//! Metrics of how sidecars have ended, and how long after the main containers, as nodes report.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use swaplet_core::terminate::ending::{Code, Ends};
 
 use super::{ByMethod, DELAYS, product};
 
-/// The label of what has ended without a method, by itself.
+/// The label of a sidecar that has ended by itself, without a method.
 const NONE: &str = "none";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -22,7 +22,7 @@ struct ByCode {
     exit_code: &'static str,
 }
 
-/// What is counted of ends.
+/// The metrics of ends.
 #[derive(Clone)]
 pub(super) struct EndMetrics {
     codes: Family<ByCode, Counter>,

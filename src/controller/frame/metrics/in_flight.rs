@@ -1,10 +1,10 @@
-//! Requests under way to the API server.
+//! Writes in flight to the API server.
 
 use tokio::time::Instant;
 
 use super::{ByResource, Metrics};
 
-/// A write that is under way, also one that is given up.
+/// A write in flight, until it is answered or dropped.
 pub struct InFlight {
     metrics: Metrics,
     resource: &'static str,
@@ -21,7 +21,7 @@ impl InFlight {
         }
     }
 
-    /// It was answered, or nobody waits for the answer any more.
+    /// Records the outcome and the duration of the write, which was answered or given up.
     pub fn answered(self, outcome: &'static str) {
         self.metrics.wrote(self.resource, outcome);
         let by_resource = ByResource {

@@ -1,5 +1,5 @@
-//! Who is answered, and for how long: the port has no authentication, so nobody who only connects
-//! may cost anything.
+//! The connections that are served, and for how long: the port has no authentication, so a client
+//! that only connects must not cost anything.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,16 +20,16 @@ use tokio::time::{sleep, timeout};
 
 use super::{Health, answer};
 
-/// Connections at once. Kubelets and Prometheus need two or three.
+/// The most connections at once. Kubelets and Prometheus need two or three.
 const CONNECTIONS: usize = 64;
-/// Those of one address.
+/// The most connections of one address.
 const OF_ONE_PEER: usize = 16;
-/// Who has not sent the headers of a request by then is gone.
+/// The deadline for the headers of a request.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// After an error, which lasts where it is a lack of file descriptors.
+/// The pause after an error, which lasts if it is a lack of file descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Serves whoever connects, for ever.
+/// Serves all connections, forever.
 pub async fn serve(listener: TcpListener, registry: Arc<Registry>, health: Health) {
     serve_those(accepted_by(listener), HEADERS_WITHIN, registry, health).await;
 }
@@ -45,7 +45,7 @@ fn accepted_by(listener: TcpListener) -> impl FnMut() -> Accepting {
     }
 }
 
-/// Each connection is for one request: so none is kept by who does not ask.
+/// Serves one request per connection, so that no idle client keeps one.
 async fn serve_those<F>(
     mut accept: impl FnMut() -> F,
     headers_within: Duration,
@@ -56,7 +56,7 @@ async fn serve_those<F>(
 {
     let (connections, peers) = (Arc::new(Semaphore::new(CONNECTIONS)), Peers::default());
     loop {
-        // Others wait in the kernel, which takes so many and no more.
+        // Others wait in the kernel, whose backlog is bounded.
         let Ok(permit) = connections.clone().acquire_owned().await else {
             return;
         };
@@ -83,17 +83,17 @@ async fn serve_those<F>(
         let connection = http.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             let _held = (permit, of_peer);
-            // Also one that reads its answer slowly has an end.
+            // A connection that reads its answer slowly is closed as well.
             let _ = timeout(headers_within * 2, connection).await;
         });
     }
 }
 
-/// How many connections each address has, so that no pod takes all.
+/// The number of connections of each address, bounded so that no pod takes all.
 #[derive(Clone, Default)]
 struct Peers(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// One of them, as long as it is held.
+/// One connection of an address, counted until it is dropped.
 struct OfPeer(Peers, IpAddr);
 
 impl Peers {

@@ -1,4 +1,4 @@
-//! Whether the loops of this process go round, which is what a liveness probe asks.
+//! The heartbeats of the loops of this process, which the liveness probe checks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// A loop goes round at least this often, also if nothing happens.
+/// The longest time between two turns of a loop, even if nothing happens.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// A loop that has not gone round for this long does not come back: each of its turns decides and
-/// waits for nothing, which takes milliseconds. Long enough for a process that gets no processor.
+/// The time after which a loop counts as stuck: each of its turns decides and waits for nothing,
+/// which takes milliseconds. It is long enough for a process that is starved of CPU.
 const LATE: Duration = Duration::from_secs(120);
 
-/// When each loop that runs has gone round last.
+/// The last turn of each loop that runs.
 #[derive(Clone, Default)]
 pub(crate) struct Heartbeats(Arc<Mutex<BTreeMap<&'static str, Instant>>>);
 
 impl Heartbeats {
-    /// Begins that of one loop, which counts until it is dropped.
+    /// Begins the heartbeat of one loop, which counts until it is dropped.
     pub(crate) fn begin(&self, of: &'static str) -> Heartbeat {
         let heartbeat = Heartbeat {
             of,
@@ -28,7 +28,7 @@ impl Heartbeats {
         heartbeat
     }
 
-    /// Which loop stands still, in words.
+    /// Returns a message about the loop that is stuck longest; `None` if none is.
     pub(crate) fn late(&self) -> Option<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (of, age) = all
@@ -57,13 +57,13 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Notes that the loop goes round.
+    /// Records a turn of the loop.
     pub(crate) fn beat(&mut self) {
         self.last = Instant::now();
         self.all.note(self.of, Some(self.last));
     }
 
-    /// Completes when the loop has to go round, whether or not there is something to do.
+    /// Completes when the next turn is due, whether or not there is something to do.
     pub(crate) async fn due(&self) {
         sleep_until(self.last + INTERVAL).await;
     }

@@ -1,13 +1,13 @@
-//! What tasks beside the loop of pods say of rights that are missing: once in the log, and by
-//! `/readyz` for as long as they are.
+//! Reports of rights that are missing, from tasks beside the loop of pods: once in the log, and by
+//! `/readyz` for as long as they are missing.
 
 use super::Health;
 use crate::frame::watch::Event;
 use crate::frame::writer::{Outcome, is_missing_right};
 
 impl Health {
-    /// What a watch tells that `what` depends on, in one namespace (empty: in all); a trouble goes
-    /// to the log, one that lasts once.
+    /// Records an event of a watch that `what` depends on, in one namespace (empty: in all). A
+    /// trouble is logged; one that lasts, once.
     pub fn note_watch<T>(&self, what: &'static str, namespace: &str, event: &Event<T>) {
         match event {
             Event::ListStart => self.nothing_hidden(what),
@@ -22,7 +22,7 @@ impl Health {
         }
     }
 
-    /// What became of a write that is for `what`.
+    /// Records the outcome of a write that is for `what`.
     pub fn note_write(&self, what: &'static str, namespace: &str, outcome: &Outcome) {
         match outcome {
             Outcome::Applied(_) => self.has_in(what, namespace),
@@ -31,7 +31,7 @@ impl Health {
         }
     }
 
-    /// Something that `what` depends on has failed, and is tried again by itself.
+    /// Records a failure of something that `what` depends on; it is retried automatically.
     pub fn note_trouble(&self, what: &'static str, namespace: &str, error: &str) {
         if is_missing_right(error) {
             self.says_once(what, namespace, error);
@@ -40,8 +40,8 @@ impl Health {
         }
     }
 
-    /// Something that is for `what` was denied. Where that is for a reason of the object, it is
-    /// told of the object.
+    /// Records that a write for `what` was denied. Only a missing right is recorded: any other
+    /// reason is reported on the object.
     pub fn note_denial(&self, what: &'static str, namespace: &str, words: &str) {
         if is_missing_right(words) {
             self.says_once(what, namespace, words);

@@ -1,49 +1,49 @@
-//! Whether objects of one kind are seen as they are now.
+//! The state of the watch of one kind of objects.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A watch lives 45 s, and one that is dead is given up after 55 s ([`crate::frame::watch`]); then
-/// another one is opened at once. What is older is not what the cluster is now, whatever the
-/// reason: a server that does not answer, or a loop that does not take what it is told.
+/// The age from which what was observed counts as stale. A watch lives 45 s, a dead one is given up
+/// after 55 s ([`crate::frame::watch`]), and another one is opened at once. What is older is not
+/// the present cluster: the server does not answer, or a loop does not take its events.
 pub(crate) const STALE: Duration = Duration::from_secs(60);
 
-/// What is known of the watch of one kind of objects.
+/// The watch of one kind of objects: whether it was listed, is current or in trouble.
 #[derive(Debug, Default)]
 pub(crate) struct Sight {
     listed: bool,
-    /// When the watch was opened last; of several the one that was opened first.
+    /// The time at which the watch was opened last; of several watches, the earliest.
     current: Option<Instant>,
-    /// What went wrong last, and when.
+    /// The last error, and when it occurred.
     trouble: Option<(String, Instant)>,
 }
 
 impl Sight {
-    /// A list was complete.
+    /// Records that a list is complete.
     pub(crate) const fn listed(&mut self) {
         self.listed = true;
     }
 
-    /// Whether a list ever was complete.
+    /// Returns true if any list was complete.
     pub(crate) const fn is_listed(&self) -> bool {
         self.listed
     }
 
-    /// A watch was opened then. A list alone does not end a trouble: it may be the watch that is
-    /// forbidden.
+    /// Records that a watch was opened at `since`. A list alone does not end a trouble, because it
+    /// may be the watch that is forbidden.
     pub(crate) fn current(&mut self, since: Instant) {
         self.current = Some(since);
         self.trouble.take_if(|(_, at)| *at <= since);
     }
 
-    /// Something went wrong; whether that is new.
+    /// Records an error; returns true if it is new.
     pub(crate) fn trouble(&mut self, error: &str) -> bool {
         let before = self.trouble.replace((error.to_owned(), Instant::now()));
         before.is_none_or(|(before, _)| before != error)
     }
 
-    /// Why the objects are not seen as they are now.
+    /// Returns why the objects are not observed as they are now; `None` if they are.
     pub(crate) fn why_not(&self) -> Option<String> {
         let stale = || {
             let age = self.current?.elapsed();

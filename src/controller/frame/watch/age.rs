@@ -1,9 +1,9 @@
-//! How long ago the API server was last heard of on each watch: by an event, a bookmark, a page of
-//! a list, or because it has opened it.
+//! The time since the API server was last heard of on each watch: by an event, a bookmark, a page
+//! of a list, or the opening of the watch.
 //!
-//! Watches are opened anew every 45 s, so the age of one that lives stays under a minute, on a
-//! quiet cluster too. Events that the loop does not take are not read any more either: so a loop
-//! that stands still lets the age grow as well.
+//! Watches are reopened every 45 s, so the age of a live one stays under a minute, even on a quiet
+//! cluster. Events that the loop does not take are not read any more either, so the age grows for a
+//! stuck loop as well.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The ages of all watches that note them.
+/// The ages of all watches that record them.
 #[derive(Clone, Debug, Default)]
 pub struct WatchAges(Arc<Mutex<Ages>>);
 
 #[derive(Debug, Default)]
 struct Ages {
-    /// The watches by their number; `None` where the API server forbids it.
+    /// The watches by their number; `None` where the API server forbids the watch.
     watches: BTreeMap<u64, (Box<str>, Option<Instant>)>,
     begun: u64,
 }
 
-/// Notes the age of one watch, until it is dropped.
+/// The age of one watch, which counts until it is dropped.
 #[derive(Debug)]
 pub struct WatchAge {
     ages: WatchAges,
@@ -30,7 +30,7 @@ pub struct WatchAge {
 }
 
 impl WatchAges {
-    /// A watch of this resource begins now.
+    /// Begins the age of a watch of this resource, as heard of now.
     #[must_use]
     pub fn begin(&self, resource: &str) -> WatchAge {
         let mut ages = self.lock();
@@ -44,8 +44,8 @@ impl WatchAges {
         }
     }
 
-    /// By resource, in the plural, the age of the watch that was heard of longest ago. A watch that
-    /// is forbidden has none.
+    /// Returns, by resource in the plural, the age of the watch that was heard of longest ago. A
+    /// watch that is forbidden has none.
     #[must_use]
     pub fn all(&self) -> BTreeMap<Box<str>, Duration> {
         let now = Instant::now();
@@ -65,12 +65,12 @@ impl WatchAges {
 }
 
 impl WatchAge {
-    /// The API server has sent something.
+    /// Records that the API server has sent something.
     pub fn heard(&self) {
         self.note(Some(Instant::now()));
     }
 
-    /// The API server does not allow it.
+    /// Records that the API server forbids the watch.
     pub fn forbidden(&self) {
         self.note(None);
     }

@@ -1,4 +1,4 @@
-//! What an answer or an event says about how to go on.
+//! The consequences of an answer or an event of a watch.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 
 use super::LONGEST_ASKED;
 
-/// What an error says; it may repeat what a tenant has written.
+/// Returns the message of an error, cut because it may repeat what a tenant has written.
 pub(super) fn trouble(what: &str, error: &dyn Display) -> String {
     cut(&format!("{what}: {error}"), MESSAGE)
 }
 
-/// Whether the API server does not take what it is asked, whoever asks.
+/// Returns true if the API server rejects the request itself, from any sender.
 pub(super) const fn is_no_question(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 400)
 }
 
-/// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up
-/// to [`LONGEST_ASKED`].
+/// Returns how long a busy server asks to wait (Kubernetes: `retryAfterSeconds` of a Status), at
+/// most [`LONGEST_ASKED`]; zero if it does not.
 pub(super) fn asked_for(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else {
         return Duration::ZERO;
@@ -31,8 +31,8 @@ pub(super) fn asked_for(error: &kube::Error) -> Duration {
     Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
 }
 
-/// Versions of one resource are numbers that grow (Kubernetes: KEP-5504); what is none is not
-/// compared.
+/// Returns true if `present` is the older version. Versions of one resource are numbers that grow
+/// (Kubernetes: KEP-5504); anything else is not compared.
 pub(super) fn is_before(present: &str, known: &str) -> bool {
     let number = |version: &str| version.parse::<u64>().ok();
     number(present)

@@ -1,10 +1,10 @@
-//! What a watch tells.
+//! The events of a watch.
 
 use std::fmt::Debug;
 
 use tokio::time::Instant;
 
-/// What the stream of a watch tells.
+/// An event in the stream of a watch.
 #[derive(Debug)]
 pub enum Event<K> {
     /// A list begins: what it does not name by [`Event::ListEnd`] is gone.
@@ -13,25 +13,25 @@ pub enum Event<K> {
     Listed(K),
     /// The list is complete.
     ListEnd,
-    /// The API server has opened a watch at this moment: what happens from then on is told. Comes
-    /// anew with each watch, so every 45 s.
+    /// The API server has opened a watch at this moment: events from then on are reported. It is
+    /// sent again for each watch, so every 45 s.
     Current(Instant),
     /// An object was added or has changed.
     Applied(K),
-    /// An object is gone; its last state.
+    /// An object was deleted; this is its last state.
     Deleted(K),
-    /// The API server could not be listed or watched; another try follows by itself.
+    /// The objects could not be listed or watched; this is retried automatically.
     Trouble(String),
-    /// The API server does not allow it to be listed or watched; another try follows by itself.
+    /// The API server forbids to list or watch the objects; this is retried automatically.
     Forbidden(String),
-    /// Something will not be told, for this reason, and counts as empty until the next list: one of
-    /// several namespaces that must not be listed, or what a question is about that the API server
-    /// does not take.
+    /// Some objects are not reported, for this reason, and count as absent until the next list:
+    /// those of one of several namespaces that must not be listed, or all if the API server rejects
+    /// the selectors.
     Hidden(String),
 }
 
 impl<K> Event<K> {
-    /// The same of what `read` makes of the object.
+    /// Returns the same event, with what `read` makes of its object.
     pub fn map<T>(self, read: impl FnOnce(K) -> T) -> Event<T> {
         match self {
             Self::ListStart => Event::ListStart,

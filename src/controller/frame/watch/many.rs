@@ -1,10 +1,10 @@
-//! The watches of several namespaces as one. Each namespace is listed by itself: only the first
-//! list is one of all, and tells its end when each namespace has been listed. One that is listed
-//! again later is told by what has changed in it.
+//! One watch of several namespaces. Each namespace is listed by itself: only the first list covers
+//! all of them, and ends when each has been listed. One that is listed again later is reported by
+//! its changes.
 //!
-//! A namespace that must not be listed counts as empty, so that the others go on: its RoleBinding
-//! goes with the namespace itself. Where that is wanted ([`Unlisted::AreHidden`]) so does one whose
-//! list keeps failing while others are seen.
+//! A namespace that must not be listed counts as empty, so that the others continue: its
+//! RoleBinding is deleted with the namespace. With [`Unlisted::AreHidden`] so does one whose list
+//! keeps failing while others are observed.
 
 mod place;
 #[cfg(test)]
@@ -25,19 +25,19 @@ use self::place::{Place, Take};
 use super::age::WatchAges;
 use super::{BUFFER, Event, HEALTHY, PAUSE, watch_streamed};
 
-/// What a namespace is taken for whose list keeps failing.
+/// The treatment of a namespace whose list keeps failing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlisted {
-    /// It is waited for, and what was seen of it before stays. Right where something is done about
+    /// The namespace is waited for, and its known objects stay: right where something is done about
     /// objects that are gone.
     AreWaitedFor,
-    /// It counts as empty for as long as others are seen: right where nothing is done about what is
-    /// not seen.
+    /// The namespace counts as empty while others are observed: right where nothing is done about
+    /// objects that are not observed.
     AreHidden,
 }
 
-/// Starts watching, wherever `apis` are. The stream ends only when the receiver is dropped, or a
-/// watch has died.
+/// Starts a watch of all `apis`. The stream ends only if the receiver is dropped, or a watch has
+/// died.
 pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -45,7 +45,7 @@ where
     watch_all_noted(apis, field_selector, &WatchAges::default())
 }
 
-/// As [`watch_all`]; their ages are noted.
+/// Like [`watch_all`], with the ages recorded in `ages`.
 pub fn watch_all_noted<K>(
     apis: Vec<Api<K>>,
     field_selector: &str,
@@ -57,7 +57,7 @@ where
     watch_all_selected(apis, &ListParams::default().fields(field_selector), ages)
 }
 
-/// As [`watch_all_noted`], of what the selectors of `params` select.
+/// Like [`watch_all_noted`], restricted to the objects that the selectors of `params` match.
 pub fn watch_all_selected<K>(
     apis: Vec<Api<K>>,
     params: &ListParams,
@@ -69,8 +69,8 @@ where
     watch_all_kept(apis, params, ages, Unlisted::AreWaitedFor, K::clone)
 }
 
-/// As [`watch_all_selected`]. Of each object of several namespaces `keep` makes what its end is
-/// told with: less than all of it where much is watched.
+/// Like [`watch_all_selected`]. For several namespaces, `keep` reduces each object to what its
+/// deletion is reported with: less than all of it where much is watched.
 pub fn watch_all_kept<K>(
     mut apis: Vec<Api<K>>,
     params: &ListParams,
@@ -114,7 +114,7 @@ where
     receiver
 }
 
-/// None after a round that lived for long.
+/// Returns the pause before the next round: none after one that lived for long.
 fn pause(failures: u32) -> Duration {
     if failures == 0 {
         Duration::ZERO
@@ -123,20 +123,20 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
-/// Nobody listens any more, or a watch has died.
+/// The error that the receiver was dropped, or a watch has died.
 struct Closed;
 
-/// All watches, until one that was hidden is seen again.
+/// A round of all watches, until one that was hidden is observed again.
 struct Round<'a, K> {
     watches: Vec<mpsc::Receiver<Event<K>>>,
-    /// The one that has told something last.
+    /// The index of the watch that has sent the last event.
     last: usize,
     places: Vec<Place<K>>,
     unlisted: Unlisted,
-    /// What is told once the list is complete: of each namespace that is hidden, why.
+    /// The reasons to report once the list is complete: one of each namespace that is hidden.
     hidden: Vec<Event<K>>,
     complete: bool,
-    /// The time that was told last of the watch that was opened first.
+    /// The last reported time of the watch that was opened first.
     current: Option<Instant>,
     events: &'a mpsc::Sender<Event<K>>,
 }
@@ -161,7 +161,7 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
     }
 
-    /// Comes back when everything has to be listed again.
+    /// Returns when everything has to be listed again.
     async fn run(mut self) -> Result<(), Closed> {
         self.send(Event::ListStart).await?;
         loop {
@@ -200,14 +200,14 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
             // Until the list is complete, what is new is a part of it; later nothing is.
             Event::Applied(object) if !self.complete => self.send(Event::Listed(object)).await,
             Event::Listed(object) if self.complete => self.send(Event::Applied(object)).await,
-            Event::Current(_) => self.tell_current().await,
+            Event::Current(_) => self.send_current().await,
             event => self.send(event).await,
         }
     }
 
-    /// What is seen is as old as the watch that was opened first, once each was that may be. So a
-    /// watch that was opened says nothing about the trouble of another.
-    async fn tell_current(&mut self) -> Result<(), Closed> {
+    /// Reports the time of the watch that was opened first, once each is open that may be: all is
+    /// as old as that. So the opening of one watch does not end the trouble of another.
+    async fn send_current(&mut self) -> Result<(), Closed> {
         let seen = self.places.iter().filter(|place| !place.is_hidden());
         let oldest = seen.map(Place::current).min().flatten();
         match oldest {
@@ -219,8 +219,8 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
         }
     }
 
-    /// The list is complete as soon as nobody is waited for. Where everything is hidden, there is
-    /// none.
+    /// Ends the list as soon as no namespace is waited for. Where every namespace is hidden, there
+    /// is no list.
     async fn complete_list(&mut self) -> Result<(), Closed> {
         if self.places.iter().all(Place::is_hidden) {
             return match std::mem::take(&mut self.hidden).pop() {
@@ -248,7 +248,7 @@ impl<'a, K: Resource + Send + 'static> Round<'a, K> {
     }
 }
 
-/// What one of the watches tells next, with its number. They take turns.
+/// Returns the next event of any watch, with the index of the watch. They take turns.
 async fn next<K>(
     watches: &mut [mpsc::Receiver<Event<K>>],
     last: &mut usize,

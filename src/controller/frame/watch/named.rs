@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 use super::age::WatchAges;
 use super::{Event, watch_chosen};
 
-/// Events between the watches and the loop.
+/// The most events between the watches and the loop.
 const BUFFER: usize = 256;
 
-/// The watches: `K` names an object, and `T` is what is passed on of it.
+/// The watches: `K` is the key of an object, and `T` is what is reported of it.
 pub struct NamedWatches<K, T> {
     open: Open<K, T>,
     ages: WatchAges,
@@ -22,17 +22,17 @@ pub struct NamedWatches<K, T> {
     receiver: mpsc::Receiver<(K, Event<T>)>,
 }
 
-/// Starts a watch.
+/// A function that starts a watch.
 type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync>;
 
-/// Where the events of a watch go.
+/// The receiver of the events of one watch.
 pub struct Listener<K, T> {
     key: K,
     ages: WatchAges,
     sender: mpsc::Sender<(K, Event<T>)>,
 }
 
-/// It ends when it is dropped.
+/// A running watch, which ends when it is dropped.
 struct Watch(JoinHandle<()>);
 
 impl Drop for Watch {
@@ -42,7 +42,7 @@ impl Drop for Watch {
 }
 
 impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
-    /// Nothing is watched yet; `open` starts a watch with [`Listener::watch`], whose age is noted
+    /// Returns an empty set. `open` starts a watch with [`Listener::watch`], whose age is recorded
     /// in `ages`.
     #[must_use]
     pub fn new(
@@ -59,7 +59,7 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
         }
     }
 
-    /// Watches exactly these objects.
+    /// Watches exactly these objects: starts and ends watches as needed.
     pub fn follow<'a>(&mut self, objects: impl Iterator<Item = &'a K>) {
         let wanted: BTreeSet<_> = objects.cloned().collect();
         self.watches.retain(|object, _| wanted.contains(object));
@@ -76,14 +76,14 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
         }
     }
 
-    /// What happens next; waits for ever where nothing is watched.
+    /// Returns the next event; waits forever while nothing is watched.
     pub async fn next(&mut self) -> Option<(K, Event<T>)> {
         self.receiver.recv().await
     }
 }
 
 impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
-    /// Watches the object of this name, and passes on what `read` makes of it.
+    /// Watches the object of this name, and reports what `read` makes of it.
     pub fn watch<O>(
         self,
         api: Api<O>,
@@ -100,7 +100,7 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
         )
     }
 
-    /// As [`watch`](Self::watch), of all objects that the selectors of `params` select.
+    /// Like [`watch`](Self::watch), for all objects that the selectors of `params` match.
     pub fn watch_selected<O>(
         self,
         api: Api<O>,
@@ -126,8 +126,8 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     }
 }
 
-/// A value as it stands in a field selector (`EscapeValue` of Kubernetes): whatever it says, it
-/// stays one value.
+/// Escapes a value for a field selector (`EscapeValue` of Kubernetes): whatever it is, it stays one
+/// value.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")

@@ -1,4 +1,4 @@
-//! A list in pages.
+//! Lists that are read in pages.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{ASK_ONCE_MORE, Closed, Event, NO_QUESTION, Watch};
 use crate::frame::list::pages::page;
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
-    /// Tells of what is there, page by page; the version of the list, or nothing where a page failed.
+    /// Reports the objects page by page. Returns the list's version, or `None` if a page failed.
     pub(super) async fn pages(&mut self) -> Result<Option<String>, Closed> {
         let mut params = self.params.clone();
         loop {

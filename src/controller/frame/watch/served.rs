@@ -1,4 +1,4 @@
-//! Watches of kinds of OpenKruise's API, for as long as the API server knows them.
+//! Watches of kinds of OpenKruise's API, for as long as the API server serves them.
 
 use std::fmt::Debug;
 
@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep_until};
 use super::{BUFFER, Event};
 use crate::frame::connection::discovery::{Discovery, Resources};
 
-/// When a kind is watched.
+/// The condition under which a kind is watched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
-    /// Its resource, in the plural.
+    /// The resource of the kind, in the plural.
     pub plural: &'static str,
-    /// Whether only where OpenKruise, whose kind it is, is not installed.
+    /// True if the kind is watched only where OpenKruise, whose kind it is, is not installed.
     pub is_ours_alone: bool,
 }
 
@@ -25,8 +25,8 @@ impl Served {
     }
 }
 
-/// Starts the watches of `open` whenever the kind is served, and tells an empty list when it is
-/// served no more. The stream ends only when the receiver is dropped, or a watch has died.
+/// Starts the watches of `open` whenever the kind is served, and reports an empty list when it is
+/// not served any more. The stream ends only if the receiver is dropped, or a watch has died.
 pub(crate) fn watch_served<K>(
     discovery: Discovery,
     served: Served,
@@ -51,7 +51,7 @@ where
     receiver
 }
 
-/// Comes back when the API server knows the kind.
+/// Returns when the API server serves the kind.
 async fn installed(discovery: &Discovery, served: Served) {
     let plural = served.plural;
     loop {
@@ -69,8 +69,8 @@ async fn installed(discovery: &Discovery, served: Served) {
     }
 }
 
-/// Passes events on until the kind is not served any more; `None` where nobody listens, or the
-/// watch has died.
+/// Passes events on until the kind is not served any more. Returns `None` if the receiver was
+/// dropped, or the watch has died.
 async fn follow<K>(
     discovery: &Discovery,
     served: Served,

@@ -1,6 +1,6 @@
-//! A list as the beginning of a watch (Kubernetes: streaming lists, KEP-3157): each object comes by
-//! itself, so neither side ever holds a page of them. Servers that do not have it say so, and are
-//! asked for pages.
+//! Lists as the beginning of a watch (Kubernetes: streaming lists, KEP-3157): each object comes by
+//! itself, so neither side ever holds a page of them. Servers without them reject the request, and
+//! are listed in pages.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -16,31 +16,31 @@ use super::{ANSWER, Closed, Event, Watch};
 
 /// The annotation of the bookmark that ends the list (Kubernetes: `InitialEventsAnnotationKey`).
 const END: &str = "k8s.io/initial-events-end";
-/// How long a server may take for all of it. It is [`ANSWER`] between two objects, and from the
-/// first change to the end: a server that does not know streaming lists tells of all objects, then
-/// of changes for ever, and of no end.
+/// The deadline of the whole list. That between two objects is [`ANSWER`], and so is that from the
+/// first change to the end: a server that does not know streaming lists sends all objects, then
+/// changes forever, and no end.
 const STREAM_SECONDS: u32 = 600;
 
-/// What has come of it.
+/// The result of a streamed list.
 pub(super) enum Streamed {
-    /// All objects were told; the version of the list.
+    /// All objects were reported; this is the version of the list.
     Whole(String),
-    /// It is refused, and nothing was told: pages may do.
+    /// The request is rejected, and nothing was reported: pages may work.
     NotServed,
-    /// It has broken off, and some objects may have been told: pages may do, from the beginning.
+    /// The list has broken off, and may be partly reported: pages may work, from the start.
     BrokenOff,
-    /// There is no answer, for this reason; the server wants not to be asked for so long.
+    /// There is no answer, for this reason; the server asks to wait for this long.
     Failed(String, Duration),
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
-    /// Tells of what is there at present: without a version the answer is as new as that to a list.
+    /// Reports the present objects: without a version the answer is as new as that to a list.
     pub(super) async fn stream(&mut self) -> Result<Streamed, Closed> {
         let params = self.selected(WatchParams::streaming_lists().timeout(STREAM_SECONDS));
         let api = self.api.clone();
         let mut stream = match timeout(ANSWER, api.watch(&params, "")).await {
             Ok(Ok(stream)) => stream.boxed(),
-            // Where that is for another reason than the stream, the answer to a list says so.
+            // Where that is for another reason than the stream, the answer to a list shows it.
             Ok(Err(kube::Error::Api(status)))
                 if matches!(status.code, 400 | 403 | 404 | 405 | 422) =>
             {

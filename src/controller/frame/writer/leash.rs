@@ -1,5 +1,5 @@
-//! Whether the leash is there without which nothing is restarted: what a request or a pod says is
-//! believed as far as the API server keeps others from writing it.
+//! The check for the admission policy without which nothing is restarted: requests and pods are
+//! trusted only as far as the API server keeps others from writing them.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use super::is_missing_right;
 use crate::frame::list::words;
 use crate::frame::serve::Health;
 
-/// The bindings that restarts need, behind the name of the leash: of `deploy/leash.yaml` and of
-/// `deploy/leash-parked.yaml`.
+/// The bindings that restarts need, by their suffix to the name of the admission policy: of
+/// `deploy/leash.yaml` and of `deploy/leash-parked.yaml`.
 const NEEDED: [&str; 2] = ["pods", "parked"];
-/// What is not done without it.
+/// The remark of `/readyz` while the admission policy is missing.
 const REFUSED: &str = "containers are not restarted";
-/// What a controller is told to do without it.
+/// The flag that makes a controller work without it.
 const WITHOUT: &str = "--restart-without-leash";
-/// How often is looked for a leash that is not there.
+/// The interval of checks for a missing admission policy.
 const AGAIN: Duration = Duration::from_secs(15);
-/// For one answer of the API server.
+/// The deadline of one answer of the API server.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Opens when the leash is seen.
+/// A gate that opens once the admission policy was found.
 #[derive(Clone, Debug)]
 pub struct Gate(watch::Receiver<bool>);
 
 impl Gate {
-    /// Looks for the leash with this name until it is there; where none is named, it is open.
+    /// Checks for the admission policy of this name until it exists; without a name it is open.
     #[must_use]
     pub fn of(client: &Client, leash: Option<&str>, health: &Health) -> Self {
         let (sender, gate) = watch::channel(leash.is_none());
@@ -46,14 +46,14 @@ impl Gate {
         Self(gate)
     }
 
-    /// Comes back when it is open.
+    /// Returns when the gate is open.
     pub async fn opens(&mut self) {
         if self.0.wait_for(|open| *open).await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// What a stream tells that begins when it is open.
+    /// Returns a stream that is started when the gate is open.
     #[must_use]
     pub fn before<T: Send + 'static>(
         &self,
@@ -98,11 +98,11 @@ async fn seen(client: &Client, leash: &str, health: &Health) {
     }
 }
 
-/// Finds the bindings of the leash with this name, each of which has to deny.
+/// Checks that the bindings of the admission policy with this name exist and deny.
 ///
 /// # Errors
-/// What is missing, in words for the log or the terminal, with the fix; `without` is the flag that
-/// does without the leash.
+/// Returns what is missing, in words for the log or the terminal, with the fix; `without` is the
+/// flag that makes the caller work without the admission policy.
 pub async fn verify(client: &Client, leash: &str, without: &str) -> Result<(), String> {
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     for part in NEEDED {

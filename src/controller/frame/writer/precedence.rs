@@ -1,4 +1,4 @@
-//! Swaps go first: what is only told, or kept for later, waits while one waits or is under way.
+//! The precedence of swaps: reports and stored state wait while a swap is queued or in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// How long there must be no swap: pods of one burst come one after another.
+/// The time without a swap that is waited for: pods of one burst come one after another.
 const LULL: Duration = Duration::from_millis(100);
-/// The longest that anything waits for that: there may always be a swap.
+/// The longest wait for that: there may always be a swap.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What yields to swaps, and the loop that says when there are any. All clones are one.
+/// The precedence that a loop claims for its swaps, and to which others yield. All clones are one.
 #[derive(Clone, Debug)]
 pub struct Precedence(Arc<watch::Sender<State>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A swap waits or is under way.
+    /// A swap is queued or in flight.
     Swaps,
-    /// There has been none since then.
+    /// There has been no swap since then.
     NoneSince(Instant),
-    /// The loop has ended, and nothing waits any more.
+    /// The loop has ended, and nothing yields any more.
     Lifted,
 }
 
@@ -34,7 +34,7 @@ impl Default for Precedence {
 }
 
 impl Precedence {
-    /// Whether a swap waits or is under way now.
+    /// Records whether a swap is queued or in flight now.
     pub fn swaps(&self, are_any: bool) {
         self.0.send_if_modified(|state| {
             let next = match (are_any, *state) {
@@ -49,19 +49,19 @@ impl Precedence {
         });
     }
 
-    /// Nothing waits from now on.
+    /// Ends the precedence: nothing yields from now on.
     pub fn lift(&self) {
         self.0.send_replace(State::Lifted);
     }
 
-    /// Waits until there was no swap for a while, on behalf of something that waits `since` then.
-    /// Whether there is none: what has waited too long goes although there are swaps.
-    pub async fn give_way(&self, since: Instant) -> bool {
+    /// Waits until there was no swap for a while, on behalf of something that waits since `since`.
+    /// Returns false if there still are swaps, but it has waited long enough.
+    pub async fn yield_to_swaps(&self, since: Instant) -> bool {
         timeout_at(since + PATIENCE, self.lull(since)).await.is_ok()
     }
 
-    /// What is told may come of the same news as a swap, and before it: so the lull is after that.
-    async fn lull(&self, told: Instant) {
+    /// A report may come of the same event as a swap, and before it: so the lull comes after it.
+    async fn lull(&self, reported: Instant) {
         let mut states = self.0.subscribe();
         loop {
             let state = *states.borrow_and_update();
@@ -73,7 +73,7 @@ impl Precedence {
                     let _ = changed.await;
                 }
                 State::NoneSince(since) => {
-                    let over = since.max(told) + LULL;
+                    let over = since.max(reported) + LULL;
                     if timeout_at(over, changed).await.is_err() {
                         return;
                     }
@@ -91,7 +91,7 @@ mod tests {
 
     async fn waits(precedence: &Precedence, since: Instant) -> (bool, Duration) {
         let begun = Instant::now();
-        let passed = precedence.give_way(since).await;
+        let passed = precedence.yield_to_swaps(since).await;
         (passed, begun.elapsed())
     }
 
@@ -160,6 +160,6 @@ mod tests {
         let (passed, waited) = waits(&precedence, Instant::now()).await;
         assert_eq!((passed, about(waited)), (true, Duration::from_secs(1)));
         precedence.swaps(true);
-        assert!(precedence.give_way(Instant::now()).await);
+        assert!(precedence.yield_to_swaps(Instant::now()).await);
     }
 }

@@ -1,5 +1,5 @@
-//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: they
-//! wait until no pod does, and one that cannot be sent is counted and dropped.
+//! Reports: an Event on the object, a line in the log, a count. Reports never hold up the work:
+//! they wait until no pod does, and one that cannot be sent is counted and dropped.
 //!
 //! Events are of the core API, for `kubectl describe` and `kubectl get events
 //! --sort-by=.lastTimestamp` sort by a time that `events.k8s.io` does not let one write.
@@ -31,38 +31,38 @@ use crate::frame::serve::Health;
 
 /// The `reportingComponent` of our Events, which `events.k8s.io` calls `reportingController`.
 pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
-/// The API server refuses a longer message.
+/// The longest message that the API server accepts, in bytes.
 const NOTE_BYTES: usize = 1024;
-/// The API server refuses a longer name.
+/// The longest name that the API server accepts, in bytes.
 const NAME_BYTES: usize = 253;
-/// What an Event may take.
+/// The deadline of one Event.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Events that may wait; beyond it the API server is too slow for them and they are dropped.
+/// The most Events that may be queued; more are dropped, because the API server is too slow.
 const MAY_WAIT: usize = 10_000;
 
-/// What the right to create Events is for.
+/// The remark of `/readyz` while Events cannot be created.
 const TELL: &str = "Events cannot be sent";
 
-/// Something to tell about a pod, or about its Job.
+/// A report about an object, such as a pod or its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The object.
+    /// The object that the report is about.
     pub target: Target,
-    /// What.
+    /// The reason, and the message.
     pub report: Report,
 }
 
-/// Tells reports.
+/// A reporter, which logs reports and queues their Events.
 #[derive(Clone)]
 pub struct Reporter {
-    tells_swaps: bool,
+    reports_swaps: bool,
     metrics: Metrics,
     precedence: Precedence,
     line: mpsc::UnboundedSender<InLine>,
     places: Arc<Semaphore>,
 }
 
-/// Sends Events.
+/// The client that creates Events.
 #[derive(Clone)]
 struct Sender {
     client: Client,
@@ -72,8 +72,8 @@ struct Sender {
 }
 
 impl Reporter {
-    /// `instance` is this process's name in `reportingInstance`; Events yield to the swaps of
-    /// `precedence`.
+    /// Returns a reporter. `instance` is its name in `reportingInstance`; its Events yield to the
+    /// swaps of `precedence`.
     #[must_use]
     pub fn new(
         client: Client,
@@ -91,7 +91,7 @@ impl Reporter {
         };
         tokio::spawn(send_in_turn(sender, waiting, precedence.clone()));
         Self {
-            tells_swaps: false,
+            reports_swaps: false,
             metrics,
             precedence,
             line,
@@ -99,23 +99,23 @@ impl Reporter {
         }
     }
 
-    /// Whether swaps get Events too, before their ends: of a process that ends before the pods may,
-    /// and has nobody to go on for it.
+    /// Sets whether swaps get Events too, before the pods end: for a process that may end before
+    /// the pods, and has no successor.
     #[must_use]
-    pub fn telling_swaps(self, tells_swaps: bool) -> Self {
+    pub fn reporting_swaps(self, reports_swaps: bool) -> Self {
         Self {
-            tells_swaps,
+            reports_swaps,
             ..self
         }
     }
 
-    /// Tells something about a pod, in the background.
-    pub fn tell(&self, notice: Notice) {
+    /// Logs a report, and queues its Event if it gets one.
+    pub fn report(&self, notice: Notice) {
         let Notice { target, mut report } = notice;
-        // The log is as full of what tenants write as Events are.
+        // The log has as much text of tenants as Events have.
         report.note = cut(&report.note, NOTE_BYTES);
         log(&target, &report);
-        let is_told_swap = self.tells_swaps && report.reason == Reason::SidecarSwapped;
+        let is_told_swap = self.reports_swaps && report.reason == Reason::SidecarSwapped;
         if !report.reason.is_event() && !is_told_swap {
             return;
         }
@@ -127,7 +127,7 @@ impl Reporter {
             target,
             report,
             // Not when its turn to be sent comes: nodes write meanwhile.
-            told: time_of_day(),
+            reported: time_of_day(),
             since: Instant::now(),
         };
         if self.line.send((waiting, place)).is_err() {
@@ -135,8 +135,8 @@ impl Reporter {
         }
     }
 
-    /// Waits until what was told is sent, at most as long as one Event may take. Nothing yields any
-    /// more.
+    /// Waits until the queued Events are sent, at most for the deadline of one Event. Nothing
+    /// yields any more.
     pub async fn drain(&self) {
         self.precedence.lift();
         let all = u32::try_from(MAY_WAIT).unwrap_or(u32::MAX);
@@ -149,19 +149,19 @@ impl Sender {
         let Waiting {
             target,
             report,
-            told,
+            reported,
             ..
         } = waiting;
         let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
-        let event = self.event(target, report, *told);
+        let event = self.event(target, report, *reported);
         let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => {
                 self.health.has(TELL);
                 "applied"
             }
-            // An earlier life of this process, or another replica, has said it.
+            // An earlier run of this process, or another replica, has created it.
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => "conflict",
-            // It would be said with each Event.
+            // It would be logged with each Event.
             Ok(Err(kube::Error::Api(status))) if is_missing_right(&status.message) => {
                 if self.health.lacks(TELL, &status.message) {
                     tracing::warn!(
@@ -229,9 +229,9 @@ const fn action(reason: Reason) -> &'static str {
     }
 }
 
-/// The same words about the same pod have the same name: however often and by whomever they are
-/// said, one Event exists. So it is with the end of a pod in any words: another life of this process
-/// knows less of how it came.
+/// Returns the name of an Event. The same words about the same object have the same name, so one
+/// Event exists however often they are reported, by any replica. The end of a pod has one name
+/// whatever the words: another run of the process knows less of how it came.
 fn event_name(target: &Target, report: &Report) -> String {
     let note: &str = if report.reason.is_end() {
         ""
@@ -244,9 +244,9 @@ fn event_name(target: &Target, report: &Report) -> String {
     format!("{}{suffix}", name.trim_end_matches(['.', '-']))
 }
 
-/// Where an Event stands among those of one second, for kubectl leaves these in the order of their
-/// names. Those of nodes end in a time in nanoseconds, which until 2030 begins with 17 to 1a: what
-/// was written comes before what the node made of it, and what came of it after.
+/// Returns the rank of an Event among those of one second, because kubectl leaves these in the
+/// order of their names. Those of nodes end in a time in nanoseconds, which until 2030 begins with
+/// 17 to 1a: a write comes before what the node made of it, and the result after.
 const fn rank(reason: Reason) -> &'static str {
     match reason {
         Reason::RestartOnChanged => "00",
@@ -328,10 +328,10 @@ mod tests {
             let note = note.to_owned();
             event_name(&target, &Report { reason, note })
         };
-        let told = end("u1", Reason::SidecarEnded, "x");
-        assert_eq!(told, end("u1", Reason::SidecarEnded, "y"));
-        assert_ne!(told, end("u2", Reason::SidecarEnded, "x"));
-        assert_ne!(told, end("u1", Reason::PodFailedAfterSwap, "x"));
+        let reported = end("u1", Reason::SidecarEnded, "x");
+        assert_eq!(reported, end("u1", Reason::SidecarEnded, "y"));
+        assert_ne!(reported, end("u2", Reason::SidecarEnded, "x"));
+        assert_ne!(reported, end("u1", Reason::PodFailedAfterSwap, "x"));
     }
 
     /// Within one second nothing but the name tells them apart.

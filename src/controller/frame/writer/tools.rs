@@ -1,19 +1,19 @@
-//! What a loop writes, reports and counts with.
+//! The tools with which a loop writes, reports and counts.
 
 use super::Writer;
 use super::report::Reporter;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 
-/// The same for all loops of a process.
+/// The tools, which all loops of a process share.
 #[derive(Clone)]
 pub struct Tools {
     /// Writes while this process leads.
     pub writer: Writer,
     /// Reports what was written.
     pub reporter: Reporter,
-    /// Counts.
+    /// Counts what the loops do.
     pub metrics: Metrics,
-    /// Knows what `/readyz` says.
+    /// Holds what `/readyz` reports.
     pub health: Health,
 }

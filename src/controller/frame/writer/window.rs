@@ -1,32 +1,32 @@
-//! How many writes may be under way at once: as many as make the API server write faster, and half
-//! as many where it refuses one.
+//! The limit of writes in flight: as many as make the API server write faster, and half as many
+//! where it refuses one.
 //!
-//! A server that is far away, or has many processors, answers more writes a second when more are
-//! under way; one that is busy only answers each later. So more are tried now and then, and kept
-//! where they show.
+//! A server that is far away, or has many processors, answers more writes a second when more are in
+//! flight; one that is busy only answers each later. So more are tried now and then, and kept if
+//! the rate rises.
 
 use std::time::Duration;
 
-/// So many it begins with, unless fewer are allowed.
+/// The size at the beginning, unless fewer are allowed.
 const FIRST: usize = 16;
-/// So many it keeps, whatever is refused, unless fewer are allowed.
+/// The least size, however much is refused, unless fewer are allowed.
 const LEAST: usize = 4;
-/// Answers whose rate is one measurement; twice the writes under way, where those are more.
+/// The answers whose rate is one measurement; twice the writes in flight, if those are more.
 const ROUND: usize = 64;
-/// Measurements before more writes are tried again.
+/// The measurements before more writes are tried again.
 const KEPT: u32 = 16;
-/// More writes are kept if they make the rate so much higher: half as many more could make it 1.5.
+/// The factor of the rate from which more writes are kept: half as many more could reach 1.5.
 const GAIN: f64 = 1.1;
 
-/// The writes that a loop may have under way.
+/// The writes that a loop may have in flight.
 #[derive(Debug)]
 pub(crate) struct Window {
     most: usize,
     size: usize,
     next: Next,
-    /// Whether more writes were waiting when the last ones were started.
+    /// True if as many writes were in flight as may be, when the last ones were started.
     is_full: bool,
-    /// Begins with an answer, and ends where the loop has had less to write than it could.
+    /// The measurement. It begins with an answer, and ends when the loop writes less than it may.
     round: Option<Round>,
     /// Answers still to come of writes that were sent before the size was halved.
     sent_before: usize,
@@ -40,15 +40,15 @@ struct Round {
 
 #[derive(Debug)]
 enum Next {
-    /// The size stays for so many measurements.
+    /// The size stays for this many measurements.
     Keep(u32),
-    /// The size is larger than this one, which had this rate, and goes back to it if that was as
-    /// good.
+    /// The size is larger than `before`, which had this rate, and goes back to it unless the rate
+    /// has risen.
     Prove { before: usize, rate: f64 },
 }
 
 impl Window {
-    /// Never more than `most` at once.
+    /// Returns a window of never more than `most` writes.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -60,12 +60,12 @@ impl Window {
         }
     }
 
-    /// How many writes may be under way now.
+    /// Returns how many writes may be in flight now.
     pub(crate) const fn size(&self) -> usize {
         self.size
     }
 
-    /// So many writes are under way, after all were started that may be.
+    /// Records how many writes are in flight, after all were started that may be.
     pub(crate) fn started(&mut self, under_way: usize) {
         self.is_full = under_way >= self.size;
         if !self.is_full {
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    /// A write was answered at this time.
+    /// Records that a write was answered at this time.
     pub(crate) fn answered(&mut self, now: Duration) {
         self.sent_before = self.sent_before.saturating_sub(1);
         if !self.is_full {
@@ -93,8 +93,8 @@ impl Window {
         self.judge(rate);
     }
 
-    /// A write was refused, or not answered in time, and so many others are under way. Those say
-    /// nothing new if they are refused as well.
+    /// Records that a write was refused, or not answered in time, while `others` are in flight. If
+    /// those are refused as well, that proves nothing new.
     pub(crate) fn refused(&mut self, others: usize) {
         self.round = None;
         if self.sent_before > 0 {

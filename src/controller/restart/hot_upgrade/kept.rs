@@ -1,4 +1,4 @@
-//! A set with the pods that it selects, as they are kept.
+//! A set with the pods that it selects, as kept in memory.
 
 mod pod;
 
@@ -18,17 +18,17 @@ use crate::frame::watch::Event;
 use crate::frame::writer::Outcome;
 use crate::frame::writer::report::Notice;
 
-/// So many pods of a set are kept.
+/// The maximum number of pods kept per set.
 const MOST_PODS: usize = 20_000;
-/// How often a status is written at most.
+/// The minimum interval between two writes of a status.
 const STATUS_EVERY: Duration = Duration::from_secs(2);
-/// The wait after one that was not written.
+/// The wait after a status that was not written.
 const STATUS_AGAIN: Duration = Duration::from_secs(10);
-/// So long the watch may take to show what was written.
+/// The time within which the watch must show a write.
 const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 
-/// The pods that a set selects in one namespace (the empty one stands for all), and which of them
-/// are upgraded: selectors as the API server takes them.
+/// The pods that a set selects in one namespace (empty for all), and which of them are upgraded:
+/// both are label selectors of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Selected {
     pub(super) set: Box<str>,
@@ -42,7 +42,7 @@ impl Selected {
         self.namespace.is_empty() || self.namespace == pod.namespace
     }
 
-    /// `updateStrategy.selector`.
+    /// Returns `updateStrategy.selector`.
     pub(super) fn updated(&self) -> kube::core::Selector {
         label_selector::parse(&self.updated).unwrap_or_default()
     }
@@ -50,18 +50,18 @@ impl Selected {
 
 type Uid = Box<str>;
 
-/// A set, and what is known of it.
+/// A set and its state.
 pub(super) struct Kept {
     pub(super) set: SidecarSet,
-    /// The list of sets that has named it last.
+    /// The number of the last list of sets that named it.
     pub(super) list: u64,
-    /// When it is decided about.
+    /// The time of the next reconcile.
     pub(super) due: Option<Duration>,
     selected: Vec<Selected>,
-    /// Those of which the pods have been listed.
+    /// The selections whose pods have been listed.
     listed: BTreeSet<Selected>,
     pods: BTreeMap<Uid, KeptPod>,
-    /// Those that were known when a list began and were not in it so far.
+    /// The pods that were known when a list began and that it has not named so far.
     unlisted: BTreeSet<Uid>,
     is_full: bool,
     /// `status` as the API server has it, or as it was written last.
@@ -70,16 +70,16 @@ pub(super) struct Kept {
     is_status_under_way: bool,
 }
 
-/// What is to be done for a set.
+/// The result of a reconcile of a set.
 pub(super) struct Step {
     pub(super) writes: Vec<HotWrite>,
     pub(super) notices: Vec<Notice>,
 }
 
-/// By pod, the sidecars that these sets are about.
+/// The sidecars that sets claim, by the uid of the pod.
 pub(super) type Taken = BTreeMap<Uid, Vec<Box<str>>>;
 
-/// Lists the pairs that these sets are about.
+/// Returns the sidecars that these sets claim.
 pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
     let mut taken = Taken::new();
     for kept in sets {
@@ -110,11 +110,11 @@ impl Kept {
         }
     }
 
-    /// The set has changed.
+    /// Handles a change of the set.
     pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Duration) {
         let selected = select(&set, places);
         if self.set.uid != set.uid || self.selected != selected {
-            // Its watches begin anew, and so does all that is known of pods.
+            // Its watches start again, and so does everything that is known of pods.
             *self = Self::new(set, places, self.list, now);
             return;
         }
@@ -124,17 +124,17 @@ impl Kept {
         self.set = set;
     }
 
-    /// It is to be decided about at this time, if not earlier.
+    /// Schedules a reconcile at this time, unless an earlier one is due.
     pub(super) fn wake(&mut self, at: Duration) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// What is to be watched for it.
+    /// Returns the selections to watch for the set.
     pub(super) fn selected(&self) -> &[Selected] {
         &self.selected
     }
 
-    /// What the watch of its pods tells. Returns whether it may change anything.
+    /// Handles an event of the watch of its pods. Returns true if it may change anything.
     pub(super) fn observe(
         &mut self,
         selected: &Selected,
@@ -159,7 +159,7 @@ impl Kept {
                 true
             }
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) => false,
-            // It counts as empty.
+            // A hidden namespace counts as empty.
             Event::Hidden(_) => self.listed.insert(selected.clone()),
         }
     }
@@ -180,10 +180,10 @@ impl Kept {
         true
     }
 
-    /// Decides what is to be done, with at most so many writes to pods.
+    /// Reconciles the set, with at most `room` writes to pods.
     ///
     /// # Errors
-    /// The words of a defect.
+    /// Returns the message of a panic.
     pub(super) fn reconcile(
         &mut self,
         images: &UpgradeImages,
@@ -195,7 +195,7 @@ impl Kept {
             writes: Vec::new(),
             notices: Vec::new(),
         };
-        // How many may be upgraded at once is a share of all of them.
+        // The number that may be upgraded at once is a share of all pods, so all must be listed.
         if self.listed.len() < self.selected.len() {
             return Ok(step);
         }
@@ -208,7 +208,7 @@ impl Kept {
         }
         for (written, (nth, change)) in plan.writes.into_iter().enumerate() {
             if written >= room {
-                // The next one that comes back makes room.
+                // The next write that finishes makes room.
                 self.wake(now + STATUS_EVERY);
                 break;
             }
@@ -249,7 +249,7 @@ impl Kept {
         })
     }
 
-    /// What is held is decided about when it is held no more.
+    /// Schedules a reconcile for the end of the next hold.
     fn wake_for_holds(&mut self, now: Duration) {
         let holds = self.pods.values().filter_map(|kept| kept.hold.as_ref());
         let next = holds.map(|hold| hold.until).filter(|at| *at > now).min();
@@ -303,7 +303,7 @@ impl Kept {
         })
     }
 
-    /// A write has come back. Returns what is to be reported.
+    /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
         write: &HotWrite,

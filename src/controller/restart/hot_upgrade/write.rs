@@ -1,5 +1,5 @@
-//! The writes of hot upgrades: an image with what is written down about it, to one version of a
-//! pod; and the status of a set.
+//! The writes of hot upgrades: an image with the annotations about it, to one version of a pod; and
+//! the status of a set.
 
 use kube::Resource as _;
 use kube::api::Patch;
@@ -12,31 +12,31 @@ use swaplet_core::restart::hot_upgrade::sidecar_set::{PLURAL, resource};
 
 use crate::frame::writer::{Outcome, Target, Writer, params};
 
-/// One write.
+/// A write for a set.
 #[derive(Clone, Debug)]
 pub(super) enum HotWrite {
-    /// To a pod.
+    /// A change of a pod.
     Pod {
-        /// The set for which it is.
+        /// The name of the set.
         set: Box<str>,
         /// The pod.
         target: Target,
-        /// What.
+        /// The change to write.
         change: Change,
     },
-    /// To the status of a set.
+    /// A new status of a set.
     Status {
-        /// Its name.
+        /// The name of the set.
         set: Box<str>,
-        /// Its uid.
+        /// The uid of the set.
         uid: Box<str>,
-        /// `status`
+        /// The new `status`.
         status: Value,
     },
 }
 
 impl HotWrite {
-    /// The set for which it is.
+    /// Returns the name of the set.
     pub(super) fn set(&self) -> &str {
         match self {
             Self::Pod { set, .. } | Self::Status { set, .. } => set,
@@ -44,14 +44,14 @@ impl HotWrite {
     }
 }
 
-/// What became of a write.
+/// A write with its outcome.
 pub(super) struct Written {
     pub(super) write: HotWrite,
     pub(super) outcome: Outcome,
 }
 
 impl Writer {
-    /// Writes it, within the deadline.
+    /// Makes the write, within the deadline.
     pub(super) async fn hot(&self, write: HotWrite) -> Written {
         let (resource, built) = match &write {
             HotWrite::Pod { target, change, .. } => ("pods", of_pod(target, change)),
@@ -69,7 +69,7 @@ impl Writer {
 
 type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
 
-/// To this uid and version alone (409): so whatever else was changed meanwhile is seen before
+/// Returns a patch for this uid and version alone (409): any other change is observed before
 /// anything is written. The server merges containers by their names.
 fn of_pod(target: &Target, change: &Change) -> Built {
     let annotations: Map<String, Value> = change

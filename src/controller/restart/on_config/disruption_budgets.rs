@@ -1,4 +1,4 @@
-//! The `PodDisruptionBudget`s of a namespace, as far as they cover pods that are to be restarted.
+//! The `PodDisruptionBudget`s of a namespace that cover pods to be restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use swaplet_core::restart::rollout::{Budget, Covered};
 
 use crate::frame::list::{list_with, words};
 
-/// Where budgets are looked for.
+/// A reader of disruption budgets.
 pub struct DisruptionBudgets {
-    /// To ask the API server.
+    /// The client for the API server.
     pub client: Client,
     /// The namespace.
     pub namespace: String,
 }
 
-/// What is left of each budget, and how it is told which pods it covers.
+/// What remains of each budget, with the selectors of the pods that it covers.
 #[derive(Default)]
 pub struct Left {
     /// The budgets.
@@ -29,22 +29,22 @@ pub struct Left {
     selectors: Vec<Selector>,
 }
 
-/// Why nobody knows what is left of the budgets.
+/// The reason why it is unknown what remains of the budgets.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetsUnknown {
-    /// The API server does not give them; its words.
+    /// The budgets cannot be listed; the error of the API server.
     #[error("cannot list PodDisruptionBudgets: {0}")]
     Budgets(String),
-    /// The API server does not give their pods; its words.
+    /// The pods of a budget cannot be listed; the error of the API server.
     #[error("cannot list the pods of a PodDisruptionBudget: {0}")]
     Pods(String),
-    /// The budget of this name has a selector that cannot be read.
+    /// The budget of this name has an invalid selector.
     #[error("PodDisruptionBudget {0}: spec.selector: {1}")]
     Selector(String, String),
 }
 
 impl Left {
-    /// The positions of the budgets that cover pods with these labels.
+    /// Returns the indexes of the budgets that cover pods with these labels.
     #[must_use]
     pub fn covering(&self, labels: &BTreeMap<String, String>) -> Vec<usize> {
         (0..self.selectors.len())
@@ -54,12 +54,12 @@ impl Left {
 }
 
 impl DisruptionBudgets {
-    /// Looks at those that cover pods with any of these labels; `restarting` are the uids of pods
-    /// that are being restarted.
+    /// Reads the budgets that cover pods with any of these labels; `restarting` are the uids of
+    /// pods that are being restarted.
     ///
     /// # Errors
-    /// [`BudgetsUnknown`]
-    pub async fn look(
+    /// Returns [`BudgetsUnknown`] if a budget or its pods cannot be read.
+    pub async fn read(
         &self,
         waiting: &[&BTreeMap<String, String>],
         restarting: &BTreeSet<String>,
@@ -91,7 +91,7 @@ impl DisruptionBudgets {
         selector: &Selector,
         restarting: &BTreeSet<String>,
     ) -> Result<Budget, BudgetsUnknown> {
-        let mut covered = told(budget);
+        let mut covered = reported(budget);
         let api: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &self.namespace);
         let parameters = ListParams::default().labels_from(selector);
         let pods = list_with(&api, parameters, |pod| {
@@ -106,7 +106,7 @@ impl DisruptionBudgets {
     }
 }
 
-/// The condition Ready.
+/// Returns true if the condition Ready is True.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod
@@ -119,7 +119,7 @@ pub fn is_ready(pod: &Pod) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// No selector covers nothing, an empty one everything (`policy/v1`).
+/// Returns the selector of a budget: none covers no pod, an empty one covers all (`policy/v1`).
 fn selector(budget: &PodDisruptionBudget) -> Result<Option<Selector>, BudgetsUnknown> {
     let selector: Option<&LabelSelector> =
         budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
@@ -129,8 +129,8 @@ fn selector(budget: &PodDisruptionBudget) -> Result<Option<Selector>, BudgetsUnk
         .map_err(|error| BudgetsUnknown::Selector(budget.name_any(), error.to_string()))
 }
 
-/// What the budget itself says.
-fn told(budget: &PodDisruptionBudget) -> Covered {
+/// Reads the counts from the status of a budget.
+fn reported(budget: &PodDisruptionBudget) -> Covered {
     let Some(status) = &budget.status else {
         return Covered {
             is_outdated: true,

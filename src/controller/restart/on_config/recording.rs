@@ -1,4 +1,4 @@
-//! What pods have seen is recorded before anything is done for their group.
+//! Records what pods have observed, before anything is done for their group.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::frame::isolated::defects::{log, note};
 use crate::frame::isolated::isolated;
 use crate::frame::writer::Outcome;
 use crate::restart::on_config::rights::RECORD;
-use crate::restart::on_config::room::{Group, MOST_OBJECTS};
+use crate::restart::on_config::state::{Group, MOST_OBJECTS};
 
 impl Run {
-    /// Those to be looked at, whose records are up to date.
+    /// Returns the enqueued groups whose records are up to date.
     pub(super) fn recorded(&mut self, now: Duration) -> Vec<Group> {
         let mut recorded = Vec::new();
-        for group in self.room.fresh(now) {
+        for group in self.state.fresh(now) {
             if let Some(again) = self.defects.left_alone_until(&group, now) {
-                self.room.looked_at(&group, Some(again));
+                self.state.reconciled(&group, Some(again));
                 continue;
             }
             match isolated(&group.1, || self.record(&group, now)) {
@@ -30,14 +30,13 @@ impl Run {
         recorded
     }
 
-    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a
-    /// while.
+    /// Handles a panic: the pods of this owner are left alone for a while, and all others continue.
     pub(super) fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
         let again = self.defects.meet(group.clone(), now);
-        self.room.looked_at(group, Some(again));
+        self.state.reconciled(group, Some(again));
         self.metrics.decisions_failed(1);
-        match self.room.first(group).cloned() {
-            Some(pod) => drop(self.tell_once(
+        match self.state.first(group).cloned() {
+            Some(pod) => drop(self.report_once(
                 &pod,
                 Report {
                     reason: Reason::DecisionFailed,
@@ -49,12 +48,12 @@ impl Run {
     }
 
     fn record(&mut self, group: &Group, now: Duration) {
-        for (pod, object) in self.room.unwatched(group) {
+        for (pod, object) in self.state.unwatched(group) {
             let note = format!(
                 "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
                  nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
             );
-            self.tell(
+            self.report(
                 &pod,
                 Report {
                     reason: Reason::RestartOnInvalid,
@@ -64,7 +63,7 @@ impl Run {
         }
         let mut without_room = Vec::new();
         for member in self
-            .room
+            .state
             .members(group, &self.records, self.settings.mount_delay, now)
         {
             if !member.standing.record.is_empty()
@@ -76,7 +75,7 @@ impl Run {
         for pod in without_room {
             let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
                         left to record what this one has seen, so none of its containers is restarted for it";
-            self.tell(
+            self.report(
                 &pod,
                 Report {
                     reason: Reason::RestartOnInvalid,

@@ -1,5 +1,5 @@
-//! What the containers of pods have seen, in a `ConfigMap` of our own: one entry per pod. Without
-//! it, a change that happened while no controller ran would go unnoticed.
+//! The configuration that the containers of pods have observed, in a `ConfigMap` of our own with
+//! one entry per pod. Without it, a change while no controller ran would go unnoticed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,9 +16,10 @@ use crate::frame::list::words;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::on_config::write::RECORDS;
 
-/// What a `ConfigMap` may hold, with a margin (`core/validation`, `MaxSecretSize`).
+/// The maximum size of the `ConfigMap` in bytes, with a margin (`core/validation`,
+/// `MaxSecretSize`).
 const MOST_BYTES: usize = 900_000;
-/// For one answer of the API server.
+/// The deadline of one request to the API server.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// The records, and which of them are not stored yet.
@@ -28,8 +29,7 @@ pub struct Records {
     version: Option<String>,
     kept: Shelf,
     changed: BTreeSet<Box<str>>,
-    /// Pods whose records have made room for those of other namespaces, and who were not asked for
-    /// yet.
+    /// Pods whose records were dropped for those of other namespaces, until they are returned once.
     dropped: Vec<Box<str>>,
 }
 
@@ -38,7 +38,7 @@ pub struct Records {
 pub(crate) struct Record {
     pub namespace: Box<str>,
     pub seen: Contents,
-    /// As it is stored.
+    /// The record as it is stored.
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ impl Record {
 }
 
 impl Records {
-    /// None are known yet: they have to be [loaded](Self::load).
+    /// Returns an empty set of records, to be [loaded](Self::load).
     #[must_use]
     pub fn new(client: Client, namespace: &str) -> Self {
         Self {
@@ -75,13 +75,13 @@ impl Records {
         }
     }
 
-    /// What was recorded of a pod.
+    /// Returns the record of a pod.
     #[must_use]
     pub fn of(&self, uid: &str) -> Option<&Contents> {
         self.kept.get(uid).map(|record| &record.seen)
     }
 
-    /// This is the record of a pod now; whether there is room for it.
+    /// Sets the record of a pod; returns false if there is no room for it.
     pub fn keep(&mut self, pod: &ConfiguredPod, seen: &Contents) -> bool {
         if self.of(&pod.uid) == Some(seen) {
             return true;
@@ -95,13 +95,13 @@ impl Records {
         true
     }
 
-    /// The pods whose records have made room for those of other namespaces since this was asked the
-    /// last time.
+    /// Returns the pods whose records were dropped for those of other namespaces since the last
+    /// call.
     pub fn take_dropped(&mut self) -> Vec<Box<str>> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Drops the records of pods that are not there.
+    /// Drops the records of pods that do not exist.
     pub fn retain(&mut self, namespaces: &Namespaces, is_there: impl Fn(&str) -> bool) {
         let is_gone =
             |uid: &str, record: &Record| namespaces.has(&record.namespace) && !is_there(uid);
@@ -117,10 +117,10 @@ impl Records {
         }
     }
 
-    /// Stores what has changed.
+    /// Stores the changed records.
     ///
     /// # Errors
-    /// Why it is not stored; what was changed stays so, and is stored with the next try.
+    /// Returns why they were not stored; they stay changed, and the next call retries.
     pub async fn store(&mut self, writer: &Writer) -> Result<(), Outcome> {
         if self.changed.is_empty() {
             return Ok(());
@@ -153,10 +153,10 @@ impl Records {
         }
     }
 
-    /// Reads what is stored. What has changed here and is not stored stays as it is.
+    /// Reads the stored records. Records that are changed and not stored stay as they are.
     ///
     /// # Errors
-    /// What the API server answers.
+    /// Returns the error of the API server.
     pub async fn load(&mut self) -> Result<(), String> {
         let answer = timeout(ANSWER, self.maps.get_opt(RECORDS))
             .await

@@ -1,4 +1,4 @@
-//! The writes: requests are made, and those that are done with are deleted.
+//! The writes of the loop: requests are created, and obsolete ones deleted.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::{DENIED_RETRY, Run};
 use crate::frame::list::words;
 use crate::frame::writer::Outcome;
 
-/// The wait after a write of which nobody knows whether it was made.
+/// The wait after a write with an unknown outcome.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
 impl Run {
-    /// Makes one write; when to look again if it was not made.
+    /// Makes one write; returns when to retry if it was not applied.
     pub(crate) async fn act(&mut self, pod: &ConfiguredPod, action: Action) -> Option<Duration> {
         match action {
             Action::Ask { name, target, done } => self.ask(pod, &name, target, done).await,
@@ -40,15 +40,15 @@ impl Run {
                 self.health.has_in(ASK, &pod.namespace);
                 request
             }
-            // It was made, by an earlier try or life.
+            // It exists already, from an earlier try or run.
             Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
             Err(Outcome::Denied(words)) => {
-                self.room.forget(&pod.uid, name);
+                self.state.forget(&pod.uid, name);
                 self.health.note_denial(ASK, &pod.namespace, &words);
                 return Some(self.denied(pod, &words));
             }
             Err(Outcome::Gone) => {
-                self.room.forget(&pod.uid, name);
+                self.state.forget(&pod.uid, name);
                 return Some(self.clock.now() + DENIED_RETRY);
             }
             Err(Outcome::Failed { error, .. }) => {
@@ -59,13 +59,13 @@ impl Run {
         };
         match known {
             Some(request) => {
-                self.room.know(&request);
-                self.tell(pod, done);
+                self.state.know(&request);
+                self.report(pod, done);
                 None
             }
-            // No other pod may be begun with before that is known.
+            // No other pod may be restarted before the outcome is known.
             None => {
-                self.room.assume(pod, name, target);
+                self.state.assume(pod, name, target);
                 Some(self.clock.now() + UNANSWERED)
             }
         }
@@ -74,7 +74,7 @@ impl Run {
     async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
         match self.writer.forget_request(&pod.namespace, name, uid).await {
             Ok(()) | Err(Outcome::Gone | Outcome::Conflict) => {
-                self.room.forget(&pod.uid, name);
+                self.state.forget(&pod.uid, name);
                 Some(self.clock.now())
             }
             Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),
@@ -103,7 +103,7 @@ impl Run {
         let note = format!(
             "the API server forbids to restart containers for changed configuration: {words}"
         );
-        self.tell(
+        self.report(
             pod,
             Report {
                 reason: Reason::WriteDenied,

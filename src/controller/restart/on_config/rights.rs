@@ -1,27 +1,27 @@
-//! Which right each thing is for that restarts for changed configuration need.
+//! The purpose of each right that restarts for changed configuration need.
 
 use swaplet_core::restart::on_config::annotation::ReferenceKind;
 
-/// To watch pods.
+/// The right to watch pods.
 pub(crate) const SEE_PODS: &str =
     "pods that ask for restarts when objects change cannot be watched";
-/// To watch requests.
+/// The right to watch requests.
 pub(crate) const SEE_REQUESTS: &str =
     "requests that were made because an object has changed cannot be watched";
-/// To get the records.
+/// The right to get the records.
 pub(crate) const READ_RECORDS: &str = "nothing is restarted for changed configuration, because what containers have seen of it cannot be read";
-/// To create and patch the records.
+/// The rights to create and patch the records.
 pub(crate) const RECORD: &str = "nothing is restarted for changed configuration, because what containers have seen of it cannot be recorded";
-/// To list budgets.
+/// The right to list budgets.
 pub(crate) const SEE_BUDGETS: &str =
     "nothing is restarted for changed configuration, because PodDisruptionBudgets cannot be listed";
-/// To create requests.
+/// The right to create requests.
 pub(crate) const ASK: &str =
     "nothing is restarted for changed configuration, because restarts cannot be asked for";
-/// To get requests.
+/// The right to get requests.
 pub(crate) const READ_REQUESTS: &str = "containers are restarted late for changed configuration, because requests that are there already cannot be read";
 
-/// To watch objects that pods name.
+/// Returns the purpose of the right to watch objects that pods name.
 pub(crate) const fn see_objects(kind: ReferenceKind) -> &'static str {
     match kind {
         ReferenceKind::ConfigMap => {

@@ -1,12 +1,12 @@
-//! Which of the objects that pods name are watched: as many of each namespace, where not all can
-//! be.
+//! Selects which of the objects that pods name are watched: an equal number per namespace, where
+//! not all can be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::room::Object;
+use super::state::Object;
 
-/// So many of these, in turns by namespace; of each namespace first those that are watched already,
-/// then by name.
+/// Returns at most `most` of these objects, in turns by namespace; within a namespace first those
+/// that are watched already, then by name.
 pub(crate) fn shared(
     named: BTreeSet<Object>,
     most: usize,
@@ -19,7 +19,7 @@ pub(crate) fn shared(
     for object in named {
         lines.entry(object.0.clone()).or_default().push(object);
     }
-    // The last one has the first turn.
+    // Sorted in reverse, because the last one is taken first.
     lines.values_mut().for_each(|line| {
         line.sort_by(|a, b| is_watched(a).cmp(&is_watched(b)).then_with(|| b.cmp(a)))
     });

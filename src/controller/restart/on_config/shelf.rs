@@ -1,26 +1,26 @@
-//! The records that fit into one `ConfigMap`, with a share for each namespace.
+//! A bounded store of records for one `ConfigMap`, with a share for each namespace.
 
 use std::collections::BTreeMap;
 
 use super::records::Record;
 
-/// What is kept, by the uid of the pod.
+/// The records, by the uid of the pod.
 #[derive(Debug)]
 pub(crate) struct Shelf {
-    /// Bytes that may be kept in all.
+    /// The maximum number of bytes in all.
     most: usize,
     kept: BTreeMap<Box<str>, Record>,
-    /// How many bytes are kept of each namespace.
+    /// The number of bytes of each namespace.
     bytes: BTreeMap<Box<str>, usize>,
     total: usize,
 }
 
-/// Whether there was room.
+/// The result of storing a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Put {
-    /// There was, once these were dropped: their namespace has had more than its share.
+    /// Stored; these records were dropped, because their namespace had more than its share.
     Kept(Vec<Box<str>>),
-    /// There was not: the namespace has its share.
+    /// Not stored, because the namespace has used its share.
     NoRoom,
 }
 
@@ -34,7 +34,7 @@ impl Shelf {
         }
     }
 
-    /// With what is stored, whoever has stored it.
+    /// Returns a shelf with the stored records, whoever wrote them.
     pub fn with(most: usize, kept: impl Iterator<Item = (Box<str>, Record)>) -> Self {
         let mut shelf = Self::new(most);
         kept.for_each(|(uid, record)| shelf.insert(uid, record));
@@ -49,8 +49,8 @@ impl Shelf {
         self.kept.iter()
     }
 
-    /// Keeps a record, if there is room. Each namespace has a right to an equal share, and beyond
-    /// it to what nobody else needs.
+    /// Stores a record, if there is room. Each namespace is entitled to an equal share, and may use
+    /// more while no other namespace needs it.
     pub fn put(&mut self, uid: &str, record: Record) -> Put {
         let before = self.kept.get(uid).map_or(0, |before| size(uid, before));
         let size = size(uid, &record);
@@ -73,7 +73,7 @@ impl Shelf {
         Put::Kept(dropped)
     }
 
-    /// A record of the namespace that has most of all others.
+    /// Returns a record of the namespace that has most bytes, `but` excluded.
     fn one_of_too_many(&self, but: &str) -> Option<Box<str>> {
         let (most, _) = self
             .bytes

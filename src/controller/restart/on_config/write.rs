@@ -1,5 +1,5 @@
-//! The writes of restarts for changed configuration: a request, its end, and the records of what
-//! pods have seen.
+//! The writes of restarts for changed configuration: creation and deletion of requests, and the
+//! records of what pods have observed.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ use swaplet_core::restart::request::{
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params};
 
-/// The name of the `ConfigMap` of the records.
+/// The name of the `ConfigMap` with the records.
 pub const RECORDS: &str = "swaplet-restart-on";
-/// A container has to be ready for so long before the next pod is begun with: most programs that
-/// cannot use their configuration end sooner.
+/// How long a container must be ready before the next pod is restarted, in seconds: most programs
+/// that cannot use their configuration end sooner.
 const MIN_STARTED_SECONDS: u32 = 10;
-/// After so long a restart has failed, whoever carries it out.
+/// The deadline of a restart in seconds, whoever carries it out.
 const DEADLINE_SECONDS: u32 = 900;
 
 impl Writer {
-    /// Makes a request for a pod; `None` where the answer cannot be read.
+    /// Creates a request for a pod; returns `None` if the answer cannot be decoded.
     ///
     /// # Errors
-    /// [`Outcome::Conflict`] where there is one of this name.
+    /// Returns [`Outcome::Conflict`] if a request of this name exists.
     pub async fn ask_for_restart(
         &self,
         pod: &ConfiguredPod,
@@ -54,10 +54,10 @@ impl Writer {
         .await
     }
 
-    /// Deletes a request, if it is still the one of this uid.
+    /// Deletes a request, if it still has this uid.
     ///
     /// # Errors
-    /// [`Outcome`]
+    /// Returns the [`Outcome`] if it was not deleted.
     pub async fn forget_request(
         &self,
         namespace: &str,
@@ -82,11 +82,11 @@ impl Writer {
         .await
     }
 
-    /// Changes records, if they are still of this version (`None`: if there are none); the version
-    /// after it.
+    /// Patches the records, if they still have this version (`None`: if there are none); returns
+    /// the new version.
     ///
     /// # Errors
-    /// [`Outcome::Conflict`] or [`Outcome::Gone`] where they are not.
+    /// Returns [`Outcome::Conflict`] or [`Outcome::Gone`] if they do not.
     pub async fn record(
         &self,
         namespace: &str,

@@ -1,5 +1,5 @@
-//! The requests for each pod, so that nobody has to go through all requests for one of them: a
-//! tenant may have thousands, also for one pod.
+//! An index of the requests by pod, so that nothing scans all requests for one pod: a tenant may
+//! have thousands, also for one pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use swaplet_core::restart::reconcile::needs_pod;
 use swaplet_core::restart::request::RestartRequest;
 use swaplet_core::restart::request::place::Place;
 
-/// Namespace and name.
+/// A namespace and a name.
 pub type Key = (Box<str>, Box<str>);
 
-/// Those of the pod of a request.
+/// Returns the key of the pod of a request.
 pub(crate) fn pod_key(request: &RestartRequest) -> Key {
     (request.namespace.clone(), request.pod_name.clone())
 }
 
-/// All of them, by pod.
+/// All requests, by pod.
 #[derive(Default)]
 pub(crate) struct ByPod {
     pods: BTreeMap<Key, Requests>,
-    /// Whether a node may say that its vendor does not carry out requests with OpenKruise's label
+    /// True if a node may report that its vendor does not handle requests with OpenKruise's label
     /// for virtual nodes.
     pub nodes_tell: bool,
 }
@@ -28,18 +28,18 @@ pub(crate) struct ByPod {
 #[derive(Default)]
 struct Requests {
     all: BTreeSet<Box<str>>,
-    /// Those that can be decided only with the pod in sight.
+    /// The requests that can be decided only if the pod is watched.
     needing: BTreeSet<Box<str>>,
-    /// Those that need it although they are over.
+    /// The completed requests that still need the pod.
     held: BTreeSet<Box<str>>,
-    /// Those that somebody else carries out.
+    /// The requests that somebody else carries out.
     left: BTreeSet<Box<str>>,
-    /// Those that are carried out one after another.
+    /// The requests that are carried out one after another.
     line: BTreeSet<Place>,
 }
 
 impl ByPod {
-    /// There is none yet.
+    /// Returns an empty index.
     pub fn new(nodes_tell: bool) -> Self {
         Self {
             nodes_tell,
@@ -47,7 +47,7 @@ impl ByPod {
         }
     }
 
-    /// A request is there.
+    /// Adds a request.
     pub fn add(&mut self, request: &RestartRequest) {
         let needs_pod = needs_pod(request, self.nodes_tell);
         let requests = self.pods.entry(pod_key(request)).or_default();
@@ -62,7 +62,7 @@ impl ByPod {
         requests.line.extend(place);
     }
 
-    /// A request is not there any more, or not as it was.
+    /// Removes a request, before it is deleted or replaced.
     pub fn remove(&mut self, request: &RestartRequest) {
         let pod = pod_key(request);
         let Some(requests) = self.pods.get_mut(&pod) else {
@@ -84,14 +84,14 @@ impl ByPod {
         }
     }
 
-    /// Whether a pod has to be seen.
+    /// Returns true if a pod must be watched.
     pub fn needs(&self, pod: &Key) -> bool {
         self.pods
             .get(pod)
             .is_some_and(|requests| !requests.needing.is_empty())
     }
 
-    /// Whether no other request comes before this one.
+    /// Returns true if no other request precedes this one.
     pub fn is_first(&self, request: &RestartRequest) -> bool {
         let line = self
             .pods
@@ -103,7 +103,8 @@ impl ByPod {
         others_before.is_none_or(|first| Place::of(request).is_some_and(|place| place < *first))
     }
 
-    /// Somebody else carries a request out, or not. Whether that is so of all requests for its pod.
+    /// Records whether somebody else carries a request out. Returns true if that holds for all
+    /// requests for its pod.
     pub fn leave(&mut self, request: &RestartRequest, left: bool) -> bool {
         let Some(requests) = self.pods.get_mut(&pod_key(request)) else {
             return false;
@@ -116,7 +117,7 @@ impl ByPod {
         requests.left.len() == requests.all.len()
     }
 
-    /// The names of all requests for a pod.
+    /// Returns the names of all requests for a pod.
     pub fn names(&self, pod: &Key) -> impl Iterator<Item = &Box<str>> {
         self.pods
             .get(pod)
@@ -124,8 +125,8 @@ impl ByPod {
             .flat_map(|requests| &requests.all)
     }
 
-    /// The names of those for which it matters what the pod does: those that are begun, the next
-    /// one, and those that hold something of it. The others wait in line.
+    /// Returns the names of the requests that the state of the pod matters for: those that are
+    /// begun, the next one, and those that hold something of it. The others are queued.
     pub fn concerned(&self, pod: &Key) -> Vec<Box<str>> {
         let Some(requests) = self.pods.get(pod) else {
             return Vec::new();

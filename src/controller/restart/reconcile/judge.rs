@@ -1,4 +1,4 @@
-//! The decision about one request, with what is known of its pod and its node.
+//! Decides about one request, from the state of its pod and its node.
 
 use std::time::Duration;
 
@@ -61,13 +61,13 @@ impl Restarts {
         entry.memory.note(&decision, since_start);
         let node_is_awaited =
             there.is_some() && node.is_none() && decision.reason == Reason::RequestWaits;
-        self.look_later(key, again(&decision, node_is_awaited, since_start));
+        self.requeue_at(key, again(&decision, node_is_awaited, since_start));
         Some(decision)
     }
 }
 
-/// Whether the vendor of the pod's node carries such requests out, where nodes may say that it does
-/// not; `None` where the node is not known yet.
+/// Returns whether the vendor of the pod's node handles such requests, where nodes may report that
+/// it does not; `None` if the node is not known yet.
 fn left_to_vendor(sight: Sight<'_>, node: Option<NodeClass>, index: &Index) -> Option<bool> {
     match sight {
         Sight::There(pod) => node.map(|_| index.is_left_to_vendor(&pod.pod)),
@@ -76,7 +76,7 @@ fn left_to_vendor(sight: Sight<'_>, node: Option<NodeClass>, index: &Index) -> O
     }
 }
 
-/// When to decide again. A time that is over would be now again at once, for ever.
+/// Returns when to decide again. A time that has passed would be due again at once, forever.
 fn again(decision: &Decision, node_is_awaited: bool, now: Duration) -> Option<Duration> {
     let soon = now + NODE_AGAIN;
     let at = decision
@@ -88,7 +88,7 @@ fn again(decision: &Decision, node_is_awaited: bool, now: Duration) -> Option<Du
 }
 
 impl Entry {
-    /// Brings what is remembered of the request up to date.
+    /// Updates the memory of the request.
     fn observe(&mut self, sight: Sight<'_>, index: &Index, now: Duration) {
         if self.request.is_taken() {
             let is_gone = index.has_daemon_for_restart(&self.request.node) == Some(false);
@@ -100,7 +100,7 @@ impl Entry {
     }
 }
 
-/// A provider that has failed on a change of ours fails on those for other pods as well.
+/// Records that a provider failed on a change of ours: it fails on those for other pods too.
 fn learn(
     request: &RestartRequest,
     pod: &RestartPod,

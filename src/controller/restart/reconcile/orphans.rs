@@ -1,4 +1,4 @@
-//! Pods in which containers are parked, to give those that are parked for nobody their images back.
+//! Finds containers that are parked for no request, and gives them their images back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,41 +21,41 @@ use crate::frame::writer::{Outcome, Target};
 use crate::restart::write::{RestartWrite, Stored, is_later};
 use crate::terminate::index::Effect;
 
-/// As many pods are looked at in one turn of the loop: anybody may give pods the label.
+/// The maximum number of pods reconciled per turn of the loop: anybody may give pods the label.
 const AT_A_TIME: usize = 16;
 
 /// The pods with the label of parked ones.
 #[derive(Default)]
 pub(crate) struct Orphans {
     pods: BTreeMap<Key, Seen>,
-    /// Pods to be looked at now.
+    /// The pods to reconcile now.
     fresh: FairQueue<Key>,
-    /// Pods to be looked at later although nothing happens.
+    /// The pods to reconcile later without an event.
     due: BTreeSet<(Duration, Key)>,
-    /// How many pods may still be looked at in this turn of the loop.
+    /// The number of pods left in this turn of the loop.
     turns: usize,
     list: u64,
     defects: Defects<Key>,
-    /// What is to be told, and is not passed on yet.
+    /// Reports that are not passed on yet.
     news: Vec<Effect>,
 }
 
 struct Seen {
     pod: RestartPod,
-    /// No write before this time; whether one is under way.
+    /// No write is made before this time.
     not_before: Duration,
     in_flight: bool,
-    /// Since when something is to be done about it.
+    /// When the pod was first found to need a write or a report.
     since: Option<Duration>,
     due: Option<Duration>,
-    /// Of containers that stay parked, what was told of them.
-    told: Vec<String>,
+    /// The reports about containers that stay parked.
+    reported: Vec<String>,
     retry: Retry,
     list: u64,
 }
 
 impl Orphans {
-    pub fn see(&mut self, event: Event<RestartPodWire>, now: Duration) {
+    pub fn observe(&mut self, event: Event<RestartPodWire>, now: Duration) {
         match event {
             Event::ListStart => self.list += 1,
             Event::Listed(pod) | Event::Applied(pod) => {
@@ -77,7 +77,7 @@ impl Orphans {
                     self.forget(&key(&pod));
                 }
             }
-            // The loop tells it, once.
+            // The loop reports it, once.
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
@@ -92,21 +92,21 @@ impl Orphans {
             Some(seen) => (seen.pod, seen.list) = (pod, list),
             None => {
                 self.forget(&key);
-                let (told, retry) = (Vec::new(), Retry::default());
+                let (reported, retry) = (Vec::new(), Retry::default());
                 let seen = Seen {
                     pod,
                     not_before: now,
                     in_flight: false,
                     since: None,
                     due: None,
-                    told,
+                    reported,
                     retry,
                     list,
                 };
                 self.pods.insert(key.clone(), seen);
             }
         }
-        self.look_at(&key);
+        self.enqueue(&key);
     }
 
     fn forget(&mut self, key: &Key) {
@@ -115,36 +115,36 @@ impl Orphans {
         }
     }
 
-    /// Something about a pod, or about the requests for it, is new.
-    pub fn look_at(&mut self, pod: &Key) {
+    /// Enqueues a pod, because it or the requests for it have changed.
+    pub fn enqueue(&mut self, pod: &Key) {
         if self.pods.contains_key(pod) {
             self.fresh.push(&pod.0, pod.clone());
         }
     }
 
-    /// Whether pods are left that had no turn.
+    /// Returns true if pods are left for the next turn.
     pub fn are_left(&self) -> bool {
         self.turns == 0 && !self.fresh.is_empty()
     }
 
-    /// When to look again although nothing happened.
+    /// Returns the next time at which there is work without an event.
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// A turn of the loop begins.
+    /// Begins a turn of the loop: enqueues the pods that are due.
     pub fn begin_turn(&mut self, now: Duration) {
         self.turns = AT_A_TIME;
         while let Some(key) = pop_due(&mut self.due, now) {
             if let Some(seen) = self.pods.get_mut(&key) {
                 seen.due = None;
             }
-            self.look_at(&key);
+            self.enqueue(&key);
         }
     }
 
-    /// The next write of this turn; `of_pod` gives the requests for a pod, the one of this name
-    /// among them.
+    /// Returns the next write of this turn; `of_pod` returns the requests for a pod, including the
+    /// one of this name.
     pub fn next_write<'a>(
         &mut self,
         of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
@@ -153,7 +153,7 @@ impl Orphans {
     ) -> Option<RestartWrite> {
         while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
             self.turns -= 1;
-            let write = self.look(&key, &of_pod, park, now);
+            let write = self.reconcile(&key, &of_pod, park, now);
             if write.is_some() {
                 return write;
             }
@@ -161,7 +161,7 @@ impl Orphans {
         None
     }
 
-    fn look<'a>(
+    fn reconcile<'a>(
         &mut self,
         key: &Key,
         of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
@@ -170,7 +170,7 @@ impl Orphans {
     ) -> Option<RestartWrite> {
         let (seen, news) = (self.pods.get_mut(key)?, &mut self.news);
         let left_alone = self.defects.left_alone_until(key, now.since_start);
-        // The pod says for which one it is parked.
+        // The pod names the request for which it is parked.
         let requests = seen
             .pod
             .parked
@@ -195,17 +195,17 @@ impl Orphans {
         write
     }
 
-    /// What is to be told since this was asked the last time.
+    /// Returns the effects since the last call.
     pub fn take_news(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.news)
     }
 
-    /// How often a decision has panicked since this was asked the last time.
+    /// Returns the number of decisions that panicked since the last call.
     pub fn take_defects(&mut self) -> u64 {
         self.defects.take_count()
     }
 
-    /// A write has come back; what is to be told.
+    /// Handles the outcome of a write; returns what to report.
     pub fn written(
         &mut self,
         write: RestartWrite,
@@ -242,7 +242,8 @@ impl Orphans {
 }
 
 impl Seen {
-    /// When to look again although nothing happened.
+    /// Returns the next time at which there is work without an event; `None` if a write is in
+    /// flight.
     fn again(&self) -> Option<Duration> {
         Some((self.since? + ORPHAN_AFTER).max(self.not_before)).filter(|_| !self.in_flight)
     }
@@ -258,12 +259,12 @@ impl Seen {
         let found = orphan(&self.pod, requests, |image| {
             park.is_some_and(|park| park.is(image))
         });
-        // What stays parked, and was told, waits for a human.
+        // Containers that stay parked, and were reported, wait for a human.
         let Some(Orphan {
             change,
             stays,
             request,
-        }) = found.filter(|found| found.change.is_some() || found.stays != self.told)
+        }) = found.filter(|found| found.change.is_some() || found.stays != self.reported)
         else {
             self.since = None;
             return None;
@@ -272,9 +273,9 @@ impl Seen {
         if self.in_flight || since_start < (since + ORPHAN_AFTER).max(self.not_before) {
             return None;
         }
-        if stays != self.told {
-            news.extend(stays.iter().flat_map(|words| self.tells(words)));
-            self.told = stays;
+        if stays != self.reported {
+            news.extend(stays.iter().flat_map(|words| self.reports(words)));
+            self.reported = stays;
         }
         let change = change?;
         self.in_flight = true;
@@ -289,7 +290,7 @@ impl Seen {
         })
     }
 
-    fn tells(&self, words: &str) -> [Effect; 2] {
+    fn reports(&self, words: &str) -> [Effect; 2] {
         let report = Report {
             reason: Reason::RestartFailed,
             note: words.to_owned(),
@@ -304,7 +305,7 @@ impl Seen {
     }
 }
 
-/// Nobody misses what a pod says of containers that are not parked.
+/// Reports that images were put back; a mark without parked containers needs no report.
 fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
     if change.swaps.is_empty() {
         return Vec::new();

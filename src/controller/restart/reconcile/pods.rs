@@ -1,4 +1,4 @@
-//! The pods that are followed: at most so many at once, and the others in turns by namespace.
+//! The watched pods: a bounded number at once, the others in turns by namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,20 +9,20 @@ use swaplet_core::restart::reconcile::Sight;
 use super::by_pod::Key;
 use crate::frame::queue::FairQueue;
 
-/// Pods that are followed at once; requests for others wait. Each is a watch of one object.
+/// The maximum number of watched pods; requests for others wait. Each has a watch of its own.
 const AT_ONCE: usize = 256;
 
-/// A pod that is followed, with when that began.
+/// A watched pod, with the start of its watch.
 pub(crate) struct PodEntry {
-    /// What is known of it.
+    /// The last observation of the pod.
     pub sight: Seen,
-    /// Whether the list under way has named it.
+    /// True if the list in progress has named it.
     pub listed: bool,
     pub since: Duration,
 }
 
 impl PodEntry {
-    /// What all requests for the pod depend on, also those that wait in line.
+    /// Returns the properties that all requests for the pod depend on, queued ones included.
     pub fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
         match &self.sight {
             Seen::There(pod) => (
@@ -39,17 +39,17 @@ impl PodEntry {
     }
 }
 
-/// What was seen of a pod.
+/// The last observation of a pod.
 pub(crate) enum Seen {
     NotYet,
-    /// The API server does not take the question, for this reason.
+    /// The API server refuses to answer, for this reason.
     Refused(Box<str>),
     Absent,
     There(Box<RestartPod>),
 }
 
 impl Seen {
-    /// As a decision takes it.
+    /// Returns the input of a decision.
     pub fn as_sight(&self) -> Sight<'_> {
         match self {
             Self::NotYet => Sight::Unseen,
@@ -64,26 +64,26 @@ impl Seen {
 #[derive(Default)]
 pub(crate) struct Pods {
     followed: BTreeMap<Key, PodEntry>,
-    /// How many of them each namespace has.
+    /// The number of watched pods per namespace.
     taken: BTreeMap<Box<str>, usize>,
-    /// Those that wait for a place; the line may also name some that do not any more.
+    /// The pods that wait for a place; the queue may also name some that no longer wait.
     waiting: BTreeSet<Key>,
     line: FairQueue<Key>,
     have_changed: bool,
 }
 
 impl Pods {
-    /// Those that are followed, if they are others than when this was asked the last time.
+    /// Returns the watched pods; `None` if they have not changed since the last call.
     pub fn news(&mut self) -> Option<impl Iterator<Item = &Key>> {
         std::mem::take(&mut self.have_changed).then(|| self.followed.keys())
     }
 
-    /// What is known of a pod that is followed.
+    /// Returns the entry of a pod, if it is watched.
     pub fn get(&self, pod: &Key) -> Option<&PodEntry> {
         self.followed.get(pod)
     }
 
-    /// The pod as it is there, if it is followed.
+    /// Returns the pod, if it is watched and exists.
     pub fn seen(&self, pod: &Key) -> Option<&RestartPod> {
         match &self.get(pod)?.sight {
             Seen::There(pod) => Some(pod),
@@ -91,12 +91,12 @@ impl Pods {
         }
     }
 
-    /// What is known of one, to be brought up to date.
+    /// Returns the entry of a pod for an update.
     pub fn get_mut(&mut self, pod: &Key) -> Option<&mut PodEntry> {
         self.followed.get_mut(pod)
     }
 
-    /// A pod is needed: it is followed as soon as there is a place.
+    /// Requests a watch of a pod, which starts as soon as there is a place.
     pub fn want(&mut self, pod: &Key, now: Duration) {
         if self.followed.contains_key(pod) || !self.waiting.insert(pod.clone()) {
             return;
@@ -105,7 +105,7 @@ impl Pods {
         self.fill(now);
     }
 
-    /// A pod is needed no more.
+    /// Ends the watch of a pod that is no longer needed.
     pub fn release(&mut self, pod: &Key, now: Duration) {
         self.waiting.remove(pod);
         if self.followed.remove(pod).is_none() {
@@ -121,17 +121,17 @@ impl Pods {
         self.fill(now);
     }
 
-    /// A pod that is followed in vain gives its place to one that waits; it is needed again when
-    /// its requests change.
-    pub fn give_way(&mut self, pod: &Key, now: Duration) {
+    /// Gives the place of a pod that is watched in vain to one that waits; it is requested again
+    /// when its requests change.
+    pub fn yield_slot(&mut self, pod: &Key, now: Duration) {
         if !self.waiting.is_empty() {
             self.release(pod, now);
         }
     }
 
-    /// A namespace takes a place only while more are free than it has. So one alone has half of
-    /// them, and with more of them each has as many as stay free: however long the pods of some
-    /// take, there is a place for whoever comes next.
+    /// Fills free places. A namespace takes one only while more are free than it has. So one alone
+    /// has half of them, and with several namespaces each has as many as stay free: however long
+    /// the pods of some take, there is a place for the next.
     fn fill(&mut self, now: Duration) {
         loop {
             let free = AT_ONCE - self.followed.len();

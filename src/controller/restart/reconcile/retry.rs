@@ -1,4 +1,4 @@
-//! When a write is made again that was not applied.
+//! The backoff of writes that were not applied.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::frame::writer::Outcome;
 use crate::frame::writer::report::Notice;
 use crate::restart::write::RestartWrite;
 
-/// The wait after failed writes; the longest is that after denied ones too.
+/// The backoff after failed writes; its longest wait is also that after denied ones.
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(60),
 };
 
-/// The writes that have failed since the last one that was applied.
+/// The failed writes since the last applied one.
 #[derive(Default)]
 pub(crate) struct Retry {
     failures: u32,
     denials: Denials,
-    told: bool,
+    reported: bool,
 }
 
 impl Retry {
-    /// A write has failed: before which time no other is made, and what is to be told.
+    /// Records a failed write; returns the earliest time of the next one, and what to report.
     pub fn after(
         &mut self,
         write: &RestartWrite,
@@ -45,7 +45,7 @@ impl Retry {
             }
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
         };
-        let news = denial.filter(|_| !std::mem::replace(&mut self.told, true));
+        let news = denial.filter(|_| !std::mem::replace(&mut self.reported, true));
         let note = |words: &String| {
             format!(
                 "the API server forbids a write to the {} of {}: {words}",

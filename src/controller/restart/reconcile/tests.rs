@@ -37,7 +37,7 @@ fn request(namespace: &str, number: usize, pod: &str) -> Value {
 }
 
 fn hears(restarts: &mut Restarts, request: Value) {
-    restarts.hear(
+    restarts.handle(
         Event::Applied(serde_json::from_value(request).unwrap()),
         NOW.since_start,
     );
@@ -51,7 +51,7 @@ fn pod(namespace: &str, name: &str, version: &str) -> Value {
 
 fn shows(restarts: &mut Restarts, pod: Value) {
     let key = |field: &str| Box::from(pod["metadata"][field].as_str().unwrap());
-    restarts.see(
+    restarts.observe(
         &(key("namespace"), key("name")),
         Event::Applied(serde_json::from_value(pod.clone()).unwrap()),
     );
@@ -125,7 +125,7 @@ fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousand
         "this one, and the one whose turn it is"
     );
     let gone = Event::Deleted(serde_json::from_value(pod("greedy", "p", "3")).unwrap());
-    restarts.see(&("greedy".into(), "p".into()), gone);
+    restarts.observe(&("greedy".into(), "p".into()), gone);
     assert_eq!(restarts.fresh.len(), 5000);
 }
 
@@ -147,7 +147,7 @@ fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
         Some(vec![("team".into(), "b".into())])
     );
     let over = Event::Deleted(serde_json::from_value(request("team", 0, "b")).unwrap());
-    restarts.hear(over, NOW.since_start);
+    restarts.handle(over, NOW.since_start);
     assert_eq!(restarts.pods().map(Iterator::count), Some(0));
 }
 

@@ -1,4 +1,4 @@
-//! What is known after a write of the loop has come back, and what is told of it.
+//! Handles finished writes, and what is reported of them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::frame::writer::{Outcome, Target, TargetKind};
 use crate::restart::write::{RestartWrite, Stored, is_later};
 
 impl Restarts {
-    /// A write has come back; what is to be told.
+    /// Handles the outcome of a write; returns what to report.
     pub fn written(
         &mut self,
         write: RestartWrite,
@@ -61,8 +61,8 @@ impl Restarts {
         }
     }
 
-    /// The event of our own write may come later; until then this is what we know to be stored.
-    /// Where the answer comes later than what followed the write, that counts.
+    /// Stores what we know to be written, because the event of our own write may come later. If the
+    /// watch has shown a later version than the answer, that one counts.
     fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
         match stored {
             Stored::Request(request) => {
@@ -109,7 +109,7 @@ impl RestartWrite {
             .collect()
     }
 
-    /// What is told is told of the pod, also of one that is gone.
+    /// Returns a notice about the pod, even if the pod is gone.
     pub(super) fn notice(&self, report: Report) -> Option<Notice> {
         let RestartRequest {
             namespace,

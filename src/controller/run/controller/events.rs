@@ -1,4 +1,4 @@
-//! What the watches say of pods, Jobs and OpenKruise, taken over into the index.
+//! Events of pods, Jobs and OpenKruise, applied to the index.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::frame::watch::Event;
 use crate::terminate::job_events::take_notice;
 
 impl Controller {
-    pub(in crate::run) fn see(&mut self, event: Event<PodWire>) {
+    pub(in crate::run) fn observe(&mut self, event: Event<PodWire>) {
         let now = self.clock.now();
         match event {
             Event::ListStart => {
@@ -21,13 +21,13 @@ impl Controller {
             }
             Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
             Event::ListEnd => {
-                self.told.reached();
+                self.reported.reached();
                 let effects = self.index.list_ends(now);
                 self.effects(effects);
                 self.health.pods_listed();
             }
             Event::Current(since) => {
-                self.told.reached();
+                self.reported.reached();
                 self.health.pods_current(since);
             }
             Event::Deleted(pod) => {
@@ -39,12 +39,12 @@ impl Controller {
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble("pods");
                 self.health.pods_trouble(&error);
-                self.tell_trouble(&error, "cannot watch pods; trying again");
+                self.report_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
                 self.metrics.watch_trouble("pods");
                 self.health.hidden("pods", &error);
-                self.tell_trouble(
+                self.report_trouble(
                     &error,
                     "cannot watch pods of a namespace, so nothing is done there; trying again",
                 );
@@ -57,13 +57,13 @@ impl Controller {
             Event::Hidden(error) => {
                 self.metrics.watch_trouble("jobs");
                 self.health.hidden("jobs", error);
-                self.tell_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
+                self.report_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble("jobs");
-                // A right that is missing would be told every 15 s for ever.
+                // A missing right would be logged every 15 s forever.
                 if self.health.jobs_trouble(error) {
-                    self.tell_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                    self.report_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
                 }
             }
             Event::ListStart => self.health.nothing_hidden("jobs"),
@@ -92,9 +92,9 @@ impl Controller {
         self.effects(effects);
     }
 
-    pub(in crate::run) fn hear(&mut self, news: News) {
+    pub(in crate::run) fn handle(&mut self, news: News) {
         self.note_rights_beside_openkruise(&news);
-        let effects = self.index.hear(news, self.clock.now());
+        let effects = self.index.handle(news, self.clock.now());
         self.effects(effects);
     }
 }

@@ -1,9 +1,9 @@
-//! Lines of the log that are no reports.
+//! Log lines that are not reports.
 
 use crate::cluster::nodes::Change;
 use crate::frame::writer::{Outcome, Target};
 
-pub(super) fn tell_node_problem(node: &str, change: &Change) {
+pub(super) fn log_node_problem(node: &str, change: &Change) {
     if let Some(problem) = &change.problem {
         tracing::warn!(node, "{problem}");
     }
@@ -21,7 +21,7 @@ pub(super) fn log_outcome(target: &Target, outcome: &Outcome) {
         Outcome::Conflict | Outcome::Gone => {
             tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
         }
-        // Told once for all tries, by the Event `WriteDenied`.
+        // Reported once for all tries, by the Event `WriteDenied`.
         Outcome::Denied(error) => {
             tracing::debug!(%namespace, pod = %name, %uid, error, "the write was denied; trying again later")
         }

@@ -1,10 +1,10 @@
-//! What the loop does about nodes: those that are seen, and what is learned of them.
+//! Events of nodes, and the verdicts that pods have proved on them.
 
 use kube::Client;
 use swaplet_core::objects::node::NodeWire;
 
 use super::Controller;
-use super::log::tell_node_problem;
+use super::log::log_node_problem;
 use super::rights::FOLLOW_NODES;
 use crate::cluster::nodes::Learned;
 use crate::cluster::verdict_store::{VerdictStore, all_kept};
@@ -13,27 +13,27 @@ use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 
 impl Controller {
-    pub(in crate::run) fn see_node(&mut self, event: Event<NodeWire>) {
+    pub(in crate::run) fn observe_node(&mut self, event: Event<NodeWire>) {
         match event {
             Event::ListStart => self.index.nodes.list_starts(),
             Event::Listed(node) => {
                 if let Some(node) = read("node", || node.read()) {
                     let change = self.index.nodes.listed(&node);
-                    tell_node_problem(&node.name, &change);
+                    log_node_problem(&node.name, &change);
                 }
             }
             Event::ListEnd => {
                 self.health.nodes_seen();
                 if self.index.nodes.list_ends() {
-                    self.index.look_soon(|_| true);
+                    self.index.enqueue_where(|_| true);
                 }
             }
             Event::Applied(node) => {
                 if let Some(node) = read("node", || node.read()) {
                     let change = self.index.nodes.apply(&node);
-                    tell_node_problem(&node.name, &change);
+                    log_node_problem(&node.name, &change);
                     if change.matters {
-                        self.index.look_soon(|pod| pod.node == node.name);
+                        self.index.enqueue_where(|pod| pod.node == node.name);
                     }
                 }
             }
@@ -46,7 +46,7 @@ impl Controller {
             Event::Trouble(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble("nodes");
                 self.health.lacks(FOLLOW_NODES, &error);
-                self.tell_trouble(&error, "cannot watch nodes; trying again");
+                self.report_trouble(&error, "cannot watch nodes; trying again");
             }
             Event::Forbidden(error) => self.nodes_forbidden(&error),
         }

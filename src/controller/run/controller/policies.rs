@@ -1,4 +1,4 @@
-//! What the loop does about SidecarPolicies.
+//! Events of SidecarPolicies, and the writes of their statuses.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ use crate::run::settings::Settings;
 use crate::terminate::policies::observe::News;
 use crate::terminate::policies::{PATIENCE, StatusWrite};
 
-/// How long the first list of pods waits for policies: who comes later is listed again.
+/// The longest wait for policies before pods are listed; later ones cause another list.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
-/// What the right to watch policies is for.
+/// The remark of `/readyz` while policies cannot be watched.
 const SEE_POLICIES: &str = "SidecarPolicies cannot be seen";
-/// What the right to watch the policies of each namespace is for.
+/// The remark while the policies of a namespace cannot be watched.
 const SEE_POLICIES_OF_NAMESPACE: &str =
     "NamespacedSidecarPolicies of a namespace cannot be seen, so they end nothing there";
-/// What the right to watch namespaces is for.
+/// The remark while namespaces cannot be watched.
 const SEE_NAMESPACES: &str = "labels of namespaces cannot be seen, for which SidecarPolicies ask";
-/// What the right to write their status is for.
+/// The remark while the statuses of policies cannot be written.
 const REPORT: &str = "SidecarPolicies cannot be told what they have come to";
 
 impl Controller {
-    /// Waits until policies are known, or for a while: so that pods are not listed twice.
+    /// Waits until policies are known, at most `FIRST_LISTS`, so that pods are not listed twice.
     pub(in crate::run) async fn first_policies(
         &mut self,
         sidecars: &mut Sidecars,
@@ -54,8 +54,8 @@ impl Controller {
         sidecars: &Sidecars,
     ) -> Result<(), TaskDied> {
         match news {
-            News::Policy(kind, event) => self.see_policy(kind, event),
-            News::Namespace(event) => self.see_namespace(event),
+            News::Policy(kind, event) => self.observe_policy(kind, event),
+            News::Namespace(event) => self.observe_namespace(event),
             News::Died => return Err(TaskDied::of("the watch of SidecarPolicies")),
         }
         let wants = self.index.policies.set.ask_for_namespaces();
@@ -65,18 +65,18 @@ impl Controller {
         Ok(())
     }
 
-    fn see_policy(&mut self, kind: PolicyKind, event: Event<BoundedObject>) {
+    fn observe_policy(&mut self, kind: PolicyKind, event: Event<BoundedObject>) {
         match &event {
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble(kind.plural());
                 self.health.lacks(SEE_POLICIES, error);
-                self.tell_trouble(error, "cannot watch SidecarPolicies; trying again");
+                self.report_trouble(error, "cannot watch SidecarPolicies; trying again");
             }
-            // The watches of other namespaces go on, and say nothing about this one.
+            // The watches of other namespaces continue, and report nothing about this one.
             Event::Hidden(error) => {
                 self.metrics.watch_trouble(kind.plural());
                 self.health.lacks(SEE_POLICIES_OF_NAMESPACE, error);
-                self.tell_trouble(error, SEE_POLICIES_OF_NAMESPACE);
+                self.report_trouble(error, SEE_POLICIES_OF_NAMESPACE);
             }
             Event::Current(_) => self.health.has(SEE_POLICIES),
             Event::ListStart if kind == PolicyKind::Namespaced => {
@@ -92,7 +92,7 @@ impl Controller {
         let _ = read("policy", || Some(index.policies_tell(kind, event)));
     }
 
-    fn see_namespace(&mut self, event: Event<NamespaceWire>) {
+    fn observe_namespace(&mut self, event: Event<NamespaceWire>) {
         match event {
             Event::Listed(namespace) | Event::Applied(namespace) => {
                 if let Some((name, labels)) = namespace.read() {
@@ -107,7 +107,7 @@ impl Controller {
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble("namespaces");
                 self.health.lacks(SEE_NAMESPACES, &error);
-                self.tell_trouble(&error, "cannot watch namespaces; trying again");
+                self.report_trouble(&error, "cannot watch namespaces; trying again");
             }
             Event::Current(_) => self.health.has(SEE_NAMESPACES),
             Event::ListEnd => self.index.policies.namespaces_listed(),
@@ -115,15 +115,15 @@ impl Controller {
         }
     }
 
-    /// Takes notice of the time of day, and begins to write what has changed in statuses. Returns
-    /// whether all pods are to be listed again now.
+    /// Records the time of day, and starts to write the statuses that have changed. Returns true if
+    /// all pods are to be listed again now.
     pub(in crate::run) fn go_on_with_policies(
         &mut self,
         sidecars: &mut Sidecars,
         discovery: &Discovery,
         settings: &Settings,
     ) -> bool {
-        self.tell_time(discovery, settings);
+        self.set_time(discovery, settings);
         self.report_policies(sidecars);
         if self.index.policies.take_unknown(self.clock.now()) {
             let words = format!(
@@ -136,13 +136,13 @@ impl Controller {
         self.index.policies.take_relist(self.clock.now())
     }
 
-    /// Writes the statuses that have changed, one after another, beside all else and behind swaps.
+    /// Starts to write the statuses that have changed, one by one, yielding to swaps.
     fn report_policies(&mut self, sidecars: &mut Sidecars) {
         let (now, today) = (self.clock.now(), self.today);
         if !self.index.policies.is_on() {
             return;
         }
-        // What some pods only come to is not what the policy comes to.
+        // The counts of selected pods are not those of the policy.
         if !sidecars.reports.is_empty() || self.index.selected.are_some_only() {
             return self.index.policies.put_off(now);
         }
@@ -158,7 +158,7 @@ impl Controller {
         sidecars.reports.spawn(async move {
             let mut answers = Vec::new();
             for write in writes {
-                precedence.give_way(since).await;
+                precedence.yield_to_swaps(since).await;
                 if let Err(outcome) = writer.report_policy(&write).await {
                     answers.push((write, outcome));
                 }
@@ -167,12 +167,12 @@ impl Controller {
         });
     }
 
-    /// What was not written is written again with the next change, or in the next round.
+    /// Handles failed writes: each status is written again with the next change or round.
     pub(in crate::run) fn policies_reported(
         &mut self,
-        told: Result<Vec<(StatusWrite, Outcome)>, JoinError>,
+        reported: Result<Vec<(StatusWrite, Outcome)>, JoinError>,
     ) {
-        let Ok(failed) = told else { return };
+        let Ok(failed) = reported else { return };
         if failed.is_empty() {
             self.health.has(REPORT);
         }
@@ -181,7 +181,7 @@ impl Controller {
             match outcome {
                 Outcome::Denied(words) => {
                     self.health.lacks(REPORT, &words);
-                    self.tell_trouble(&words, "cannot write the status of SidecarPolicies");
+                    self.report_trouble(&words, "cannot write the status of SidecarPolicies");
                 }
                 Outcome::Failed { error, .. } => {
                     tracing::debug!(
@@ -195,9 +195,9 @@ impl Controller {
     }
 
     /// Takes the time of day from the API server, or else from this machine.
-    fn tell_time(&mut self, discovery: &Discovery, settings: &Settings) {
+    fn set_time(&mut self, discovery: &Discovery, settings: &Settings) {
         let by_server = discovery.clock().now();
         self.today = by_server.unwrap_or_else(|| (settings.time_of_day.0)());
-        self.index.tell_time(self.clock.now(), self.today);
+        self.index.set_time(self.clock.now(), self.today);
     }
 }

@@ -1,4 +1,4 @@
-//! What the loop does about restarts of single containers.
+//! Events of restarts of single containers, and the steps that follow from them.
 
 use super::Controller;
 use crate::restart::driver::Happened;
@@ -11,12 +11,12 @@ impl Controller {
             .take(happened, &self.metrics, self.clock.now())
         {
             self.metrics.decided(notice.report.reason);
-            self.reporter.tell(notice);
+            self.reporter.report(notice);
         }
     }
 
     pub(in crate::run) fn go_on_with_restarts(&mut self) {
-        let learned = self.restarts.go_on(
+        let learned = self.restarts.advance(
             &mut self.index,
             &self.writer,
             &self.metrics,

@@ -1,4 +1,4 @@
-//! What each right is for.
+//! The rights of the loop, each named by what cannot be done without it.
 
 use swaplet_core::report::decision::Action;
 use swaplet_core::restart::reconcile::Action as RestartAction;
@@ -6,14 +6,14 @@ use swaplet_core::restart::reconcile::Action as RestartAction;
 use crate::frame::serve::Health;
 use crate::frame::writer::{Outcome, is_missing_right};
 
-/// What the right to change images of pods is for.
+/// The remark of `/readyz` while images of pods cannot be changed.
 const CHANGE_IMAGES: &str = "images of pods cannot be changed";
-/// What the right to watch nodes is for.
+/// The remark while nodes cannot be watched.
 pub(super) const FOLLOW_NODES: &str = "changes of nodes are seen late";
-/// What the right to watch requests is for.
+/// The remark while requests cannot be watched.
 pub(super) const SEE_REQUESTS: &str = "requests to restart containers cannot be seen";
 
-/// What cannot be done without the right to do this.
+/// Returns what cannot be done while the right to `action` is missing.
 pub(super) const fn right_of(action: &Action) -> &'static str {
     match action {
         Action::Swap(_) => CHANGE_IMAGES,
@@ -22,7 +22,7 @@ pub(super) const fn right_of(action: &Action) -> &'static str {
     }
 }
 
-/// The same of a write for a request.
+/// Like `right_of`, for a write for a request.
 pub(super) const fn right_of_restart(action: &RestartAction) -> &'static str {
     match action {
         RestartAction::Swap(..) => CHANGE_IMAGES,
@@ -43,7 +43,7 @@ pub(super) const fn right_of_restart(action: &RestartAction) -> &'static str {
     }
 }
 
-/// The Event `WriteDenied` tells of it as well, on each object.
+/// Records whether the right is missing; the Event `WriteDenied` reports it on each object.
 pub(super) fn note_right(health: &Health, what: &'static str, outcome: &Outcome) {
     match outcome {
         Outcome::Denied(words) if is_missing_right(words) => {

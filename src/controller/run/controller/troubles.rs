@@ -1,24 +1,24 @@
-//! What is said of watches that do not work and rights that are missing: once in the log, and by
-//! `/readyz` for as long as they do not.
+//! Reports of watches that fail and rights that are missing: once in the log, and by `/readyz` for
+//! as long as they last.
 
 use super::Controller;
+use super::reported::Line;
 use super::rights::{SEE_REQUESTS, note_right, right_of_restart};
-use super::told::Line;
 use crate::cluster::openkruise::News;
 use crate::frame::watch::Event;
 use crate::frame::writer::is_missing_right;
 use crate::restart::driver::Happened;
 
 impl Controller {
-    /// A line in the log; of a missing right one for each thing that it is needed for, and of an API
-    /// server that cannot be reached one for all, not with each try.
-    pub(super) fn tell_trouble(&mut self, error: &str, what: &str) {
-        if let Some(Line { error, what }) = self.told.news(error, what) {
+    /// Logs a trouble, but not with each try: a missing right once for each thing that it is needed
+    /// for, an unreachable API server once for all.
+    pub(super) fn report_trouble(&mut self, error: &str, what: &str) {
+        if let Some(Line { error, what }) = self.reported.news(error, what) {
             tracing::warn!(error, "{what}");
         }
     }
 
-    /// Said once, not with each try.
+    /// Records that nodes must not be read. Logged once, not with each try.
     pub(super) fn nodes_forbidden(&mut self, error: &str) {
         if self.index.nodes.hide() {
             self.health.nodes_hidden(error);
@@ -26,18 +26,18 @@ impl Controller {
                 error,
                 "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone"
             );
-            self.index.look_soon(|_| true);
+            self.index.enqueue_where(|_| true);
         }
     }
 
     pub(super) fn note_rights_beside_openkruise(&mut self, news: &News) {
         match news {
             News::Trouble(trouble) => {
-                self.tell_trouble(trouble, "cannot look at OpenKruise; trying again")
+                self.report_trouble(trouble, "cannot look at OpenKruise; trying again")
             }
             News::Lacks(what, words) => {
                 self.health.lacks(what, words);
-                self.tell_trouble(words, what);
+                self.report_trouble(words, what);
             }
             News::Has(what) => self.health.has(what),
             _ => {}
@@ -50,14 +50,14 @@ impl Controller {
                 if is_missing_right(error) {
                     self.health.lacks(SEE_REQUESTS, error);
                 }
-                self.tell_trouble(
+                self.report_trouble(
                     error,
                     "cannot watch ContainerRecreateRequests, so nothing is restarted; trying again",
                 );
             }
             Happened::Request(Event::Hidden(error)) => {
                 self.health.hidden("requests", error);
-                self.tell_trouble(
+                self.report_trouble(
                     error,
                     "cannot watch ContainerRecreateRequests of a namespace, so nothing is restarted there; trying again",
                 );
@@ -74,7 +74,7 @@ impl Controller {
                 _,
                 Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
             ) => {
-                self.tell_trouble(
+                self.report_trouble(
                     error,
                     "cannot watch pods whose containers are to be restarted; trying again",
                 );
@@ -82,7 +82,7 @@ impl Controller {
             Happened::Parked(
                 Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),
             ) => {
-                self.tell_trouble(
+                self.report_trouble(
                     error,
                     "cannot watch pods in which containers are parked; trying again",
                 );

@@ -166,14 +166,14 @@ impl World {
     }
 
     /// The notes of the Events that tell of a defect, each after the name of its object.
-    pub fn told(&self) -> Vec<(String, String)> {
+    pub fn reported(&self) -> Vec<(String, String)> {
         let events = self
             .all("events.events.k8s.io")
             .into_iter()
             .chain(self.all("events"));
         let ours = events.filter(|event| event["reason"] == "DecisionFailed");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let told = ours.map(|event| {
+        let reported = ours.map(|event| {
             let object = if event["regarding"].is_object() {
                 &event["regarding"]
             } else {
@@ -186,6 +186,6 @@ impl World {
             };
             (text(&object["name"]), text(note))
         });
-        told.collect()
+        reported.collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What the index knows around a pod, as a decision wants it; and the decision told step by step.
+//! Builds the circumstances of a decision, and explains decisions step by step.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::cluster::nodes::Nodes;
 use crate::cluster::openkruise::Known;
 use crate::cluster::rules::Rules;
 
-/// All that is known besides the pods.
+/// Everything that is known besides the pods.
 pub(crate) struct Around<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) nodes: &'a Nodes,
@@ -26,12 +26,12 @@ pub(crate) struct Around<'a> {
     pub(crate) image_troubles: &'a ImageTroubles,
     pub(crate) lines: &'a Lines,
     pub(crate) started_at: Option<Timestamp>,
-    /// Until when nothing is ended of a pod that was read without policies.
+    /// The time until which nothing is ended of a pod that was read without policies.
     pub(crate) policies_unseen_until: Option<Duration>,
 }
 
 impl<'a> Around<'a> {
-    /// What a decision about this pod depends on.
+    /// Returns the circumstances for a decision about this pod.
     pub(crate) fn of(&self, pod: &Pod, memory: &Memory, now: Duration) -> Circumstances<'a> {
         let (node, facts) = self.nodes.about(pod, memory.mains_done_at, now);
         Circumstances {
@@ -51,9 +51,8 @@ impl<'a> Around<'a> {
 }
 
 impl Index {
-    /// The decision about a pod, as the index takes it now, step by step; also about one that it
-    /// does not keep, because nothing is to be done for it. What has been told before is told
-    /// again.
+    /// Explains the decision that the index takes about a pod now, step by step; also for a pod
+    /// that it does not keep. Earlier reports are repeated.
     #[must_use]
     pub fn explain(&self, pod: &Pod, now: Duration) -> Explanation {
         let entry = self.entries.get(&pod.uid);
@@ -61,8 +60,8 @@ impl Index {
         self.explain_by(&self.rules, pod, memory.unwrap_or_default(), now)
     }
 
-    /// The same under rules by which this image is an exit image as well; the pod has looked as it
-    /// does since then.
+    /// Like [`Index::explain`], with `image` as an additional exit image; the pod has not changed
+    /// since `since`.
     #[must_use]
     pub fn explain_with(
         &self,
@@ -122,17 +121,17 @@ impl Index {
         )
     }
 
-    /// The rules that count here.
+    /// Returns the rules in effect.
     pub const fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// The pods that are kept.
+    /// Returns the pods that are kept.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.entries.values().map(|entry| &entry.pod)
     }
 
-    /// Whether somebody has begun to end the sidecars of the pod: one shows an exit image, or there
+    /// Returns true if the end of the pod's sidecars has begun: one shows an exit image, or there
     /// is a request to OpenKruise's daemon.
     #[must_use]
     pub fn is_begun(&self, pod: &Pod) -> bool {

@@ -1,19 +1,19 @@
-//! How many pods are kept for which reason, and which of them wait for their end.
+//! The number of pods kept for each reason, and those that wait for their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use swaplet_core::report::reason::Reason;
 
-/// What counts of one pod: the latest decision, and since when its main containers have been seen
-/// done where it waits for its end.
+/// The counted state of one pod: its latest decision, and when its main containers were observed
+/// done if it waits for its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) reason: Option<Reason>,
     pub(crate) waits_since: Option<Duration>,
 }
 
-/// All pods together. A reason that was there stays, with 0.
+/// The totals of all pods. A reason that had pods before stays, with 0.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     reasons: BTreeMap<Reason, usize>,
@@ -21,17 +21,17 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// How many pods are kept for which reason.
+    /// Returns the number of pods for each reason.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = (Reason, usize)> {
         self.reasons.iter().map(|(reason, pods)| (*reason, *pods))
     }
 
-    /// Since when the one waits that waits longest.
+    /// Returns the start of the longest wait; `None` if no pod waits.
     pub(crate) fn waits_since(&self) -> Option<Duration> {
         self.waiting.first().map(|(since, _)| *since)
     }
 
-    /// What counts of a pod is something else than before.
+    /// Replaces the counted state of a pod.
     pub(crate) fn change(&mut self, uid: &str, before: Counted, after: Counted) {
         if before == after {
             return;

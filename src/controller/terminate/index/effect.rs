@@ -1,4 +1,4 @@
-//! What the index wants the loop to do.
+//! The effects that the loop carries out for the index.
 
 use swaplet_core::report::decision::{Action, Paths, Report};
 use swaplet_core::report::reason::Reason;
@@ -10,48 +10,48 @@ use crate::frame::metrics::Timed;
 use crate::frame::writer::Target;
 use crate::frame::writer::report::Notice;
 
-/// A write to be made.
+/// A pending write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The pod.
     pub target: Target,
-    /// What to write.
+    /// The change to write.
     pub action: Action,
-    /// What to tell once it is applied.
+    /// The report to emit once it is applied.
     pub report: Option<Report>,
 }
 
-/// A sidecar that has ended, and where its node has its log.
+/// An ended sidecar, and the place of its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidecarLog {
     /// Its pod.
     pub target: Target,
     /// Its name.
     pub container: Box<str>,
-    /// Where the log is.
+    /// The place of the log.
     pub place: LogPlace,
 }
 
-/// What the index wants the loop to do besides writing.
+/// An effect other than a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Tell something.
+    /// Report something.
     Notice(Notice),
-    /// A decision about a pod, where it differs from the one before.
+    /// Count a decision about a pod that differs from the one before.
     Decided(Reason),
-    /// A write was applied so long after the main containers were seen done.
+    /// Record the time from the observed end of the main containers to a write.
     Written(Timed),
-    /// A pod is finished, so long after its first write, and its containers have ended so.
+    /// Record the time from the first write to the end of the pod, and how its containers ended.
     Ended(Timed, Ends),
-    /// A sidecar has ended whose log is to be read.
+    /// Read the log of a sidecar that has ended.
     SidecarLog(SidecarLog),
     /// Push the exit image with these paths.
     Derive(Paths),
-    /// A pod has proved how its node treats swaps.
+    /// Store how a node treats swaps, as a pod has proved.
     Learned(Learned),
 }
 
-/// What is to be told, if anything is.
+/// Returns the effect for a report, if there is one.
 pub(crate) fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
     report.map(|report| Effect::Notice(Notice { target, report }))
 }

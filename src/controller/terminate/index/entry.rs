@@ -1,4 +1,4 @@
-//! One pod with its memory, and what becomes of the writes to it.
+//! One pod with its memory, and the outcome of the writes to it.
 
 mod denied;
 mod found;
@@ -25,41 +25,41 @@ use crate::cluster::nodes::Nodes;
 use crate::frame::metrics::Timed;
 use crate::frame::writer::{Outcome, Target};
 
-/// The wait after failed writes.
+/// The backoff after failed writes.
 pub(crate) const RETRY: Backoff = Backoff {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(60),
 };
 
-/// A pod with what is known of it besides what it shows.
+/// A pod with everything that is known of it beyond its object.
 pub(crate) struct Entry {
     pub(crate) pod: Pod,
     pub(crate) memory: Memory,
     pub(crate) last: Option<Reason>,
-    /// The class of its node, when it was decided about.
+    /// The class of its node at the last decision.
     pub(crate) class: NodeClass,
-    /// A write whose answer was lost, and which is told if it turns out to have been applied.
+    /// A write whose answer was lost. It is reported if it turns out to have been applied.
     pub(crate) unconfirmed: Option<Box<Write>>,
-    /// What the watch has shown since the write that is under way has begun.
+    /// What the watch has shown since the write in flight began.
     pub(crate) since: SinceBegun,
-    /// The restarts of swaps, as the watch has shown them.
+    /// The restarts by swaps, as shown by the watch.
     pub(crate) swapped: Swapped,
-    /// The watch has shown another state, which has not been looked at.
+    /// True while the watch has shown a state that has not been reconciled.
     pub(crate) fresh: bool,
-    /// Until when a swap counts as made that was applied, or may have been, and that the watch has
-    /// not shown.
+    /// The time until which an applied, or possibly applied, swap counts although the watch has not
+    /// shown it.
     pub(crate) unseen: Option<Duration>,
     pub(crate) due: Option<Duration>,
-    /// Whether it wants an exit image that is not there.
+    /// True if it wants an exit image that does not exist yet.
     pub(crate) wants: bool,
     pub(crate) list: u64,
-    /// Whether its latest state was read before the policies were known.
+    /// True if its latest state was read before the policies were known.
     pub(crate) without_policies: bool,
     pub(crate) counted: Counted,
-    /// It had ended when it was first seen, and is told of nevertheless. It counts for nothing and
-    /// proves nothing: whoever saw it end has counted it, and learned from it.
+    /// True if it had ended when first observed, and is reported nevertheless. It counts for
+    /// nothing and proves nothing: the run that observed the end did both.
     pub(crate) was_ended: bool,
-    /// What it has proved about its node: once, for an old proof is no news.
+    /// What it has proved about its node; kept, because a proof is news only once.
     proved: Option<Proved>,
 }
 
@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    /// The watch shows the pod in this state.
+    /// Updates the pod with a state that the watch shows.
     pub(crate) fn show(&mut self, pod: Pod, list: u64) {
         self.since.any |= self.pod.version != pod.version || pod.version.is_empty();
         let mut pairs = self.pod.containers.iter().zip(&pod.containers);
@@ -96,7 +96,7 @@ impl Entry {
         self.list = list;
     }
 
-    /// It was decided about.
+    /// Updates the census after a decision.
     pub(crate) fn count_in(&mut self, census: &mut Census) {
         let waits = self.last.is_some_and(waits_for_its_end);
         let now = Counted {
@@ -120,7 +120,7 @@ impl Entry {
         }
         self.last = Some(decision.reason);
         for report in &decision.reports {
-            effects.extend(self.tell(report, headroom));
+            effects.extend(self.report(report, headroom));
         }
         let (pod, memory) = (&self.pod, &self.memory);
         let confirmed = self
@@ -135,7 +135,7 @@ impl Entry {
         effects
     }
 
-    /// The logs of sidecars whose end is seen for the first time.
+    /// Returns the logs to read: of sidecars whose end is observed for the first time.
     pub(crate) fn logs(&mut self) -> Vec<Effect> {
         let Self { pod, memory, .. } = self;
         let log = |(container, place)| {
@@ -156,7 +156,7 @@ impl Entry {
         }
     }
 
-    /// Remembers what became of a write.
+    /// Records the outcome of a write.
     pub(crate) fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
         if let Action::Recreate(_) = write.action {
             return self.settle_request(write, outcome, now);
@@ -180,12 +180,12 @@ impl Entry {
         }
     }
 
-    /// Its answer was lost.
+    /// Keeps a write whose answer was lost.
     pub(crate) fn keep_unconfirmed(&mut self, write: Write) {
         self.unconfirmed = write.report.is_some().then(|| Box::new(write));
     }
 
-    /// What the pod proves about its node, once: when it is new, and the node is known.
+    /// Returns what the pod proves about its node, if that is new and the node is known.
     pub(crate) fn proves(&mut self, nodes: &Nodes, now: Duration) -> Option<Proved> {
         let proved = proof::proved(&self.pod, &self.memory, now)
             .filter(|_| !self.was_ended && nodes.knows_node_of(&self.pod))?;
@@ -232,7 +232,7 @@ impl Entry {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, &swap.from, image, now);
-                // The watch has shown this swap, or what somebody has done since.
+                // The watch has shown this swap, or a change by somebody else since.
                 if !self.since.images {
                     container.image.clone_from(image);
                 }
@@ -253,7 +253,7 @@ impl Entry {
     }
 }
 
-/// Whether nothing will ever be done for the pod again, so that it need not be kept.
+/// Returns true if nothing will ever be done for the pod again, so that it need not be kept.
 pub(crate) const fn is_over(reason: Reason) -> bool {
     reason.is_end()
         || matches!(
@@ -265,7 +265,7 @@ pub(crate) const fn is_over(reason: Reason) -> bool {
         )
 }
 
-/// Whether it is for us to end the pod, and it has not ended.
+/// Returns true if swaplet has to end the pod, and it has not ended.
 const fn waits_for_its_end(reason: Reason) -> bool {
     !matches!(
         reason,

@@ -1,4 +1,4 @@
-//! Decides about one pod, such that a defect that it meets is the trouble of this pod alone.
+//! Decides about one pod, isolated so that a panic affects this pod alone.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::frame::isolated::defects::note;
 use crate::frame::isolated::isolated;
 use crate::frame::queue::reschedule;
 
-/// When is looked again at a pod whose decision names a time that is over.
+/// The delay of the next reconcile, where a decision names a time that has passed.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Index {
-    /// Decides about a pod and does with the decision all that is not a write. Where that panics,
-    /// nothing is written, and the pod is looked at again when it changes, and with all others.
+    /// Decides about a pod and applies everything but the write. If that panics, nothing is
+    /// written, and the pod is reconciled when it changes, and with all others.
     pub(crate) fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         match isolated(uid, || self.judge(uid, now)) {
             Ok(Some((decision, effects))) => (Some(decision), effects),
@@ -51,7 +51,7 @@ impl Index {
         effects
     }
 
-    /// `None` where the pod is not kept.
+    /// Returns `None` if the pod is not kept.
     fn judge(&mut self, uid: &str, now: Duration) -> Option<(Decision, Vec<Effect>)> {
         let (shown, learned) = self.observe(uid, now)?;
         let decision = self.judge_observed(uid, shown, now)?;
@@ -64,8 +64,8 @@ impl Index {
         Some((decision, effects))
     }
 
-    /// Brings all that is known up to date with the pod: whether the watch has shown its state and
-    /// it is looked at for the first time, and what it proves of its node.
+    /// Updates all state from the pod. Returns whether this is the first reconcile of a state that
+    /// the watch has shown, and what the pod proved about its node.
     fn observe(&mut self, uid: &str, now: Duration) -> Option<(bool, Option<Learned>)> {
         let entry = self.entries.get_mut(uid)?;
         let exit_images = &self.rules.exit_images;
@@ -86,7 +86,7 @@ impl Index {
         Some((shown, learned))
     }
 
-    /// Decides from what was observed, and keeps room in the Job of the pod for what is decided.
+    /// Decides from what was observed, and reserves headroom in the pod's Job for the decision.
     fn judge_observed(&mut self, uid: &str, shown: bool, now: Duration) -> Option<Decision> {
         let entry = self.entries.get_mut(uid)?;
         let around = Around {
@@ -118,7 +118,7 @@ impl Index {
         Some(decision)
     }
 
-    /// What comes of a decision besides its write.
+    /// Returns the effects of a decision other than its write.
     fn effects(&mut self, uid: &str, decision: &Decision, now: Duration) -> Option<Vec<Effect>> {
         let entry = self.entries.get_mut(uid)?;
         let mut effects = if self.reads_logs && !entry.was_ended {
@@ -151,7 +151,7 @@ impl Index {
             .into_iter()
             .chain(entry.unseen.filter(|_| decision.swaps_wanted > 0))
             .min();
-        // A time that is over would be now again at once, for ever.
+        // A time that has passed would be due again at once, forever.
         let again = again.map(|at| if at > now { at } else { now + SOON });
         reschedule(&mut self.due, &entry.pod.uid, &mut entry.due, again);
     }
@@ -215,7 +215,7 @@ mod tests {
         std::iter::from_fn(next).collect()
     }
 
-    fn told(effects: &[Effect]) -> Vec<(&str, Reason)> {
+    fn reported(effects: &[Effect]) -> Vec<(&str, Reason)> {
         let notices = effects.iter().filter_map(|effect| {
             if let Effect::Notice(notice) = effect {
                 Some(notice)
@@ -238,7 +238,7 @@ mod tests {
         let now = Duration::from_secs(1);
         index.apply(pod("before"), now);
         let effects = index.apply(pod("bad"), now);
-        assert_eq!(told(&effects), [("bad", Reason::DecisionFailed)]);
+        assert_eq!(reported(&effects), [("bad", Reason::DecisionFailed)]);
         assert!(
             matches!(&effects[..], [Effect::Decided(_), Effect::Notice(notice)] if notice.report.note.ends_with("index out of bounds"))
         );
@@ -247,8 +247,8 @@ mod tests {
             writes(&mut index, now),
             [("before".into(), true), ("after".into(), true)]
         );
-        assert_eq!(told(&index.apply(pod("bad"), now)), []);
-        assert_eq!(told(&index.wake(now + LOOK_AGAIN)), []);
+        assert_eq!(reported(&index.apply(pod("bad"), now)), []);
+        assert_eq!(reported(&index.wake(now + LOOK_AGAIN)), []);
 
         index.decide_pod = terminate::decide;
         index.wake(now + 2 * LOOK_AGAIN);

@@ -1,4 +1,4 @@
-//! What the pods of one Job have in common: who waits for whom.
+//! The shared state of the pods of one Job: the order in which they wait.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use swaplet_core::cluster::headroom::Ledger;
 use super::{Effect, Index};
 
 impl Index {
-    /// Nobody knows when the pods of each Job got any further, for who asks has not watched them:
-    /// so it was just now.
+    /// Sets the last progress of each Job to now: a snapshot has not watched the pods, so the real
+    /// time is unknown.
     pub fn lines_move(&mut self, now: Duration) {
         self.entries
             .values()
             .for_each(|entry| self.lines.moves(&entry.pod, now));
     }
 
-    /// Jobs whose pods are all gone are forgotten.
+    /// Forgets Jobs whose pods are all gone.
     pub(crate) fn forget_jobs(&mut self) {
         self.lines.keep(&self.headroom);
     }
 
-    /// How many pods wait for others of their Job.
+    /// Returns the number of pods that wait for others of their Job.
     #[must_use]
     pub const fn waiting_for_headroom(&self) -> usize {
         self.headroom.waiting()
     }
 
-    /// Changes what is known of Jobs, and looks at the pods that this concerns.
+    /// Updates the ledger of Jobs, and reconciles the pods concerned.
     pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Duration) -> Vec<Effect> {
         change(&mut self.headroom);
-        self.look_at_woken(now)
+        self.reconcile_woken(now)
     }
 
-    /// Looks at the pods whose place in their Job has changed. To look at a pod again moves
-    /// nobody's place, so this comes to an end.
-    pub(crate) fn look_at_woken(&mut self, now: Duration) -> Vec<Effect> {
+    /// Reconciles the pods whose place in their Job has changed. A reconcile moves no place, so
+    /// this terminates.
+    pub(crate) fn reconcile_woken(&mut self, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         loop {
             let woken = self.headroom.take_wakes();
@@ -42,7 +42,7 @@ impl Index {
                 return effects;
             }
             for uid in woken {
-                effects.extend(self.look(&uid, now));
+                effects.extend(self.reconcile(&uid, now));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What policies make of the pods of the index, and what these make of the policies.
+//! The effect of policies on the pods of the index, and the counts for their status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,32 +15,32 @@ use super::{Entry, Index};
 use crate::frame::watch::Event;
 use crate::terminate::policies::{Counts, PolicyStore};
 
-/// Why a policy does nothing in a pod that it selects: it would leave no main container.
+/// The reason why a policy has no effect in a pod that it selects: no main container would be left.
 const NO_MAIN: &str = "NoMainContainer";
-/// The same: the annotations of the pod, or policies that count more, have said all.
+/// The same: the pod's annotations, or policies of higher precedence, decide everything.
 const OUTRANKED: &str = "Outranked";
 
 impl Index {
-    /// Policies about sidecars are watched.
+    /// Enables SidecarPolicies.
     #[must_use]
     pub fn with_policies(mut self) -> Self {
         self.policies = PolicyStore::watched();
         self
     }
 
-    /// Reads a pod as it comes, with the rules that are about its containers.
+    /// Decodes a pod and marks its containers with the rules that apply to them.
     pub(crate) fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
         let images = &self.rules.exit_images;
         let policies = &mut self.policies.set;
         pod.read_with(|pod, labels| policies.mark(pod, labels, |image| images.contains(image)))
     }
 
-    /// What the watch of policies tells. A rule that does not count any more is taken at once from
-    /// containers that are sidecars by it alone; for others it may be what keeps them from being
-    /// ended now. Which rules count instead is known when the pods are listed again. Returns
-    /// whether anything changes for pods.
+    /// Handles an event of the watch of policies; returns true if anything changes for pods. A rule
+    /// that no longer counts is taken at once from containers that are sidecars only by it; for
+    /// others it may be what keeps them from being ended now. Which rules replace it is known when
+    /// the pods are listed again.
     pub(crate) fn policies_tell(&mut self, kind: PolicyKind, event: Event<BoundedObject>) -> bool {
-        let has_changed = self.policies.hear(kind, event, &self.rules.exit_images);
+        let has_changed = self.policies.handle(kind, event, &self.rules.exit_images);
         if has_changed {
             let set = &self.policies.set;
             let mut changed = BTreeSet::new();
@@ -52,12 +52,12 @@ impl Index {
                     }
                 }
             }
-            self.look_soon(|pod| changed.contains(&pod.uid));
+            self.enqueue_where(|pod| changed.contains(&pod.uid));
         }
         has_changed
     }
 
-    /// What each policy comes to.
+    /// Returns the counts for the status of each policy.
     pub(crate) fn policy_counts(&self) -> BTreeMap<PolicyKey, Counts> {
         let mut counts = BTreeMap::<PolicyKey, Counts>::new();
         for entry in self.entries.values() {
@@ -81,7 +81,7 @@ impl Index {
     }
 }
 
-/// Whether the sidecars of a pod are not ended for a reason that somebody should know.
+/// Returns true if sidecars are not ended for a reason that somebody should know.
 const fn is_refusal(reason: Reason) -> bool {
     reason.is_warning() || reason.needs_a_hand()
 }
@@ -91,7 +91,7 @@ fn policy_of(rule: &SidecarRule) -> Option<PolicyKey> {
 }
 
 impl Entry {
-    /// Until when nothing is ended of the pod, because it was read before the policies were known.
+    /// Returns until when nothing is ended of the pod, because it was read without policies.
     pub(crate) fn policies_unseen_until(
         &self,
         policies: &PolicyStore,
@@ -100,12 +100,12 @@ impl Entry {
         policies.unseen_until(now).filter(|_| self.without_policies)
     }
 
-    /// The policies that are about containers of the pod.
+    /// Returns the policies that apply to containers of the pod.
     pub(crate) fn policies(&self) -> BTreeSet<PolicyKey> {
         self.rules().filter_map(policy_of).collect()
     }
 
-    /// The rules of its containers.
+    /// Returns the rules of its containers.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &SidecarRule> {
         self.pod
             .containers

@@ -1,5 +1,5 @@
-//! What restarts of single containers need to know of what is around their pods, and what they tell
-//! the Jobs of these.
+//! The part of the index that restarts of single containers need: the surroundings of their pods,
+//! and the headroom of the Jobs.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use super::restarting::{Begun, LATE_EFFECT};
 use super::{Effect, Index};
 
 impl Index {
-    /// Restarts of single containers are decided with this index.
+    /// Enables restarts of single containers.
     #[must_use]
     pub const fn with_restarts(mut self) -> Self {
         self.openkruise.require_sight();
         self
     }
 
-    /// The exit images of the installation.
+    /// Returns the exit images of the installation.
     #[must_use]
     pub const fn exit_images(&self) -> &ExitImages {
         &self.rules.exit_images
     }
 
-    /// The class of a pod's node; `None` where it is not known yet. `since` is when the pod was
-    /// first wanted.
+    /// Returns the class of a pod's node; `None` if it is not known yet. `since` is when the pod
+    /// was first requested.
     #[must_use]
     pub fn node_for_restart(&self, pod: &Pod, since: Duration, now: Duration) -> Option<NodeClass> {
         let (class, facts) = self.nodes.about(pod, Some(since), now);
         let known = facts.unseen_until.is_none() && self.openkruise.around(pod).seen;
-        // A daemon that is not Ready may become so, and find the request.
+        // A daemon that is not Ready may become so and handle the request.
         known.then(|| {
             if self.openkruise.has_daemon(&pod.node) {
                 NodeClass::Daemon
@@ -43,40 +43,40 @@ impl Index {
         })
     }
 
-    /// The version of the kubelet of a pod's node.
+    /// Returns the version of the kubelet of a pod's node.
     #[must_use]
     pub fn kubelet_for_restart(&self, pod: &Pod) -> Option<KubeletVersion> {
         self.nodes.kubelet(pod)
     }
 
-    /// Whether so many restarts fit into what the Job of the pod allows.
+    /// Returns whether this many restarts fit into the headroom of the pod's Job.
     #[must_use]
     pub fn room_for_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
         self.headroom.answer_restarts(pod, restarts)
     }
 
-    /// What a restart has proved of the node of a pod, if that is news.
+    /// Records what a restart has proved about the node of a pod; returns an effect if it is new.
     pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Effect> {
         let learned = self.nodes.learn(pod, proved, now)?;
         Some(self.learned(learned, &pod.uid))
     }
 
-    /// Whether a daemon of OpenKruise is on a node, Ready or not, and on any where the node is not
-    /// named; `None` where nobody has looked yet.
+    /// Returns whether OpenKruise's daemon is on a node, Ready or not; on any node, if `node` is
+    /// empty. `None` if that has not been read yet.
     #[must_use]
     pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
         self.openkruise.has_daemon_if_seen(node)
     }
 
-    /// Whether the vendor of the pod's node carries out requests with OpenKruise's label for
+    /// Returns true if the vendor of the pod's node handles requests with OpenKruise's label for
     /// virtual nodes.
     #[must_use]
     pub fn is_left_to_vendor(&self, pod: &Pod) -> bool {
         self.nodes.vendor_restarts(pod)
     }
 
-    /// So many containers of the pod are about to be restarted: this counts against its Job until
-    /// the restarts are seen.
+    /// Records that this many containers of the pod are about to be restarted: they count against
+    /// its Job until the restarts are observed.
     pub fn restarts_begin(&mut self, pod: &Pod, restarts: u32) {
         if Ledger::counts(pod) {
             let begun = Begun {
@@ -91,8 +91,8 @@ impl Index {
         }
     }
 
-    /// Nobody waits any more for what was said to begin in the pod with this uid. What was written
-    /// may still come: it counts until the restarts are shown, or cannot come any more.
+    /// Records that nothing waits any more for the restarts in the pod with this uid. They may
+    /// still happen, so they count until they are shown or cannot come any more.
     pub fn restarts_cut_short(&mut self, pod: &str, now: Duration) {
         if let Some(begun) = self.restarting.get_mut(pod) {
             begun.until.get_or_insert(now + LATE_EFFECT);
@@ -100,7 +100,7 @@ impl Index {
         }
     }
 
-    /// What the watch shows of a pod whose containers are being restarted.
+    /// Handles a state of a pod whose containers are being restarted.
     pub(crate) fn restarts_shown(&mut self, pod: &Pod, now: Duration) {
         if pod.phase.is_terminal() {
             self.restarting.remove(&pod.uid);
@@ -110,13 +110,13 @@ impl Index {
         }
     }
 
-    /// How many pods have restarts that were begun.
+    /// Returns the number of pods with restarts that have begun.
     #[cfg(test)]
     pub(crate) fn restarts_begun(&self) -> usize {
         self.restarting.len()
     }
 
-    /// When the next restart cannot come any more that nobody waits for.
+    /// Returns the next time at which a restart that nothing waits for can no longer come.
     pub(crate) fn next_given_back(&self) -> Option<Duration> {
         self.restarting
             .values()
@@ -124,7 +124,7 @@ impl Index {
             .min()
     }
 
-    /// Gives back the room of restarts that nobody waits for.
+    /// Releases the headroom of restarts that nothing waits for.
     pub(crate) fn give_back(&mut self, now: Duration) {
         let over = self.restarting.extract_if(|_, begun| {
             begun

@@ -1,4 +1,4 @@
-//! What is written of a pod: from the decision to what became of it.
+//! The writes to a pod: from the decision to the outcome.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::entry::since::SinceBegun;
 use super::{Effect, Index, Write};
 use crate::frame::writer::{Outcome, Target};
 
-/// What a probe may take beyond the patience with its swap: the write, and the statuses of a
-/// provider that is polled.
+/// The time that a probe may take beyond the patience with its swap: for the write, and for the
+/// status updates of a provider that is polled.
 const PROBE_MARGIN: Duration = Duration::from_secs(30);
-/// The longest patience with a probe. Pods choose their grace periods themselves, and the others of
-/// the node wait for the probe.
+/// The longest patience with a probe, because pods choose their grace periods themselves, and the
+/// other pods of the node wait.
 const PROBE_PATIENCE: Duration = Duration::from_secs(600);
 
 impl Index {
@@ -54,7 +54,7 @@ impl Index {
         })
     }
 
-    /// What comes of a swap for other pods; before it is settled for its own.
+    /// Applies the outcome of a swap to other pods, before it is settled for its own.
     fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
         let (Some(entry), Action::Swap(swaps)) =
             (self.entries.get(&write.target.uid), &write.action)
@@ -77,12 +77,12 @@ impl Index {
         }
     }
 
-    /// A write has come back.
+    /// Handles the outcome of a write.
     pub fn written(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
         let uid = write.target.uid.clone();
         self.swap_settled(&write, outcome, now);
         let Some(entry) = self.entries.get_mut(&uid) else {
-            // The pod is gone; what was done to it is still told.
+            // The pod is gone; a write that was applied is still reported.
             return if matches!(outcome, Outcome::Applied(_)) {
                 notice(write.target, write.report).into_iter().collect()
             } else {
@@ -105,19 +105,19 @@ impl Index {
             && self.nodes.probe_ends(&entry.pod)
         {
             let node = entry.pod.node.clone();
-            self.look_soon(|pod| pod.node == node);
+            self.enqueue_where(|pod| pod.node == node);
         }
         if let Some(pod) = gone {
             effects.extend(self.remove(&pod, now));
         } else {
-            effects.extend(self.look(&uid, now));
-            effects.extend(self.look_at_woken(now));
+            effects.extend(self.reconcile(&uid, now));
+            effects.extend(self.reconcile_woken(now));
         }
         effects
     }
 }
 
-/// Until when a swap that was written then is the probe of its node, or of its provider.
+/// Returns until when a swap written at `written` is the probe of its node, or of its provider.
 pub(crate) fn probe_until(pod: &Pod, written: Duration) -> Duration {
     written
         .saturating_add(patience(pod).min(PROBE_PATIENCE))

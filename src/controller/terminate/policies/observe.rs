@@ -1,5 +1,5 @@
-//! Looks for policies, wherever the API server knows them, and for labels of namespaces where a
-//! policy asks for them.
+//! Watches policies, once the API server serves them, and namespace labels, if a policy selects by
+//! them.
 
 use std::time::Duration;
 
@@ -17,35 +17,35 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::{Event, watch_noted};
 
-/// News between these tasks and the loop.
+/// The capacity of the channel between these tasks and the loop.
 const BUFFER: usize = 256;
-/// How often is asked whether the kinds are installed.
+/// The interval between two checks whether the kinds are installed.
 const ROUND: Duration = Duration::from_secs(30);
 
-/// What is told to the loop.
+/// An event for the loop.
 #[derive(Debug)]
 pub enum News {
-    /// Of policies of this kind.
+    /// An event about a policy of this kind.
     Policy(PolicyKind, Event<BoundedObject>),
-    /// Of namespaces.
+    /// An event about a namespace.
     Namespace(Event<NamespaceWire>),
-    /// A watch has died.
+    /// A watch task has ended.
     Died,
 }
 
-/// Where policies and namespaces are looked for.
+/// The scope of the watches.
 #[derive(Clone)]
 pub struct Scope {
     /// The client.
     pub client: Client,
-    /// The namespaces that the controller works in.
+    /// The namespaces in which the controller works.
     pub namespaces: Namespaces,
     /// The ages of the watches.
     pub ages: WatchAges,
 }
 
-/// Starts looking; namespaces are looked at from when `wants_namespaces` says so. The stream ends
-/// only when the receiver is dropped.
+/// Starts the watches; that of namespaces once `wants_namespaces` is true. The stream ends only
+/// when the receiver is dropped.
 #[must_use]
 pub fn observe(scope: &Scope, wants_namespaces: watch::Receiver<bool>) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
@@ -68,14 +68,14 @@ pub fn observe(scope: &Scope, wants_namespaces: watch::Receiver<bool>) -> mpsc::
     receiver
 }
 
-/// `None`: nobody listens, or the watch has died.
+/// Returns `None` if the receiver is dropped or the watch has ended.
 async fn follow_policies(kind: PolicyKind, scope: &Scope, news: &mpsc::Sender<News>) -> Option<()> {
-    let tell = |event| news.send(News::Policy(kind, event));
+    let report = |event| news.send(News::Policy(kind, event));
     loop {
         if !is_served(kind, scope).await {
-            // An empty list: all of them are gone.
-            tell(Event::ListStart).await.ok()?;
-            tell(Event::ListEnd).await.ok()?;
+            // An empty list: all policies of the kind are gone.
+            report(Event::ListStart).await.ok()?;
+            report(Event::ListEnd).await.ok()?;
             while !is_served(kind, scope).await {
                 sleep(ROUND).await;
             }
@@ -84,7 +84,7 @@ async fn follow_policies(kind: PolicyKind, scope: &Scope, news: &mpsc::Sender<Ne
         loop {
             let event = events.recv().await?;
             let is_trouble = matches!(event, Event::Trouble(_));
-            tell(event).await.ok()?;
+            report(event).await.ok()?;
             if is_trouble && !is_served(kind, scope).await {
                 break;
             }
@@ -110,7 +110,7 @@ fn watches(kind: PolicyKind, scope: &Scope) -> mpsc::Receiver<Event<BoundedObjec
     }
 }
 
-/// What was not answered counts as served: the watch tells the trouble.
+/// Returns whether the API server serves the kind; true on an error, which the watch reports.
 async fn is_served(kind: PolicyKind, scope: &Scope) -> bool {
     match ask(&scope.client, &format!("{GROUP}/{VERSION}")).await {
         Ok(resources) => resources.serve(kind.plural()),

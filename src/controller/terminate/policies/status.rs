@@ -1,4 +1,4 @@
-//! What the status of policies says, and the write of it.
+//! The status of policies, and its write.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use swaplet_core::policies::set::PolicyKey;
 use super::{Known, PolicyStore, STATUS_EVERY};
 use crate::frame::writer::{Outcome, Writer, params};
 
-/// The most reasons that are counted.
+/// The maximum number of reasons that are counted.
 const MOST_REASONS: usize = 16;
 
-/// What a policy comes to among the pods that are kept.
+/// The pods that a policy matches, among those that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pods that it is about.
+    /// The number of pods that it matches.
     pub matched: u64,
-    /// Pods whose sidecars are not ended, by reason.
+    /// The number of pods whose sidecars are not ended, by reason.
     pub refused: BTreeMap<&'static str, u64>,
 }
 
-/// A status to be written.
+/// A pending write of a status.
 #[derive(Clone, Debug)]
 pub struct StatusWrite {
     kind: PolicyKind,
@@ -38,7 +38,7 @@ pub struct StatusWrite {
 }
 
 impl PolicyStore {
-    /// The statuses that are to be written now; `counts` is asked only where it is time.
+    /// Returns the statuses to write now; `counts` is called only if a write is due.
     pub fn statuses(
         &mut self,
         now: Duration,
@@ -62,7 +62,7 @@ impl PolicyStore {
 }
 
 impl PolicyStore {
-    /// A status was not written: what the API server has is not known.
+    /// Forgets a status that could not be written, because what the API server has is unknown.
     pub fn not_written(&mut self, write: &StatusWrite) {
         let key = (write.kind, write.namespace.clone(), write.name.clone());
         if let Some(known) = self.known.get_mut(&key) {
@@ -106,7 +106,7 @@ impl Known {
         })
     }
 
-    /// The condition, with the time of its last change.
+    /// Returns the condition `Accepted`; its transition time changes only with its status.
     fn accepted(&self, today: Timestamp) -> Value {
         let SidecarPolicy {
             rules, generation, ..
@@ -133,10 +133,10 @@ impl Known {
 }
 
 impl Writer {
-    /// Writes the status of a policy, if it is still the one that was read.
+    /// Writes the status of a policy, if its uid is still the same.
     ///
     /// # Errors
-    /// [`Outcome`]
+    /// Returns the [`Outcome`] if the write was not applied.
     pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), Outcome> {
         let body = json!({"metadata": {"uid": write.uid}, "status": write.status});
         self.in_time(write.kind.plural(), async {

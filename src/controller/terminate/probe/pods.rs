@@ -1,4 +1,4 @@
-//! The throw-away pods: how they are made, and how they are read.
+//! The throw-away pods of a probe: how they are created and read.
 
 use serde_json::{Value, json};
 use swaplet_core::objects::pod::Pod;
@@ -7,20 +7,20 @@ use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 use super::probed::{Probe, Way};
 
-/// The label of every pod of a probe; its value is the same for all pods of one.
+/// The label of every pod of a probe; all pods of one probe have the same value.
 pub const LABEL: &str = "swaplet.io/probe";
-/// The container that is done at once.
+/// The container that ends at once.
 pub(crate) const MAIN: &str = "main";
-/// The container that stays until it is ended.
+/// The container that runs until it is ended.
 pub(crate) const SIDECAR: &str = "sidecar";
-/// The park image stops on SIGTERM, so nobody waits for more.
+/// The park image stops on SIGTERM, so a longer grace period is not needed.
 const GRACE_SECONDS: u8 = 1;
-/// A user without rights that no distribution gives to anybody; the one of the two images.
+/// The unprivileged user of the two images; no distribution assigns this id.
 const USER: u32 = 65532;
 
 impl Probe {
-    /// A pod of this node: no scheduler is asked, no taint keeps it away, no sidecar is marked (so
-    /// nobody else ends it), and it may run where pods are restricted.
+    /// Returns a pod manifest for this node: no scheduler is involved, no taint keeps it away, it
+    /// may run where pods are restricted, and no sidecar is marked, so nobody else ends it.
     pub(crate) fn pod(&self, way: Way) -> Value {
         let container = |name: &str, image: &str| {
             json!({
@@ -46,15 +46,15 @@ impl Probe {
         format!("swaplet-probe-{}-{}", self.id, way.suffix())
     }
 
-    /// Whoever kills this process leaves nothing that runs for long, where the node keeps
-    /// deadlines.
+    /// Returns `activeDeadlineSeconds`: if this process is killed, nothing keeps running for long
+    /// on a node that enforces deadlines.
     fn active_deadline(&self) -> u64 {
         self.timeout.as_secs() * 2 + 60
     }
 }
 
-/// The pod as the controller would read it if its sidecar were marked. The mark is put to what was
-/// read only: no other controller may see it.
+/// Reads the pod as the controller would if its sidecar were marked. Only the copy that was read is
+/// marked: no other controller may see the mark.
 pub(crate) fn marked(mut pod: Value) -> Option<Pod> {
     let containers = pod["spec"]["containers"].as_array_mut()?;
     let sidecar = containers

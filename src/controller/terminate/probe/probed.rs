@@ -1,4 +1,4 @@
-//! What is probed, the ways that are tried, and what came of them.
+//! The subject of a probe, the ways that are tried, and their results.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,113 +11,113 @@ use swaplet_core::objects::node::Node;
 use swaplet_core::report::reason::Reason;
 use tokio::sync::watch;
 
-/// How long the API server may take for one answer.
+/// The deadline of one request to the API server.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 
-/// One way to end a sidecar, under one restart policy where that makes a difference.
+/// A method of ending a sidecar, combined with a restart policy where that makes a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Its image is swapped in a pod under `OnFailure`.
+    /// Swaps the image in a pod with `restartPolicy: OnFailure`.
     SwapOnFailure,
-    /// Its image is swapped in a pod under `Never`: a provider that fails on it fails the pod.
+    /// Swaps the image in a pod with `restartPolicy: Never`, which a failing provider fails.
     SwapNever,
-    /// The phase of the pod is written.
+    /// Writes the phase of the pod.
     Finish,
 }
 
-/// What became of a way.
+/// The result of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The pod is Succeeded, and stayed it.
+    /// The pod is Succeeded and stays so.
     Works,
-    /// It does not end a pod, for the reason that the controller gives in its Event.
+    /// The pod does not end, for the reason that the controller reports in its Event.
     Fails(Reason),
-    /// The time was over before anything was certain.
+    /// The timeout passed before there was a result.
     TimedOut,
-    /// What another way has shown makes it pointless.
+    /// Skipped, because the result of another way makes it pointless.
     NotTried,
 }
 
-/// A way that was tried.
+/// A way with its result.
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// The way.
     pub way: Way,
-    /// What became of it.
+    /// Its result.
     pub answer: Answer,
-    /// From the end of the main container until that was certain.
+    /// The time from the end of the main container to the result; `None` if it was not tried.
     pub took: Option<Duration>,
-    /// What the status of the pod shows.
+    /// The evidence in the status of the pod.
     pub evidence: Vec<String>,
-    /// The words of the controller, or why it was not tried.
+    /// The controller's message, or why the way was not tried.
     pub note: String,
-    /// What the pod has proved about its node.
+    /// What the pod proved about its node.
     pub proved: Option<Proved>,
 }
 
-/// What came of a probe.
+/// The result of a probe.
 #[derive(Debug, Default)]
 pub struct Probed {
-    /// In the order in which they were tried.
+    /// The ways, in the order in which they were tried.
     pub tried: Vec<Tried>,
-    /// Why it ended before all ways were tried.
+    /// Why the probe ended before all ways were tried.
     pub stopped: Option<Stopped>,
-    /// Pods that could not be deleted, with the reason.
+    /// Pods that could not be deleted, each with the reason.
     pub left: Vec<String>,
 }
 
-/// Why a probe ended early.
+/// The reason why a probe ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
-    /// There is no pod to try anything on.
+    /// The API server does not accept the pod.
     #[error("the API server does not take the pod: {0}")]
     Refused(String),
-    /// The node does not run the pod as it should.
+    /// The node does not run the pod as expected.
     #[error("{0}")]
     NotStarted(String),
-    /// Somebody else has deleted it.
+    /// Somebody else has deleted the pod.
     #[error("pod {0} was deleted by somebody else")]
     Gone(String),
-    /// Ctrl-C
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Becomes true when the probe is to end.
+/// A flag that becomes true when the probe must end.
 pub type Interrupt = watch::Receiver<bool>;
 
-/// What is probed, and with what.
+/// The settings of a probe.
 pub struct Probe {
-    /// It must not retry by itself.
+    /// The client. It must not retry by itself.
     pub client: Client,
     /// The node.
     pub node: Node,
-    /// What it is taken for.
+    /// How the node was recognised.
     pub recognised: Recognised,
     /// The images of the pods.
     pub images: Images,
-    /// Where the pods are created.
+    /// The namespace of the pods.
     pub namespace: String,
-    /// How long a pod may take to start, and a way to show that it works.
+    /// The time that a pod has to start, and then each way to show a result.
     pub timeout: Duration,
-    /// Part of the names of the pods and the value of their label: a DNS label of at most 40
-    /// characters that no other probe has.
+    /// The suffix of the pod names and value of their label: a DNS label of at most 40 characters,
+    /// unique to this probe.
     pub id: String,
 }
 
 /// The images of the pods.
 pub struct Images {
-    /// What the main container runs, and what the sidecar is swapped to.
+    /// The image of the main container, and the one to which the sidecar is swapped.
     pub exit: ImageReference,
-    /// What the sidecar runs.
+    /// The image of the sidecar.
     pub park: ImageReference,
 }
 
 impl Way {
-    /// In the order in which they are tried.
+    /// All ways, in the order in which they are tried.
     pub const ALL: [Self; 3] = [Self::SwapOnFailure, Self::SwapNever, Self::Finish];
 
-    /// `spec.restartPolicy` of its pod.
+    /// Returns `spec.restartPolicy` of the way's pod.
     #[must_use]
     pub const fn restart_policy(self) -> &'static str {
         match self {
@@ -126,13 +126,13 @@ impl Way {
         }
     }
 
-    /// Whether an image is changed.
+    /// Returns true if the way changes an image.
     #[must_use]
     pub const fn swaps(self) -> bool {
         matches!(self, Self::SwapOnFailure | Self::SwapNever)
     }
 
-    /// What tells its pod from those of the other ways.
+    /// Returns the part of the pod name that is unique to the way.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::SwapOnFailure => "swap-onfailure",

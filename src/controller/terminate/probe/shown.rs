@@ -1,10 +1,10 @@
-//! What the status of a pod shows of a way that was tried, for people to judge.
+//! The changes in the status of a pod after a way was tried, for people to judge.
 
 use serde_json::Value;
 
 use super::pods::SIDECAR;
 
-/// How the status of the sidecar differs from what it was, and the phase of the pod.
+/// Describes how the status of the sidecar has changed, and the phase of the pod.
 pub(crate) fn differences(before: &Value, after: &Value) -> Vec<String> {
     let [old, new] = [before, after].map(|pod| status(pod).unwrap_or(&Value::Null));
     let mut seen = vec![
@@ -103,14 +103,14 @@ mod tests {
             running,
             json!({"phase": "Pending", "reason": "ProviderFailed"}),
         );
-        let told = [
+        let reported = [
             "same containerID",
             "restartCount 0",
             "no imageID",
             "still running",
             "pod Pending (ProviderFailed)",
         ];
-        assert_eq!(differences(&before, &inert), told);
+        assert_eq!(differences(&before, &inert), reported);
         assert_eq!(
             differences(&json!({}), &json!({}))[3..],
             ["no state", "pod no phase"]

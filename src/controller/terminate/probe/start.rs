@@ -1,5 +1,5 @@
-//! Until a pod of the probe is where a way can be tried: its main container is done and its sidecar
-//! runs.
+//! Waits until a pod of the probe is ready for the trial: its main container is done and its
+//! sidecar runs.
 
 use serde_json::Value;
 use swaplet_core::objects::pod::{
@@ -11,20 +11,20 @@ use super::probed::Stopped;
 use super::trial::Trial;
 use crate::frame::clock::Clock;
 
-/// Why a pod is not there yet.
+/// The reason why a pod is not ready for the trial.
 enum Lacks {
-    /// This may come.
+    /// A state that may pass.
     Yet(String),
-    /// This will not come by itself.
+    /// A state that does not pass by itself.
     ForGood(String),
 }
 
 impl Trial<'_> {
-    /// The pod as it is then.
+    /// Waits for the pod to be ready for the trial, and returns it.
     pub(crate) async fn start(&mut self) -> Result<Value, Stopped> {
         let clock = Clock::start();
         loop {
-            let lacks = match self.look().await? {
+            let lacks = match self.read_pod().await? {
                 Ok(pod) => match lacks(&pod, &self.probe.namespace) {
                     None => return Ok(pod),
                     Some(Lacks::ForGood(what)) => return Err(self.not_started(&what)),
@@ -138,7 +138,7 @@ fn not_running(container: &Container, status: &ContainerStatus, namespace: &str)
     }
 }
 
-/// What a node does not get over by itself within the time of a probe.
+/// Returns true for waiting reasons that a node does not recover from within the time of a probe.
 fn is_lasting(waiting: &str) -> bool {
     matches!(
         waiting,

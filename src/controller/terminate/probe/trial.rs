@@ -23,24 +23,24 @@ use crate::frame::list::words;
 use crate::frame::writer::{Outcome, Writer};
 use crate::terminate::index::{Effect, Index};
 
-/// Between two looks at the pod.
+/// The interval between two reads of the pod.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A way with its pod.
+/// A way and the pod on which it is tried.
 pub(crate) struct Trial<'a> {
     pub(crate) probe: &'a Probe,
     pub(crate) way: Way,
     pub(crate) interrupt: &'a mut Interrupt,
-    pub(crate) tell: &'a (dyn Fn(String) + Send + Sync),
+    pub(crate) report: &'a (dyn Fn(String) + Send + Sync),
 }
 
-/// What is known so far.
+/// The results so far.
 #[derive(Default)]
 struct Heard {
     answer: Option<(Answer, String)>,
     proved: Option<Proved>,
     last: Option<Reason>,
-    /// Why a write was not applied.
+    /// Why the last write was not applied.
     trouble: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Trial<'_> {
         self.end_sidecar(ready).await
     }
 
-    /// Lets the controller's own rules end the sidecar.
+    /// Ends the sidecar by the controller's own rules.
     async fn end_sidecar(&mut self, ready: Value) -> Result<Tried, Stopped> {
         let clock = Clock::start();
         let writer = Writer::new(self.probe.client.clone(), ANSWER);
@@ -77,14 +77,14 @@ impl Trial<'_> {
                 });
             }
             self.pause().await?;
-            match self.look().await? {
+            match self.read_pod().await? {
                 Ok(seen) => pod = seen,
                 Err(trouble) => heard.trouble = Some(trouble),
             }
         }
     }
 
-    /// One look of the controller at the pod, and the write that comes of it.
+    /// Reconciles the pod once like the controller, and makes the write that follows.
     async fn step(
         &self,
         index: &mut Index,
@@ -102,7 +102,7 @@ impl Trial<'_> {
         effects.extend(more);
         if let Some(write) = write {
             if self.is_other_way(&write.action) {
-                // What comes after the way has been given up.
+                // The controller has given this way up and goes to the next method.
                 heard.answer = Some((
                     Answer::Fails(Reason::FinishUndone),
                     "the phase was taken back each time".to_owned(),
@@ -115,7 +115,7 @@ impl Trial<'_> {
         }
         for effect in effects {
             match effect {
-                Effect::Notice(notice) => self.hear(notice.report, heard),
+                Effect::Notice(notice) => self.handle(notice.report, heard),
                 Effect::Learned(learned) => heard.proved = Some(learned.proved),
                 Effect::Decided(reason) => heard.last = Some(reason),
                 Effect::Written(_)
@@ -130,19 +130,19 @@ impl Trial<'_> {
         matches!((self.way, action), (Way::Finish, Action::Swap(_)))
     }
 
-    fn hear(&self, report: Report, heard: &mut Heard) {
+    fn handle(&self, report: Report, heard: &mut Heard) {
         let Report { reason, note } = report;
         match reason {
             Reason::SidecarSwapped
             | Reason::SwapPending
             | Reason::PhaseWritten
-            | Reason::FinishNotQuiet => (self.tell)(format!("{}: {note}", self.way)),
+            | Reason::FinishNotQuiet => (self.report)(format!("{}: {note}", self.way)),
             Reason::SidecarEnded => heard.answer = Some((Answer::Works, note)),
             reason => heard.answer = Some((Answer::Fails(reason), note)),
         }
     }
 
-    /// Nothing is open but the way.
+    /// Returns rules that allow only the way that is tried.
     fn rules(&self) -> Rules {
         let finish = self.way == Way::Finish;
         Rules {
@@ -158,7 +158,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The node as one where the way is open, whatever it is taken for: that is the question.
+    /// Returns the node with a class that allows the way, whatever class it really has.
     fn node(&self) -> Node {
         let class = match self.way {
             _ if self.probe.recognised.may_be_kubelet() => NodeClass::Kubelet,
@@ -170,8 +170,8 @@ impl Trial<'_> {
         node
     }
 
-    /// The pod as it is now, or why it cannot be seen.
-    pub(crate) async fn look(&self) -> Result<Result<Value, String>, Stopped> {
+    /// Reads the pod; returns why, if it cannot be read.
+    pub(crate) async fn read_pod(&self) -> Result<Result<Value, String>, Stopped> {
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}",
             self.probe.namespace,

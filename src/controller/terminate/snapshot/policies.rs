@@ -1,4 +1,4 @@
-//! SidecarPolicies as they are now, for those who only ask.
+//! SidecarPolicies read once, for commands that only explain decisions.
 
 use kube::{Api, Client};
 use serde_json::Value;
@@ -15,24 +15,24 @@ use crate::frame::list::{list, words};
 use crate::frame::watch::Event;
 use crate::terminate::policies::PolicyStore;
 
-/// The most problems of policies that are told.
+/// The maximum number of problems that are reported of policies.
 const MOST_PROBLEMS: usize = 8;
 
-/// The policies of a cluster, or of one namespace of it, with those of the cluster.
+/// The policies of a cluster, or those of one namespace together with those of the cluster.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// What was read.
+    /// The policies that were read.
     pub policies: Vec<(PolicyKind, BoundedObject)>,
-    /// The labels of namespaces, where a policy asks for them.
+    /// The labels of namespaces; read only if a policy has a namespace selector.
     pub namespaces: Vec<(Box<str>, Labels)>,
-    /// Kinds that the API server does not know.
+    /// The kinds that the API server does not serve.
     pub missing: Vec<PolicyKind>,
-    /// What could not be read, and what that means; a line each.
+    /// What could not be read, and the consequence; one line each.
     pub remarks: Vec<String>,
 }
 
 impl Listed {
-    /// Reads policies, those of one namespace or of all.
+    /// Reads the policies of one namespace and the cluster, or of all namespaces.
     pub async fn read(client: &Client, namespace: Option<&str>) -> Self {
         let mut listed = Self::default();
         for kind in PolicyKind::ALL {
@@ -57,7 +57,7 @@ impl Listed {
         listed
     }
 
-    /// Labels of namespaces are read only where a policy asks for them.
+    /// Reads the labels of namespaces, if a policy has a namespace selector.
     async fn read_namespaces(&mut self, client: &Client, namespace: Option<&str>) {
         let asks = |(_, policy): &(PolicyKind, BoundedObject)| {
             policy.data["spec"]["namespaceSelector"] != Value::Null
@@ -77,7 +77,7 @@ impl Listed {
     }
 }
 
-/// The policies that count for pods which are read once, as the controller has them.
+/// The policies for pods that are read once, resolved as the controller resolves them.
 #[derive(Debug)]
 pub struct PodPolicies {
     store: PolicyStore,
@@ -86,7 +86,7 @@ pub struct PodPolicies {
 }
 
 impl PodPolicies {
-    /// As in a controller that does not read them.
+    /// Returns the state of a controller that does not read policies.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -96,7 +96,7 @@ impl PodPolicies {
         }
     }
 
-    /// Reads those that count for pods of a namespace, or of all.
+    /// Reads the policies for the pods of one namespace, or of all.
     pub async fn read(client: &Client, namespace: Option<&str>, exit_images: &ExitImages) -> Self {
         let listed = Listed::read(client, namespace).await;
         let mut remarks = listed.remarks.clone();
@@ -116,13 +116,13 @@ impl PodPolicies {
         }
     }
 
-    /// What could not be read or counts for nothing; a line each.
+    /// Returns what could not be read or has no effect; one line each.
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Whether there is one of this name.
+    /// Returns true if there is a policy of this kind, namespace and name.
     #[must_use]
     pub fn has(&self, kind: PolicyKind, namespace: &str, name: &str) -> bool {
         self.store.all().any(|seen| {
@@ -131,31 +131,31 @@ impl PodPolicies {
         })
     }
 
-    /// Whether they are read at all.
+    /// Returns true if policies are read at all.
     #[must_use]
     pub const fn are_on(&self) -> bool {
         self.store.is_on()
     }
 
-    /// A pod as it comes, with the rules that are about its containers.
+    /// Decodes a pod and marks its containers with the rules that apply to them.
     pub fn read_pod(&mut self, pod: PodWire) -> Option<Pod> {
         let (set, images) = (&mut self.store.set, &self.exit_images);
         pod.read_with(|pod, labels| set.mark(pod, labels, |image| images.contains(image)))
     }
 }
 
-/// What was listed, as the watch of a controller would have told it.
+/// Returns a store that has handled the listed objects like events of a watch.
 #[must_use]
 pub fn store(listed: Listed, exit_images: &ExitImages) -> PolicyStore {
     let mut store = PolicyStore::watched();
     for kind in PolicyKind::ALL {
-        store.hear(kind, Event::ListStart, exit_images);
+        store.handle(kind, Event::ListStart, exit_images);
     }
     for (kind, policy) in listed.policies {
-        store.hear(kind, Event::Listed(policy), exit_images);
+        store.handle(kind, Event::Listed(policy), exit_images);
     }
     for kind in PolicyKind::ALL {
-        store.hear(kind, Event::ListEnd, exit_images);
+        store.handle(kind, Event::ListEnd, exit_images);
     }
     for (name, labels) in listed.namespaces {
         store.namespace(&name, Some(labels));
@@ -168,10 +168,10 @@ fn problems(store: &PolicyStore) -> Vec<String> {
         let problems = seen.problems.iter();
         problems.map(move |problem| cut(&format!("{}: {problem}", seen.policy.place()), MESSAGE))
     });
-    let mut told: Vec<_> = all.take(MOST_PROBLEMS + 1).collect();
-    if told.len() > MOST_PROBLEMS {
-        told.truncate(MOST_PROBLEMS);
-        told.push("more policies have problems: swaplet status counts them".to_owned());
+    let mut reported: Vec<_> = all.take(MOST_PROBLEMS + 1).collect();
+    if reported.len() > MOST_PROBLEMS {
+        reported.truncate(MOST_PROBLEMS);
+        reported.push("more policies have problems: swaplet status counts them".to_owned());
     }
-    told
+    reported
 }

@@ -1,4 +1,4 @@
-//! What swaplet has said in Events.
+//! The Events that swaplet has emitted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,25 +13,24 @@ use swaplet_core::terminate::methods::swap::age_when_told;
 use crate::frame::list::list;
 use crate::frame::writer::report::REPORTING_CONTROLLER;
 
-/// Something that was said about a pod or its Job.
+/// An Event about a pod or its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// When.
+    /// The time of the Event.
     pub at: Timestamp,
-    /// Whether it is a Warning.
+    /// True if the Event is a Warning.
     pub warning: bool,
-    /// The reason, which another version may not know.
+    /// The reason, possibly of another version and unknown to this one.
     pub reason: String,
-    /// In words.
+    /// The message for people.
     pub note: String,
 }
 
-/// By the uid of the object.
+/// All Events, by the uid of the object.
 #[derive(Debug, Default)]
 pub(crate) struct AllSaid(HashMap<String, Vec<Said>>);
 
-/// Reads all that is still there: an API server keeps Events for an hour, if it is not told
-/// otherwise.
+/// Reads all Events that still exist; by default an API server keeps them for one hour.
 pub(crate) async fn read(api: &Api<Event>) -> kube::Result<AllSaid> {
     let mut all = AllSaid::default();
     for (uid, said) in list(
@@ -68,15 +67,15 @@ fn said(event: Event) -> Option<(String, Said)> {
 }
 
 impl Said {
-    /// `None`: another version has said it.
+    /// Returns the reason; `None` if only another version of swaplet has it.
     fn reason(&self) -> Option<Reason> {
         Reason::ALL
             .into_iter()
             .find(|reason| reason.as_str() == self.reason)
     }
 
-    /// When the pod had been written at the latest for this to be said; `None` where it says nothing
-    /// of that.
+    /// Returns the latest time at which the pod can have been written for this Event to be emitted;
+    /// `None` if the Event implies no write.
     fn written_at(&self, pod: &Pod) -> Option<Timestamp> {
         let age = match self.reason()? {
             Reason::PhaseWritten | Reason::RecreateRequested => Duration::ZERO,
@@ -85,7 +84,7 @@ impl Said {
         self.at.checked_sub(age).ok()
     }
 
-    /// Whether it says that this image was written to the pod.
+    /// Returns true if the Event reports that `image` was written to the pod.
     fn names(&self, pod: &Pod, image: &str) -> bool {
         let is_of_swap = self.reason().and_then(|reason| age_when_told(pod, reason));
         is_of_swap.is_some() && self.note.contains(&format!(" {image})"))
@@ -105,13 +104,13 @@ impl AllSaid {
         said
     }
 
-    /// Whether it was said that this image was written to the pod.
+    /// Returns true if an Event reports that `image` was written to the pod.
     pub(crate) fn names(&self, pod: &Pod, image: &str) -> bool {
         let said = self.0.get(&*pod.uid).into_iter().flatten();
         said.into_iter().any(|said| said.names(pod, image))
     }
 
-    /// When the pod was last written.
+    /// Returns when the pod was last written; `None` if no Event implies a write.
     pub(crate) fn wrote(&self, pod: &Pod) -> Option<Timestamp> {
         let said = self.0.get(&*pod.uid)?;
         said.iter().filter_map(|said| said.written_at(pod)).max()

@@ -1,4 +1,4 @@
-//! What is done when all is pulled, or when it is broken off.
+//! The end of a run: late Events, and the deletion of its pods.
 
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::Api;
@@ -17,22 +17,21 @@ impl Run {
     pub(super) async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<KubeEvent>>) {
         let _ = timeout(LATE_EVENTS, async {
             while self.warming.is_told_nothing_of_a_pull() {
-                self.see_pull(pulls.recv().await);
+                self.observe_pull(pulls.recv().await);
             }
         })
         .await;
     }
 
-    /// Deletes every pod of the run that is left, also one whose creation was sent and never
-    /// answered.
-    pub(super) async fn clean_up(&mut self, tell: &mut impl FnMut(News)) {
+    /// Deletes all remaining pods of the run, even one whose creation was sent but never answered.
+    pub(super) async fn clean_up(&mut self, report: &mut impl FnMut(News)) {
         let cleaned = timeout(CLEAN_UP, async {
             while self.writes.join_next().await.is_some() {}
             let pods: Api<WarmerPodWire> =
                 Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
             let ours = ListParams::default().labels(&self.job.warmers.selector());
             while let Err(error) = self.delete_all(&pods, &ours).await {
-                tell(News::Trouble(format!(
+                report(News::Trouble(format!(
                     "warmer pods are not deleted yet: {error}"
                 )));
                 sleep(LOOK).await;
@@ -41,7 +40,7 @@ impl Run {
         if cleaned.await.is_err() {
             let Warmers { namespace, .. } = &self.job.warmers;
             let selector = self.job.warmers.selector();
-            tell(News::Trouble(format!(
+            report(News::Trouble(format!(
                 "delete what is left with: kubectl delete pods -n {namespace} -l {selector}"
             )));
         }

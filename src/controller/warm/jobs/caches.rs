@@ -1,4 +1,4 @@
-//! The image caches of the provider that swaplet has made, and those that jobs want.
+//! The image caches that swaplet has created, and the requests of jobs for more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,55 +13,55 @@ use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 use crate::frame::writer::{Outcome, is_missing_right};
 
-/// Each is billed: whoever may make jobs must not make any number of caches.
+/// The most caches: each is billed, so users who may create jobs must not get any number of them.
 const MOST: usize = 50;
-/// The wait before a cache that was not made is asked for again: the first one; and after one that
-/// was made and is gone: it doubles, for each is billed.
+/// The back-off before a cache is created again: the first delay after a failed attempt. For a
+/// cache that was created and is gone it doubles each time, because each is billed.
 const AGAIN: Backoff = Backoff {
     first: Duration::from_secs(30),
     longest: Duration::from_secs(3600),
 };
 
-/// How long one that was made may not be seen yet: a watch that has died is noticed by then.
+/// How long a created cache may be missing from the watch: a dead watch is noticed by then.
 const UNSEEN: Duration = Duration::from_secs(60);
 
-/// What is told of image caches.
+/// An event about image caches.
 #[derive(Debug)]
 pub enum CacheNews {
-    /// Whether the API server knows them.
+    /// The API server serves image caches, or does not.
     Served(bool),
-    /// Something has happened to one of ours.
+    /// A watch event of caches that swaplet has created.
     Event(Box<Event<BoundedObject>>),
 }
 
-/// All of them.
+/// All image caches of swaplet, and the attempts to create them.
 pub(crate) struct Caches {
     pub options: CacheOptions,
-    /// Whether the API server knows them; `None` until it was asked.
+    /// True if the API server serves image caches; `None` until that is known.
     served: Option<bool>,
     known: BTreeMap<Box<str>, ImageCache>,
     unlisted: BTreeSet<Box<str>>,
     has_seen_all: bool,
     attempts: BTreeMap<Box<str>, Attempt>,
-    /// Why they cannot be watched.
+    /// Why image caches cannot be watched; `None` while they can.
     trouble: Option<String>,
 }
 
-/// What was done to have one made.
+/// The attempts to create one image cache.
 #[derive(Default)]
 struct Attempt {
-    /// When it may be asked for again; `None` while that is under way.
+    /// The earliest time of the next attempt; `None` while one is in flight.
     again: Option<Duration>,
-    /// How often it was made.
+    /// How often it was created.
     made: u32,
-    /// When it was made the last time.
+    /// When it was last created.
     made_at: Option<Duration>,
-    /// Why it was not, the last time.
+    /// Why the last attempt failed.
     trouble: Option<String>,
 }
 
 impl Attempt {
-    /// Also when it was just made: the watch may tell of it later than the answer.
+    /// Returns true if an attempt is in flight, or the watch may not show the created cache yet.
     fn is_under_way(&self, now: Duration) -> bool {
         self.again.is_none() || self.made_at.is_some_and(|made| now < made + UNSEEN)
     }
@@ -84,12 +84,12 @@ impl Caches {
         }
     }
 
-    /// Whether they can be made, as far as is known.
+    /// Returns true unless image caches are known not to be served.
     pub fn may_be_served(&self) -> bool {
         self.served != Some(false)
     }
 
-    pub fn see(&mut self, news: CacheNews) {
+    pub fn observe(&mut self, news: CacheNews) {
         match news {
             CacheNews::Served(served) => {
                 (self.served, self.has_seen_all, self.trouble) = (Some(served), false, None);
@@ -97,11 +97,11 @@ impl Caches {
                     self.known.clear();
                 }
             }
-            CacheNews::Event(event) => self.see_event(*event),
+            CacheNews::Event(event) => self.observe_event(*event),
         }
     }
 
-    fn see_event(&mut self, event: Event<BoundedObject>) {
+    fn observe_event(&mut self, event: Event<BoundedObject>) {
         match event {
             Event::ListStart => self.unlisted = self.known.keys().cloned().collect(),
             Event::Listed(cache) | Event::Applied(cache) => {
@@ -128,8 +128,8 @@ impl Caches {
         }
     }
 
-    /// How far this one is. Where they cannot be watched, what was seen last still holds: a cache
-    /// stays as it was made.
+    /// Returns the state of a cache. While caches cannot be watched, the last observed state holds,
+    /// because a cache stays as it was created.
     pub fn state(&self, wanted: &NewImageCache, now: Duration) -> CacheState {
         let found = self.known.get(&wanted.name);
         match self.obstacle(&wanted.name, now).filter(|_| found.is_none()) {
@@ -138,7 +138,8 @@ impl Caches {
         }
     }
 
-    /// Why one of this name that is not there is not being made.
+    /// Returns why a missing cache of this name is not being created; `None` if nothing prevents
+    /// it.
     fn obstacle(&self, name: &str, now: Duration) -> Option<String> {
         let attempt = self.attempts.get(name);
         if self.served.is_none() {
@@ -155,8 +156,8 @@ impl Caches {
         })
     }
 
-    /// Whether this one is to be made now, which then counts as under way. Until all are known none
-    /// is.
+    /// Returns true if the cache is to be created now, and counts it as in flight then. False until
+    /// all caches have been listed.
     pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Duration) -> bool {
         let attempt = self.attempts.get(&wanted.name);
         let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
@@ -184,7 +185,7 @@ impl Caches {
     }
 
     pub fn was_written(&mut self, cache: &NewImageCache, outcome: &Outcome, now: Duration) {
-        // Those that nobody has asked for again for a long time.
+        // Attempts that nothing has repeated for a long time are dropped.
         self.attempts.retain(|_, attempt| {
             attempt
                 .again
@@ -203,7 +204,7 @@ impl Caches {
     }
 }
 
-/// Why one was not made.
+/// Returns why a cache was not created.
 fn trouble(name: &str, outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Applied(_) => None,
@@ -212,7 +213,7 @@ fn trouble(name: &str, outcome: &Outcome) -> Option<String> {
         )),
         Outcome::Gone => Some("ImageCaches are not served any more".to_owned()),
         Outcome::Denied(error) | Outcome::Failed { error, .. } => {
-            // A right that is missing is said once, for all of them.
+            // A missing right is reported once, for all caches.
             if !is_missing_right(error) {
                 tracing::warn!(cache = %name, error, "the ImageCache was not made; trying again");
             }

@@ -1,4 +1,4 @@
-//! The I/O of jobs that pull images: the watches, and the writes under way.
+//! The I/O of pull jobs: the watches, and the writes in flight.
 
 mod image_waits;
 mod observe;
@@ -23,7 +23,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
 use self::image_waits::ImageWaitsWatch;
-use self::observe::{SharedLook, observe};
+use self::observe::{SharedManager, observe};
 use self::observe_caches::observe_caches;
 use self::rights::{SEE_PULLS, note_rights};
 use super::PullJobs;
@@ -49,13 +49,13 @@ use crate::warm::direct::PULLED;
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::resolve::Resolver;
 
-/// What happens within this time is taken together, for a decision looks at all jobs and nodes.
+/// The time for which events are collected, because a decision considers all jobs and nodes.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// A loop without a job looks again after this.
+/// The longest wait of a loop without a deadline.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is
-/// dropped is taken up by the next life. `asked` tells what else is to be pulled.
+/// Runs the loop of pull jobs; returns only with the reason why it cannot continue. If it is
+/// dropped, the next run of the process continues. `asked` has the requests of other tasks.
 pub(crate) async fn run(
     discovery: Discovery,
     common: Common,
@@ -67,17 +67,17 @@ pub(crate) async fn run(
     let mut driver = Driver::new(&discovery, &common, warm, asked, tools);
     loop {
         heartbeat.beat();
-        if let Err(died) = driver.look(&mut heartbeat).await {
+        if let Err(died) = driver.reconcile(&mut heartbeat).await {
             return died;
         }
     }
 }
 
-/// What other tasks of this process want to have pulled.
+/// The images that other tasks of this process request.
 pub(crate) struct AskedInside {
     /// The exit images that have been derived so far.
     pub derived: watch::Receiver<BTreeSet<Box<str>>>,
-    /// Pre-downloads without an object.
+    /// The pre-downloads without an object.
     pub own: watch::Receiver<OwnJobs>,
 }
 
@@ -89,7 +89,7 @@ struct Driver {
     started_at: jiff::Timestamp,
     jobs: PullJobs,
     writer: Writer,
-    /// One for each write that may be under way.
+    /// Limits the writes in flight.
     permits: Arc<Semaphore>,
     writes: JoinSet<Written>,
     reporter: Reporter,
@@ -104,7 +104,7 @@ struct Driver {
     selected: NamedWatches<PodQuery, PodWire>,
     asked: AskedInside,
     resolver: Resolver<Asked>,
-    /// Where they are wanted.
+    /// The events of image caches; `None` if the administrator does not want caches.
     caches: Option<mpsc::Receiver<CacheNews>>,
 }
 
@@ -124,7 +124,7 @@ impl Driver {
         } = tools;
         let client = discovery.client();
         let ages = metrics.watch_ages.clone();
-        let (coexist, manager) = (warm.coexist, SharedLook::new(discovery));
+        let (coexist, manager) = (warm.coexist, SharedManager::new(discovery));
         let jobs = |kind| {
             observe(
                 discovery.clone(),
@@ -168,12 +168,12 @@ impl Driver {
         }
     }
 
-    /// Decides, and waits for what happens then.
-    async fn look(&mut self, heartbeat: &mut Heartbeat) -> Result<(), TaskDied> {
+    /// Makes one step of the decision, then waits for events or the next deadline.
+    async fn reconcile(&mut self, heartbeat: &mut Heartbeat) -> Result<(), TaskDied> {
         let now = self.now();
         let has_jobs = self.jobs.is_asked_for();
         if self.image_waits.follow(has_jobs) {
-            self.jobs.looks_for_image_waits(has_jobs, now.since_start);
+            self.jobs.watches_image_waits(has_jobs, now.since_start);
         }
         for write in self.jobs.step(now) {
             self.start(write);
@@ -181,7 +181,7 @@ impl Driver {
         self.jobs
             .notices()
             .into_iter()
-            .for_each(|notice| self.reporter.tell(notice));
+            .for_each(|notice| self.reporter.report(notice));
         for (asked, images) in self.jobs.questions(now) {
             let namespace = asked.0.1.clone();
             self.resolver.start(&namespace, asked, images);
@@ -230,7 +230,7 @@ impl Driver {
         }
     }
 
-    /// Whether there may be something to do.
+    /// Records an event. Returns true if there may be something to do.
     fn take(&mut self, happened: Happened) -> bool {
         if let Some(resource) = happened.trouble() {
             self.metrics.watch_trouble(resource);
@@ -273,7 +273,7 @@ impl Driver {
     fn start(&mut self, write: PullWrite) {
         let (writer, permits) = (self.writer.clone(), self.permits.clone());
         self.writes.spawn(async move {
-            // It is never closed; and a write more than allowed is better than one that is lost.
+            // The semaphore is never closed; and a write too many is better than one that is lost.
             let _permit = permits.acquire_owned().await.ok();
             let answer = send(&writer, &write).await;
             (write, answer)
@@ -281,7 +281,7 @@ impl Driver {
     }
 }
 
-/// Of one that is not there nothing comes.
+/// Waits for the next event of image caches; for ever if they are not wanted.
 async fn next_of(caches: &mut Option<mpsc::Receiver<CacheNews>>) -> Option<CacheNews> {
     match caches {
         Some(caches) => caches.recv().await,
@@ -334,14 +334,14 @@ fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery
 }
 
 fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
-    // Nothing depends on them, so nobody has to know how old they are.
+    // Nothing depends on these watches, so their age is not recorded.
     NamedWatches::new(WatchAges::default(), move |namespace: &String, listener| {
         let events = Api::<KubeEvent>::namespaced(client.clone(), namespace);
         listener.watch_selected(events, ListParams::default().fields(PULLED), pulled)
     })
 }
 
-/// The uid of the pod, and what was said of it.
+/// Returns the uid of the pod, and the pull that the Event reports.
 fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
     let pulled = Pulled::read(event.message.as_deref()?)?;
     Some((event.involved_object.uid?.into(), pulled))

@@ -1,4 +1,4 @@
-//! One job: what is under way for it, and what was told of it.
+//! One job: its work under way, and what was reported about it.
 
 mod caching;
 pub(crate) mod exit_images;
@@ -23,7 +23,7 @@ use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Ended};
 use self::run::Run;
 use self::selected::Selected;
 use super::messages::{Key, PodQuery, PullWrite};
-use super::room::Room;
+use super::occupancy::Occupancy;
 use crate::frame::clock::Now;
 use crate::frame::isolated::break_if_asked;
 use crate::frame::watch::Event;
@@ -32,32 +32,32 @@ use crate::warm::write::Warmers;
 /// The wait after the first report that was not applied; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// A job.
+/// The state of one job.
 pub(crate) struct Entry {
     job: PullJob,
-    /// Whether the job is an object of the cluster.
+    /// True if the job is an object of the cluster.
     has_object: bool,
     run: Option<Run>,
     selected: Selected,
-    /// When the job as it is now was begun, once that is written down.
+    /// When the job began, once the status records that; reset if a completed job changes.
     started_at: Option<Timestamp>,
-    /// The generation of which this life has written that it is completed; the watch may still show
-    /// an older state.
+    /// The generation that this process has reported as completed; the watch may still show an
+    /// older state.
     completed: Option<i64>,
-    /// What the status says, if this life has written it.
-    told: Option<Status>,
+    /// The status that this process last wrote.
+    reported: Option<Status>,
     is_writing: bool,
     not_before: Duration,
     failures: u32,
-    /// What the job wants may have changed, or which nodes there are.
+    /// Set when the wishes of the job or the set of nodes may have changed.
     is_stale: bool,
-    /// Nodes that have changed.
+    /// The nodes that have changed.
     stale_nodes: BTreeSet<Box<str>>,
-    /// The status may have to say something else than it does.
+    /// Set when the status may be out of date.
     has_news: bool,
-    /// How many Events have told of this job as it is now.
+    /// The number of Events about this generation of the job.
     events: usize,
-    /// When nodes that have failed are tried again.
+    /// When failed nodes are tried again.
     again: Option<Duration>,
     pins: Pins,
 }
@@ -71,7 +71,7 @@ impl Entry {
             has_object: true,
             run: None,
             completed: None,
-            told: None,
+            reported: None,
             is_writing: false,
             not_before: Duration::ZERO,
             failures: 0,
@@ -104,20 +104,20 @@ impl Entry {
         self.selected.query.as_ref()
     }
 
-    /// The job has changed. One that was completed begins anew where its spec is another one.
+    /// Records a new state of the job. A completed job starts again if its spec has changed.
     pub fn apply(&mut self, job: PullJob) {
         if job.generation != self.job.generation {
             if self.is_completed() {
                 self.started_at = None;
             }
-            (self.completed, self.told, self.events) = (None, None, 0);
+            (self.completed, self.reported, self.events) = (None, None, 0);
             self.selected.follow(&job);
             if let Ok(spec) = &job.spec {
                 self.pins.follow(spec);
             }
         }
         self.started_at = self.started_at.or_else(|| begun(&job));
-        // What was written to its status comes back, and changes nothing that nodes are chosen by.
+        // Our own status write comes back here, and changes nothing that nodes are selected by.
         let is_another = job.generation != self.job.generation
             || job.spec != self.job.spec
             || job.pinned != self.job.pinned;
@@ -126,8 +126,8 @@ impl Entry {
         self.job = job;
     }
 
-    pub fn see_selected(&mut self, event: Event<PodWire>) {
-        self.is_stale |= self.selected.see(event);
+    pub fn observe_selected(&mut self, event: Event<PodWire>) {
+        self.is_stale |= self.selected.observe(event);
     }
 
     pub const fn nodes_have_changed(&mut self) {
@@ -140,16 +140,16 @@ impl Entry {
         }
     }
 
-    /// Others who were on a node may have left it.
+    /// Records that others may have left a node.
     pub fn node_is_free_again(&mut self, node: &str) {
         if let Some(run) = &mut self.run {
             run.warming.is_free_again(node);
         }
     }
 
-    pub fn see_pod(&mut self, pod: &WarmerPod, now: Duration) {
+    pub fn observe_pod(&mut self, pod: &WarmerPod, now: Duration) {
         if let Some(run) = self.run.as_mut().filter(|run| run.made(pod)) {
-            run.warming.see_pod(pod.clone(), now);
+            run.warming.observe_pod(pod.clone(), now);
         }
     }
 
@@ -159,12 +159,12 @@ impl Entry {
         }
     }
 
-    /// How long the pull took, where that is news.
-    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
-        self.run.as_mut()?.warming.hear(uid, pulled)
+    /// Records what the kubelet reported about a pull. Returns its duration, unless known already.
+    pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        self.run.as_mut()?.warming.handle(uid, pulled)
     }
 
-    /// A job that goes on for ever tries again where a node has come back.
+    /// Tries failed images again on a node that has become Ready, for a job of type `Never`.
     pub fn node_is_ready_again(&mut self, node: &str, now: Duration) {
         if let Some(run) = self
             .run
@@ -175,7 +175,7 @@ impl Entry {
         }
     }
 
-    /// Whether this job has made the pod, and needs it.
+    /// Returns true if this job has created the pod, and needs it.
     pub fn owns(&self, pod: &WarmerPod) -> bool {
         self.run
             .as_ref()
@@ -186,7 +186,7 @@ impl Entry {
         self.run.iter().flat_map(move |run| run.warming.held(now))
     }
 
-    /// Whether one more node may begin.
+    /// Returns true if one more node may begin.
     pub fn has_a_slot(&self) -> bool {
         self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.may_begin())
     }
@@ -197,24 +197,25 @@ impl Entry {
             .is_some_and(|run| run.warming.waits_for(node, now))
     }
 
-    /// Whether it is written down when the job was begun, and known which nodes it wants.
+    /// Returns true once the start is recorded in the status, and the nodes of selected pods are
+    /// known.
     fn may_begin(&self) -> bool {
         self.started_at.is_some() && self.selected.seen
     }
 
-    /// Whether a pull of this job is kept back on the node.
+    /// Returns true if a pull of this job is held back on the node.
     pub fn is_kept_back(&self, node: &str) -> bool {
         self.run
             .as_ref()
             .is_some_and(|run| run.warming.is_kept_back(node))
     }
 
-    /// `others_pull` says where pods wait for their images. What the installation itself keeps on
-    /// the nodes is small, and comes first.
+    /// Returns the writes to pods. `others_pull` returns true for nodes where pods wait for their
+    /// images; the installation's own images do not wait for these, because they are small.
     pub fn step(
         &mut self,
         key: &Key,
-        room: &mut Room,
+        occupancy: &mut Occupancy,
         others_pull: impl Fn(&str) -> bool,
         now: Now,
     ) -> Vec<PullWrite> {
@@ -233,11 +234,11 @@ impl Entry {
             break_if_asked(node);
             Elsewhere {
                 others_pull: waits && others_pull(node),
-                ..room.elsewhere(key, node)
+                ..occupancy.elsewhere(key, node)
             }
         });
         let write = |(node, action): (Box<str>, Action)| {
-            room.note(key, &node, &action);
+            occupancy.note(key, &node, &action);
             PullWrite::Warm {
                 key: key.clone(),
                 warmers: run.warmers.clone(),
@@ -265,8 +266,8 @@ impl Entry {
         }
     }
 
-    /// What a job that goes on for ever has not proved on a node yet; nothing where it does not
-    /// want the node, or can do nothing for it.
+    /// Returns what a job of type `Never` has not proved on a node yet; `None` if it does not want
+    /// the node, or cannot warm it.
     pub fn owes(&self, node: &str) -> Option<String> {
         self.job
             .spec
@@ -279,7 +280,7 @@ impl Entry {
             self.job.namespace,
             self.job.name
         );
-        // One that a defect has broken off has none.
+        // After a defect there is no run.
         let Some(run) = self.run.as_ref().filter(|_| self.selected.seen) else {
             return Some(format!("{job}: which nodes it wants is not known"));
         };
@@ -296,8 +297,8 @@ impl Entry {
         })
     }
 
-    /// A defect has left it half done: it begins anew, with the job and what is known of the pods
-    /// that it selects.
+    /// Starts again after a defect that left it inconsistent. The job and what is known about the
+    /// pods that it selects are kept.
     pub fn break_off(&mut self) {
         let selected = std::mem::replace(&mut self.selected, Selected::of(&self.job));
         *self = Self {
@@ -307,7 +308,7 @@ impl Entry {
         };
     }
 
-    /// The nodes about which a decision has panicked, with what the panic says.
+    /// Returns the nodes on which a decision has panicked, with the panic message.
     pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
         self.run
             .as_mut()
@@ -315,7 +316,7 @@ impl Entry {
             .unwrap_or_default()
     }
 
-    /// The nodes on which pods of another shape are used now, and why.
+    /// Returns the nodes that have fallen back to another shape of pods, with the reason.
     pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
         self.run
             .as_mut()
@@ -330,20 +331,20 @@ impl Entry {
             .unwrap_or_default()
     }
 
-    /// In which namespace the pods are, while it is under way.
+    /// Returns the namespace of its pods, while the job is under way.
     pub fn pod_namespace(&self) -> Option<&str> {
         self.run.as_ref().map(|run| &*run.warmers.namespace)
     }
 
-    /// In which namespace and how the pods pull that prove something.
+    /// Returns the namespace and the pod settings under which this job proves images.
     pub fn prover(&self) -> Option<(Box<str>, PodWishes)> {
         self.run
             .as_ref()
             .map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
     }
 
-    /// Another job has proved that an image is on a node. It counts where a pod of this job would
-    /// prove the same: with the same credentials, and asked of the registry if that is wanted.
+    /// Records that another job has proved an image on a node. It counts if a pod of this job would
+    /// prove the same: with the same credentials and, if required, by querying the registry.
     pub fn found(&mut self, namespace: &str, wishes: &PodWishes, ended: &Ended) {
         let Some(run) = &mut self.run else { return };
         let own = &run.spec.pods;
@@ -355,7 +356,7 @@ impl Entry {
         }
     }
 
-    /// When to look again although nothing happens.
+    /// Returns when the job is next due if nothing happens; `None` if it needs no further step.
     pub fn next_due(&self, now: Now) -> Option<Duration> {
         let left = if self.is_completed() {
             time_to_live(&self.job, now.today)?
@@ -366,7 +367,7 @@ impl Entry {
     }
 }
 
-/// When the job was begun, unless that was before it was completed and changed.
+/// Returns when the job began; `None` if it has been completed.
 fn begun(job: &PullJob) -> Option<Timestamp> {
     job.started_at.filter(|_| job.completed_at.is_none())
 }

@@ -1,6 +1,6 @@
-//! What the loop hears: of jobs, pods, image caches, and of its own writes.
+//! The handling of events: of jobs, pods and image caches, and of the results of writes.
 
 mod image_waits;
+mod observe;
 mod own;
-mod see;
 mod written;

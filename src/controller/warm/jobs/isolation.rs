@@ -1,5 +1,5 @@
-//! A defect that one job meets is the trouble of this job alone. It is left alone for a while, with
-//! the pods that it has; then it begins anew, as in a new life of the process.
+//! Isolation of panics: one in the decision about a job affects this job alone. The job and its
+//! pods are left alone for a while; then it starts again, as after a restart of the process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::messages::Key;
 use crate::frame::isolated::defects::{Defects, log};
 use crate::frame::isolated::isolated;
 
-/// The jobs, and which of them have met a defect.
+/// The jobs, and which of them have panicked.
 pub(crate) struct Jobs {
     pub all: BTreeMap<Key, Entry>,
     defects: Defects<Key>,
@@ -25,7 +25,7 @@ impl Jobs {
         }
     }
 
-    /// Does this with each job that is not left alone.
+    /// Runs `work` on each job that is not left alone.
     pub fn each<T>(
         &mut self,
         now: Duration,
@@ -38,20 +38,20 @@ impl Jobs {
         .collect()
     }
 
-    /// Does this with one job, if it is there and not left alone.
+    /// Runs `work` on one job, if it exists and is not left alone.
     pub fn with(&mut self, key: &Key, now: Duration, work: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.all.get_mut(key) {
             isolate(&mut self.defects, key, entry, now, work);
         }
     }
 
-    /// Whether a job has met a defect, and is left alone for now.
+    /// Returns true if a job has panicked, and is left alone for now.
     pub fn leaves_alone(&self, key: &Key, now: Duration) -> bool {
         self.defects.is_left_alone(key, now)
     }
 
-    /// How often a decision has panicked since this was asked the last time, about a job or about a
-    /// node of one.
+    /// Returns how often a decision has panicked since the last call, about a job or about a node
+    /// of one.
     pub fn take_defects(&mut self) -> u64 {
         let mut count = self.defects.take_count();
         for ((kind, namespace, name), entry) in &mut self.all {

@@ -1,4 +1,4 @@
-//! What the loop is told, and what it has written.
+//! The messages of the loop: events that it handles, and writes that it requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,90 +22,91 @@ use crate::warm::predownload::own::OwnJobs;
 use crate::warm::write::Warmers;
 use crate::warm::write::pull_job::Report;
 
-/// A job: its kind, namespace and name.
+/// The key of a job: its kind, namespace and name.
 pub type Key = (JobKind, Box<str>, Box<str>);
 
-/// The pods that a job's `podSelector` selects: the uid of the job, its namespace and the selector.
+/// A query for the pods that a job's `podSelector` matches: the uid of the job, its namespace and
+/// the selector.
 pub type PodQuery = (Box<str>, Box<str>, String);
 
-/// For which job registries are asked: where it is, and its uid.
+/// The job for which registries are queried: its key, and its uid.
 pub type Asked = (Key, Box<str>);
 
-/// One write.
+/// A write that the loop requests.
 #[derive(Clone, Debug)]
 pub enum PullWrite {
-    /// For a node of a job.
+    /// A write of a warmer pod.
     Warm {
-        /// The job.
+        /// The key of the job.
         key: Key,
-        /// What its pods have in common.
+        /// The settings that the job's pods share.
         warmers: Arc<Warmers>,
-        /// The node.
+        /// The name of the node.
         node: Box<str>,
-        /// What to do.
+        /// The write to make.
         action: Action,
     },
-    /// The status of a job.
+    /// A write of the status of a job.
     Report {
         /// The job, as it was when this was decided.
         job: Box<PullJob>,
-        /// What to write.
+        /// The content of the status.
         report: Box<Report>,
     },
-    /// A job whose time is over is deleted.
+    /// The deletion of a job whose time to live is over.
     DeleteJob(Box<PullJob>),
-    /// OpenKruise's finalizer is taken from a job that is being deleted.
+    /// The removal of OpenKruise's finalizer from a job that is being deleted.
     Release(Box<PullJob>),
-    /// A pod that no job needs is deleted.
+    /// The deletion of a pod that no job needs.
     DeletePod(Box<WarmerPod>),
-    /// An image cache is made.
+    /// The creation of an image cache.
     CreateCache(Box<NewImageCache>),
-    /// The startup taint is taken from a node.
+    /// The removal of the startup taint from a node.
     Untaint(Box<Untaint>),
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Debug)]
 pub enum PullAnswer {
-    /// Of one for a node, or to it.
+    /// The result of a write of a warmer pod or to a node.
     Warm(Answer),
-    /// Of a status: the job as it is stored.
+    /// The result of a status write: the job as it is stored.
     Reported(Result<Option<Box<PullJob>>, Outcome>),
-    /// Of an image cache.
+    /// The result of the creation of an image cache.
     Cache(Outcome),
-    /// Of a deletion.
+    /// The result of a deletion, or of the removal of a finalizer.
     Deleted(Result<(), Outcome>),
 }
 
-/// What has happened.
+/// An event that the loop handles.
 #[derive(Debug)]
 pub enum Happened {
-    /// To a job.
+    /// A watch event of jobs of one kind.
     Job(JobKind, Event<BoundedObject>),
-    /// To a node.
+    /// A watch event of nodes.
     Node(Event<NodeWire>),
-    /// To a warmer pod.
+    /// A watch event of warmer pods.
     Pod(Event<WarmerPodWire>),
-    /// To a pod that waits for its images.
+    /// A watch event of pods that may wait for their images.
     ImageWait(Event<ImageWaitWire>),
-    /// To a pod that a job selects nodes by.
+    /// A watch event of the pods by which a job selects nodes.
     Selected(PodQuery, Event<PodWire>),
-    /// A kubelet has told of a pull of the pod with this uid.
+    /// A kubelet's report of a pull of the pod with this uid.
     Pulled(Box<str>, Pulled),
-    /// These exit images have been derived so far.
+    /// The exit images that have been derived so far.
     Derived(BTreeSet<Box<str>>),
-    /// These pre-downloads are to be done without an object.
+    /// The pre-downloads that are to be done without an object.
     Own(OwnJobs),
-    /// Registries have been asked for the images of a job.
+    /// The answers of registries for the images of a job.
     Resolved(Asked, Vec<(Box<str>, Resolved)>),
-    /// To an image cache of the provider.
+    /// An event about the provider's image caches.
     ImageCaches(CacheNews),
-    /// A write has come back.
+    /// The result of a write.
     Written(Box<(PullWrite, PullAnswer)>),
 }
 
 impl Happened {
-    /// The resource that cannot be watched, in the plural, if this tells so.
+    /// Returns the plural of the resource that cannot be watched, if the event reports that.
     #[must_use]
     pub fn trouble(&self) -> Option<&'static str> {
         const fn of<K>(event: &Event<K>) -> bool {
@@ -131,7 +132,7 @@ impl Happened {
     }
 }
 
-/// The job itself.
+/// Returns the key of a job.
 pub(super) fn key_of(job: &PullJob) -> Key {
     (job.kind, job.namespace.clone(), job.name.clone())
 }

@@ -1,4 +1,4 @@
-//! The nodes, as jobs ask for them.
+//! The nodes of the cluster, reduced to what jobs select them by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,28 +14,28 @@ use swaplet_core::warm::warming::shape::ShapeChoice;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 
-/// All nodes.
+/// All nodes, by name.
 pub(crate) struct Nodes {
     pub all: BTreeMap<Box<str>, TargetNode>,
-    /// Whether they have been listed.
+    /// True once the nodes have been listed.
     pub seen: bool,
-    /// Those that wait for their images, where that is asked for.
+    /// The nodes with the startup taint; `None` if swaplet leaves that taint alone.
     pub startup_taints: Option<StartupTaints>,
-    /// Whether image caches can be made for nodes whose provider has them.
+    /// True if image caches can be created for nodes whose provider has them.
     pub uses_image_caches: bool,
     table: NodeTable,
     shape: ShapeChoice,
     unlisted: BTreeSet<Box<str>>,
 }
 
-/// What has become of nodes.
+/// The changes that an event of nodes causes.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// Those that are new, gone, or other than they were.
+    /// The names of nodes that are new, gone or changed.
     pub nodes: Vec<Box<str>>,
-    /// One that was not Ready and is so now.
+    /// The name of a node that was not Ready and now is.
     pub ready_again: Option<Box<str>>,
-    /// Whether there may be something to do.
+    /// True if there may be something to do.
     pub is_news: bool,
 }
 
@@ -57,8 +57,8 @@ impl Nodes {
         }
     }
 
-    /// Takes notice of it; what jobs have to know.
-    pub fn see(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
+    /// Records an event. Returns what jobs have to know about it.
+    pub fn observe(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
         let waited = self.has_tainted();
         let mut changes = self.take(event, now);
         changes.is_news |= !changes.nodes.is_empty() || waited || self.has_tainted();
@@ -71,7 +71,7 @@ impl Nodes {
             .is_some_and(|taints| !taints.is_empty())
     }
 
-    /// Whether pods wait for the images of the jobs there.
+    /// Returns true if the node has the startup taint: then pods wait there for images of jobs.
     pub fn is_tainted(&self, node: &str) -> bool {
         self.startup_taints
             .as_ref()
@@ -123,7 +123,7 @@ impl Nodes {
         self.unlisted.remove(&node.name);
         self.startup_taints
             .iter_mut()
-            .for_each(|taints| taints.see(&node, now));
+            .for_each(|taints| taints.observe(&node, now));
         let recognised = Recognised::of(&node, &self.table);
         let (shapes, has_image_caches) = (
             shapes(&node, &recognised, self.shape),
@@ -146,7 +146,7 @@ impl Nodes {
             has_image_caches,
             is_control_plane,
         };
-        // A heartbeat changes nothing that jobs ask for.
+        // A heartbeat changes nothing that jobs depend on.
         if self.all.get(&node.name) == Some(&target) {
             return Changes::default();
         }

@@ -1,4 +1,4 @@
-//! What the loop needs to know of the installation.
+//! The settings of the loop of pull jobs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,37 +12,37 @@ use swaplet_core::warm::warming::shape::ShapeChoice;
 
 use crate::warm::resolve::Resolve;
 
-/// What jobs that pull images need of the installation.
+/// The settings of the installation that pull jobs need.
 #[derive(Clone)]
 pub struct WarmSettings {
     /// The namespace of the pods of jobs without pull secrets.
     pub namespace: Box<str>,
     /// The image whose program the pods run.
     pub park_image: Box<str>,
-    /// In which shape the pods are made.
+    /// The shape of the pods.
     pub shape: ShapeChoice,
-    /// The exit image that every node is to have that keeps images, and with it those that are
-    /// derived; `None`: jobs alone say what is pulled.
+    /// The exit image that every node that keeps images is to have, together with derived ones;
+    /// `None`: only jobs decide what is pulled.
     pub exit_image: Option<Box<str>>,
-    /// How long a node with the startup taint is kept from pods until its images are there; `None`:
-    /// the taint is left alone.
+    /// How long a node with the startup taint may wait for its images; `None`: the taint is left
+    /// alone.
     pub startup_taint_timeout: Option<Duration>,
-    /// Nodes with the startup taint wait for jobs of these namespaces, besides the exit images: who
-    /// may make such jobs can slow down each new node.
+    /// The namespaces for whose jobs nodes with the startup taint wait, besides the exit images.
+    /// Anyone who may create such jobs can slow down each new node.
     pub startup_taint_namespaces: BTreeSet<Box<str>>,
-    /// What one try of an image may take at most, whatever its job says.
+    /// The most time for one try of an image, whatever its job requests.
     pub longest_try: Duration,
-    /// Who does jobs where OpenKruise's CRDs are served.
+    /// Decides who processes jobs where OpenKruise's CRDs are served: swaplet or OpenKruise.
     pub coexist: Coexist,
-    /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`:
-    /// none is made.
+    /// The settings for image caches, which are billed, on nodes whose provider has them; `None`:
+    /// none is created.
     pub image_caches: Option<CacheOptions>,
-    /// Which labels and annotations jobs may give to their pods.
+    /// The labels and annotations that jobs may give to their pods.
     pub sandbox_keys: SandboxKeys,
-    /// How it is asked which digest a tag stands for.
+    /// The function that queries a registry for the digest of a tag.
     pub resolve: Resolve,
-    /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop
-    /// begins, and used as long as the API server has not said which time it is.
+    /// Returns the wall-clock time, in which deadlines of jobs are stored. It is called once,
+    /// whenever the loop begins, and used until the API server's time is known.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
 }
 

@@ -1,5 +1,5 @@
-//! What a step does beside the jobs: pods of nobody, what one job has proved for the others, the
-//! startup taint, and finalizers that OpenKruise has left.
+//! The parts of a step besides the jobs: orphaned pods, proofs that other jobs can use, the startup
+//! taint, and finalizers that OpenKruise left behind.
 
 pub(super) mod finalizers;
 mod orphans;

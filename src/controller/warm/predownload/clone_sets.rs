@@ -1,4 +1,4 @@
-//! Looks for OpenKruise's CloneSets, as soon as the API server knows them.
+//! A watch of OpenKruise's CloneSets that begins as soon as the API server serves them.
 
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::predownload::workload::WorkloadKind;
@@ -10,22 +10,22 @@ use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all;
 
-/// Events between this task and the loop.
+/// The number of events buffered between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking, in some namespaces or in all; until they are served there are none. The stream
-/// ends only when the receiver is dropped, or a watch has died.
+/// Starts the watch, in some namespaces or in all; until CloneSets are served no event comes. The
+/// stream ends only when the receiver is dropped, or a watch has died.
 pub(crate) fn observe(
     discovery: Discovery,
     namespaces: Namespaces,
 ) -> mpsc::Receiver<Event<BoundedObject>> {
     let (events, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(async move { look(&discovery, &namespaces, &events).await });
+    tokio::spawn(async move { follow(&discovery, &namespaces, &events).await });
     receiver
 }
 
-/// Ends where nobody listens, or the watch has died.
-async fn look(
+/// Watches; returns `None` when the receiver is dropped, or the watch has died.
+async fn follow(
     discovery: &Discovery,
     namespaces: &Namespaces,
     events: &mpsc::Sender<Event<BoundedObject>>,

@@ -1,7 +1,7 @@
-//! Pre-downloads for which no job can be made: OpenKruise's webhook takes no `ImagePullJob` where
-//! its gates are off, although nobody of OpenKruise would do them. Then the loop of jobs does the
-//! same without an object. It stays in memory alone: another life asks for it anew, and what is on
-//! the nodes is not pulled again.
+//! Pre-downloads for which no job can be created. OpenKruise's webhook rejects an `ImagePullJob`
+//! while its gates are off, although nothing of OpenKruise would process it. Then the loop of jobs
+//! does the same without an object. These jobs are kept in memory alone: after a restart they are
+//! requested again, and images that are on the nodes are not pulled again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,15 +14,16 @@ use tokio::sync::watch;
 
 use super::Key;
 
-/// The jobs without an object that there are now.
+/// The present jobs without an object.
 pub type OwnJobs = Arc<Vec<PullJob>>;
 
-/// So many there are at most: whoever may make workloads can ask for ever new ones.
+/// The most jobs of one workload, and the total from which on no other workload gets any: anyone
+/// who may create workloads can request ever new ones.
 const MOST: usize = 200;
 
-/// Those of each workload, for whoever does them.
+/// The jobs without an object of each workload, and the channel to the loop that runs them.
 pub(crate) struct Own {
-    /// `None` where nobody is there who could.
+    /// The channel; `None` if no loop can run them.
     doer: Option<watch::Sender<OwnJobs>>,
     jobs: BTreeMap<Key, Vec<PullJob>>,
 }
@@ -35,7 +36,7 @@ impl Own {
         }
     }
 
-    /// Whether they can be done, and another one has room.
+    /// Returns true if there is a loop to run them, and room for another workload's jobs.
     pub fn has_room(&self, key: &Key) -> bool {
         let others = self
             .jobs
@@ -45,8 +46,7 @@ impl Own {
         self.doer.is_some() && others.sum::<usize>() < MOST
     }
 
-    /// These jobs are wanted for a workload from now on, each as it would be made. One that is
-    /// there stays as it is, as an object would.
+    /// Sets the jobs of a workload, given as objects. A job that is known already stays as it is.
     pub fn set(&mut self, key: &Key, wanted: Vec<Value>) {
         let known = self.jobs.remove(key).unwrap_or_default();
         let jobs: Vec<_> = wanted
@@ -72,7 +72,7 @@ impl Own {
     }
 }
 
-/// The job as the loop of jobs takes it. No object can have a name with a space.
+/// Returns the job for the loop of jobs. No object can have a name with a space.
 fn without_object(object: Value) -> Option<PullJob> {
     let mut job = PullJob::read(JobKind::ImagePullJob, serde_json::from_value(object).ok()?)?;
     job.uid = format!(
@@ -81,7 +81,7 @@ fn without_object(object: Value) -> Option<PullJob> {
     )
     .into();
     job.name = format!("pre-download {}", job.name).into();
-    // Nothing has to be written down before it begins.
+    // It needs no `startTime` in a status before it begins.
     job.started_at = Some(Timestamp::UNIX_EPOCH);
     Some(job)
 }

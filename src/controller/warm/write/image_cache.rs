@@ -1,4 +1,4 @@
-//! The write of image caches: one is made. None is ever changed or deleted.
+//! The write of image caches: they are created, and never changed or deleted.
 
 use kube::Resource as _;
 use kube::api::PostParams;
@@ -9,8 +9,8 @@ use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache, resou
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
 
 impl Writer {
-    /// Makes an image cache. One of this name that is there already is a conflict: so two who want
-    /// the same make one.
+    /// Creates an image cache. An existing one of this name is a conflict, so two requests for the
+    /// same cache create one.
     pub async fn create_image_cache(&self, cache: &NewImageCache) -> Outcome {
         let written = self.in_time(IMAGE_CACHES, async {
             let params = PostParams {

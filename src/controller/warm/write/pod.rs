@@ -1,4 +1,4 @@
-//! What a warmer pod is, in each shape.
+//! The manifest of a warmer pod, in each shape.
 
 use serde_json::{Value, json};
 use swaplet_core::image::Kind;
@@ -11,21 +11,21 @@ use swaplet_core::warm::pull_job::object::JobKind;
 
 use super::Warmers;
 
-/// What the container runs: the park program, or where an image is mounted. A name that no image
-/// has: what an image has there is hidden.
+/// The mount point in a container: the park program, or an image volume. A name that no image uses,
+/// because a mount hides what an image has there.
 const MOUNT: &str = "/.swaplet-warm";
 /// The condition that keeps a warmer pod from being Ready.
 const NEVER_READY: &str = "swaplet.io/never-ready";
-/// The file of the volume that the park program is copied to.
+/// The file in the volume to which the park program is copied.
 const PROGRAM: &str = "park";
-/// The user of all containers: nobody's, and never root, whatever an image says.
+/// The user of all containers: unprivileged, whatever an image declares.
 const USER: u32 = 65_532;
-/// The same on Windows.
+/// The user of all containers on Windows.
 const WINDOWS_USER: &str = "ContainerUser";
 
-/// A warmer pod. What an image says of its user, its entrypoint, its volumes and its environment
-/// does not matter: the container runs a static program from a volume, as a user of ours, without
-/// any right; or nothing at all.
+/// Returns the manifest of a warmer pod. The user, entrypoint, volumes and environment that an
+/// image declares do not matter: the container runs a static program from a volume, as a user of
+/// ours and without any right, or it runs nothing at all.
 #[must_use]
 pub fn pod(warmers: &Warmers, node: &str, shape: Shape, images: &[Box<str>], number: u32) -> Value {
     let mut spec = common(warmers, node);
@@ -44,11 +44,12 @@ pub fn pod(warmers: &Warmers, node: &str, shape: Shape, images: &[Box<str>], num
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
-/// The job controls a pod with labels that a user has chosen: else a workload that selects them
-/// would adopt it. Others it only owns, for what controls a pod is asked for its scale by each
-/// `PodDisruptionBudget` with `maxUnavailable` or a percentage that selects the pod, as one for all
-/// pods of the namespace does. A job has none, and a budget that cannot count allows no eviction
-/// (pkg/controller/disruption, getExpectedScale); a pod that nothing controls is left out.
+/// Returns the owner reference to the job. The job controls a pod with labels that a user has
+/// chosen, because a workload that selects them would adopt it otherwise. Other pods it only owns:
+/// each `PodDisruptionBudget` with `maxUnavailable` or a percentage that selects a pod, as one for
+/// the whole namespace does, needs the scale of its controller. A job has none, and a budget that
+/// cannot count allows no eviction (pkg/controller/disruption, getExpectedScale). It skips pods
+/// without a controller.
 fn owner(warmers: &Warmers, kind: JobKind, name: &str, uid: &str) -> Value {
     let resource = kind.resource();
     let mut owner = json!({"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid});
@@ -70,8 +71,8 @@ fn common(warmers: &Warmers, node: &str) -> Value {
         "terminationGracePeriodSeconds": 1, "activeDeadlineSeconds": warmers.life_seconds,
         "automountServiceAccountToken": false, "enableServiceLinks": false,
         "imagePullSecrets": secrets,
-        // Nobody ever says that it is met, so the pod is never Ready: no Service that selects its
-        // labels sends it anything.
+        // Nothing ever sets this condition, so the pod is never Ready, and no Service that selects
+        // its labels sends it traffic.
         "readinessGates": [{"conditionType": NEVER_READY}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": [by_name]}],
@@ -83,7 +84,7 @@ fn common(warmers: &Warmers, node: &str) -> Value {
     })
 }
 
-/// The images of the job are pulled as it says; ours need to be there only.
+/// Returns the pull policy of the job's images; ours always have `IfNotPresent`.
 fn pull_policy(warmers: &Warmers) -> &'static str {
     if warmers.wishes.always_pulls {
         "Always"
@@ -104,11 +105,11 @@ fn container(name: &str, image: &str, policy: &str, command: &[&str]) -> Value {
     })
 }
 
-/// The container mounts the one file, and at the root. A folder would not do: a runtime fills the
-/// volumes that an image declares with what the image has there, and mounts them where links of the
-/// image lead, over whatever is mounted there (measured: so an image had its own program run).
-/// Nothing is mounted over a file but another file, and over the root nothing at all: such a
-/// container is not started, by which its image has been pulled.
+/// Adds the containers of the shape in place. The file is mounted at the root, not in a folder: a
+/// runtime fills the volumes that an image declares with the image's content, and follows the
+/// image's links when it mounts them, over any other mount (measured: so an image had its own
+/// program run). Only a file is mounted over a file, and nothing over the root: such a container is
+/// not started, which shows that its image has been pulled.
 fn in_place(spec: &mut Value, warmers: &Warmers, image: &str) {
     let copy = [
         Kind::Park.program_path(),
@@ -126,9 +127,9 @@ fn in_place(spec: &mut Value, warmers: &Warmers, image: &str) {
     spec["containers"] = json!([warmer]);
 }
 
-/// Each image is mounted by a container of its own, so one that is missing keeps no other waiting.
-/// A volume that no container mounts would keep none waiting either, and the status does not tell
-/// of volumes (measured on 1.34).
+/// Adds the containers of image volumes, one for each image, so that a missing one delays no other.
+/// A volume that no container mounts would delay none either, but the status does not report
+/// volumes (measured on 1.34).
 fn image_volumes(spec: &mut Value, warmers: &Warmers, images: &[Box<str>]) {
     let (mut volumes, mut containers) = (Vec::new(), Vec::new());
     for (number, image) in images.iter().enumerate() {
@@ -148,8 +149,8 @@ fn image_volumes(spec: &mut Value, warmers: &Warmers, images: &[Box<str>]) {
     spec["containers"] = containers.into();
 }
 
-/// The kubelet pulls the images one after another, makes a container of each and cannot start it.
-/// What has failed so is not tried again; what cannot be pulled is.
+/// Adds containers with an impossible command. The kubelet pulls their images one after another,
+/// creates each container and cannot start it. That is not retried; a failed pull is.
 fn impossible_command(spec: &mut Value, warmers: &Warmers, system: System, images: &[Box<str>]) {
     let numbered = |number: usize| format!("{NUMBERED_CONTAINER}{number}");
     let images = images.iter().enumerate();
@@ -172,8 +173,8 @@ fn impossible_command(spec: &mut Value, warmers: &Warmers, system: System, image
     spec["containers"] = containers.into();
 }
 
-/// The API server takes no rights of Linux in a pod for Windows, where a container takes more
-/// memory than the limit.
+/// Removes the Linux-only fields, as the API server rejects those in a pod for Windows, and the
+/// memory limit, which a container there exceeds.
 fn on_windows(container: &mut Value) {
     if let Some(container) = container.as_object_mut() {
         container.retain(|field, _| !["securityContext", "workingDir"].contains(&field.as_str()));
@@ -184,8 +185,8 @@ fn on_windows(container: &mut Value) {
     }
 }
 
-/// A mesh would put a container of its own beside ours. What the pod is known by outranks what a
-/// job asks for.
+/// Returns the labels. One of them keeps a service mesh from injecting a container. Labels that
+/// identify the pod outrank those of the job.
 fn labels(warmers: &Warmers) -> Value {
     let mut labels = json!(warmers.wishes.labels);
     labels[RUN] = Value::from(&*warmers.run);
@@ -206,7 +207,7 @@ fn annotations(warmers: &Warmers, node: &str, images: &str) -> Value {
     annotations
 }
 
-/// Another one for every node and every number, however long the name of the node is.
+/// Returns the pod's name, unique for every node and number, however long the node's name is.
 fn name(warmers: &Warmers, node: &str, number: u32) -> String {
     format!(
         "{NAME_PREFIX}{}-{}-{number}",

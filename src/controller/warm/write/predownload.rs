@@ -1,4 +1,4 @@
-//! The writes of pre-download: an `ImagePullJob` is made, and deleted.
+//! The writes of pre-download: an `ImagePullJob` is created or deleted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{DeleteParams, PostParams, Preconditions};
@@ -12,7 +12,7 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
 
 impl Writer {
-    /// Does what was decided for a workload, within the deadline. A job that is there already is a
+    /// Makes the write for a workload, within the deadline. A job that exists already is a
     /// conflict.
     pub async fn predownload(&self, workload: &Workload, action: &Action) -> Outcome {
         let written = self.in_time(JobKind::ImagePullJob.plural(), async {
@@ -60,11 +60,11 @@ impl Writer {
     }
 }
 
-/// The job. It goes when the workload goes, which owns it.
+/// Returns the job. It is garbage collected with the workload, which owns it.
 ///
-/// It has no `ttlSecondsAfterFinished`: one that is gone would be made again as long as there are
-/// old pods. And no `sandboxConfig` with the labels of the template, as OpenKruise's have: the pods
-/// that pull would be taken for pods of the workload.
+/// It has no `ttlSecondsAfterFinished`: a job that is gone would be created again as long as there
+/// are old pods. And it has no `sandboxConfig` with the labels of the template, unlike
+/// OpenKruise's: the pods that pull would count as pods of the workload.
 #[must_use]
 pub fn job(
     workload: &Workload,

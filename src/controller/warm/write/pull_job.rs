@@ -1,5 +1,5 @@
-//! The writes of jobs that pull images: their status and their deletion, each of one version; and
-//! the deletion of pods that no job needs.
+//! The writes of pull jobs: their status, their finalizers and their deletion, each for one version
+//! of the job.
 
 use jiff::Timestamp;
 use kube::Resource as _;
@@ -12,22 +12,22 @@ use swaplet_core::warm::pull_job::object::PullJob;
 
 use crate::frame::writer::{Outcome, Writer, params};
 
-/// What is written to the status of a job.
+/// The content of a status write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The counts and the message.
     pub status: Status,
     /// `startTime`
     pub started_at: Timestamp,
-    /// `completionTime`, where the job is over.
+    /// `completionTime`, if the job is over.
     pub completed_at: Option<Timestamp>,
 }
 
 impl Writer {
-    /// Writes the status; the job as it is stored then, or nothing where the answer is no job.
+    /// Writes the status. Returns the job as it is stored then; `None` if the answer is no job.
     ///
     /// # Errors
-    /// [`Outcome`]
+    /// The [`Outcome`] of a write that was not applied.
     pub async fn report_pull_job(
         &self,
         job: &PullJob,
@@ -51,10 +51,10 @@ impl Writer {
         .await
     }
 
-    /// Takes OpenKruise's finalizer from a job that is being deleted.
+    /// Removes OpenKruise's finalizer from a job that is being deleted.
     ///
     /// # Errors
-    /// [`Outcome`]
+    /// The [`Outcome`] of a write that was not applied.
     pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
         let metadata = json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
         self.in_time(job.kind.plural(), async {
@@ -71,10 +71,10 @@ impl Writer {
         .await
     }
 
-    /// Deletes a job whose time is over.
+    /// Deletes a job whose time to live is over.
     ///
     /// # Errors
-    /// [`Outcome`]
+    /// The [`Outcome`] of a write that was not applied.
     pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
         let preconditions = Preconditions {
             uid: Some(job.uid.to_string()),
@@ -101,7 +101,7 @@ fn requests(job: &PullJob) -> Request {
     ))
 }
 
-/// A job that begins anew has no completion time any more: null takes it away.
+/// Returns the status. For a job that starts again, a null removes the completion time.
 fn status_of(job: &PullJob, report: &Report) -> Value {
     let time = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let mut status = json!(report.status);

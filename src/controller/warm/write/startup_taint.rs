@@ -1,4 +1,4 @@
-//! The only write to nodes: the startup taint is taken away.
+//! The only write to nodes: the startup taint is removed.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation};
@@ -13,7 +13,7 @@ use super::answer;
 use crate::frame::writer::{Writer, params, test};
 
 impl Writer {
-    /// Takes the startup taint from a node, and nothing else.
+    /// Removes the startup taint from a node, and nothing else.
     pub async fn untaint(&self, untaint: &Untaint) -> Answer {
         let patch = Patch::Json::<()>(untaint_patch(untaint));
         let written = self.in_time("nodes", async {
@@ -30,8 +30,8 @@ impl Writer {
     }
 }
 
-/// For this node, and for taints that are still where they were seen. The last one goes first, so
-/// that the others keep their places.
+/// Returns the patch, which tests the node's uid and that the taints are still where they were
+/// observed. The last one goes first, so that the others keep their indexes.
 #[must_use]
 pub fn untaint_patch(untaint: &Untaint) -> JsonPatch {
     let taint = |index: &usize| ["spec".to_owned(), "taints".to_owned(), index.to_string()];

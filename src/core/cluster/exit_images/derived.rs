@@ -1,6 +1,5 @@
-//! Exit images that are derived while they are needed: which paths they have, which are there,
-//! which are asked for. Which image has which paths is derived from the paths alone, so nothing is
-//! lost with this.
+//! Exit images that are derived on demand: their paths, and which of them exist or are requested.
+//! The reference of an image is derived from its paths alone, so losing this state loses nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,19 +8,19 @@ use crate::image::reference::ImageReference;
 use crate::objects::values::backoff::Backoff;
 use crate::report::decision::Paths;
 
-/// How many images the pods of one namespace may ask for in a day. The 105 sidecars in
-/// `tests/command/sidecars.yaml` need 7 between them; who writes a new path into each pod must not
-/// fill the registry.
+/// The most images that the pods of one namespace may request in a day. The 105 sidecars in
+/// `tests/command/sidecars.yaml` need 7 between them; a tenant who writes a new path into each pod
+/// must not fill the registry.
 const PER_NAMESPACE: usize = 20;
-/// After this a namespace may ask for another image in place of one.
+/// How long a requested image counts against the quota of its namespace.
 const ASKED_FOR: Duration = Duration::from_secs(24 * 3600);
-/// The wait after failed tries. A registry that was away for a moment is back after the first; for
-/// the others somebody has to give rights, or to repair it.
+/// The back-off after failed pushes. A registry that was away for a moment is back after the first;
+/// the others end when an administrator grants permissions or repairs it.
 const RETRY: Backoff = Backoff {
     first: Duration::from_secs(10),
     longest: Duration::from_secs(600),
 };
-/// The longest wait that a registry can ask for: what it says is a number of somebody else's.
+/// The longest wait that a registry can request: its answer is not trusted.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// The images that are derived into one repository.
@@ -29,7 +28,7 @@ const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 pub struct DerivedImages {
     repository: ImageReference,
     images: BTreeMap<Paths, Image>,
-    /// When each namespace has asked for the images that are counted.
+    /// The times of the requests that count against the quota, by namespace.
     asked: HashMap<Box<str>, Vec<Duration>>,
 }
 
@@ -37,38 +36,37 @@ pub struct DerivedImages {
 struct Image {
     reference: Option<Box<str>>,
     under_way: bool,
-    /// What the last try said, if it failed.
+    /// The error of the last try, if it failed.
     trouble: Option<String>,
     failures: u32,
-    /// No try before this time.
+    /// The earliest time of the next try.
     not_before: Duration,
 }
 
-/// What is known of a derived image.
+/// The state of a derived image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Derived<'a> {
-    /// It is there.
+    /// The image exists, under this reference.
     Ready(&'a str),
-    /// It will be, or it will be said why not.
+    /// The image is pending: it has neither been pushed nor failed yet.
     Awaited,
-    /// It could not be pushed, in these words; at this time it is tried again, or it is being
-    /// tried.
+    /// The push failed with this error; it is retried at this time, or in flight if `None`.
     Failed(&'a str, Option<Duration>),
-    /// The namespace has asked for too many in a day.
+    /// The namespace has used up its quota of a day.
     TooMany,
 }
 
-/// Why an image could not be pushed.
+/// The error of a failed push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// In words.
+    /// The text of the error.
     pub words: String,
-    /// How long the registry asks to wait.
+    /// How long the registry requests to wait, if it does.
     pub retry_after: Option<Duration>,
 }
 
 impl DerivedImages {
-    /// No image is known yet. Of `repository`, neither tag nor digest counts.
+    /// Creates a state without images. Of `repository`, neither tag nor digest counts.
     #[must_use]
     pub fn new(repository: ImageReference) -> Self {
         Self {
@@ -78,22 +76,21 @@ impl DerivedImages {
         }
     }
 
-    /// Where the images are.
+    /// Returns the repository of the images.
     #[must_use]
     pub fn repository(&self) -> &ImageReference {
         &self.repository
     }
 
-    /// Whether an image is one of these, whoever pushed it: nothing but exit images is in the
-    /// repository.
+    /// Returns true for any image in the repository, which holds nothing but exit images.
     #[must_use]
     pub fn contains(&self, image: &ImageReference) -> bool {
         self.repository.same_repository(image)
     }
 
-    /// What is known of the image with these paths, for a pod of a namespace.
+    /// Returns the state of the image with these paths, for a pod of a namespace.
     #[must_use]
-    pub fn look(&self, namespace: &str, paths: &[String]) -> Derived<'_> {
+    pub fn find(&self, namespace: &str, paths: &[String]) -> Derived<'_> {
         match self.images.get(paths) {
             Some(Image {
                 reference: Some(reference),
@@ -117,10 +114,11 @@ impl DerivedImages {
         }
     }
 
-    /// A pod of a namespace wants the image with these paths. Whether it is to be pushed now.
+    /// Requests the image with these paths for a pod of a namespace. Returns true if it is to be
+    /// pushed now.
     #[must_use]
     pub fn ask(&mut self, namespace: &str, paths: &[String], now: Duration) -> bool {
-        if self.look(namespace, paths) == Derived::TooMany {
+        if self.find(namespace, paths) == Derived::TooMany {
             return false;
         }
         if !self.images.contains_key(paths) {
@@ -132,7 +130,7 @@ impl DerivedImages {
         start
     }
 
-    /// Namespaces may ask again for as many images as they have asked for a day ago.
+    /// Frees the quota of namespaces for images that they requested more than a day ago.
     pub fn give_back(&mut self, now: Duration) {
         self.asked.retain(|_, asked| {
             asked.retain(|at| now < at.saturating_add(ASKED_FOR));
@@ -140,7 +138,7 @@ impl DerivedImages {
         });
     }
 
-    /// A push has come back: with the reference to write, or the reason why there is none.
+    /// Records the result of a push: the reference to write, or the error.
     pub fn came(&mut self, paths: &[String], result: Result<Box<str>, Trouble>, now: Duration) {
         let image = self.images.entry(paths.to_vec()).or_default();
         image.under_way = false;
@@ -186,12 +184,12 @@ mod tests {
     #[test]
     fn an_image_is_pushed_once_whoever_asks() {
         let mut images = images();
-        assert_eq!(images.look("a", &paths("/x")), Derived::Awaited);
+        assert_eq!(images.find("a", &paths("/x")), Derived::Awaited);
         assert!(images.ask("a", &paths("/x"), NOW));
         assert!(!images.ask("a", &paths("/x"), NOW) && !images.ask("b", &paths("/x"), NOW));
         images.came(&paths("/x"), Ok("r.example/derived@sha256:1".into()), NOW);
         assert_eq!(
-            images.look("b", &paths("/x")),
+            images.find("b", &paths("/x")),
             Derived::Ready("r.example/derived@sha256:1")
         );
         assert!(!images.ask("b", &paths("/x"), NOW + RETRY.longest));
@@ -206,7 +204,7 @@ mod tests {
             images.came(&paths("/x"), Err(trouble(None)), now);
             let again = now + Duration::from_secs(wait);
             assert_eq!(
-                images.look("a", &paths("/x")),
+                images.find("a", &paths("/x")),
                 Derived::Failed("403", Some(again))
             );
             assert!(!images.ask("a", &paths("/x"), again - Duration::from_secs(1)));
@@ -214,12 +212,12 @@ mod tests {
         }
         assert!(images.ask("a", &paths("/x"), now));
         assert_eq!(
-            images.look("a", &paths("/x")),
+            images.find("a", &paths("/x")),
             Derived::Failed("403", None),
             "also while it is tried again"
         );
         images.came(&paths("/x"), Ok("r".into()), now);
-        assert_eq!(images.look("a", &paths("/x")), Derived::Ready("r"));
+        assert_eq!(images.find("a", &paths("/x")), Derived::Ready("r"));
     }
 
     #[test]
@@ -228,7 +226,7 @@ mod tests {
         assert!(images.ask("a", &paths("/x"), NOW));
         images.came(&paths("/x"), Err(trouble(Some(3600))), NOW);
         assert_eq!(
-            images.look("a", &paths("/x")),
+            images.find("a", &paths("/x")),
             Derived::Failed("403", Some(NOW + Duration::from_secs(3600)))
         );
     }
@@ -240,7 +238,7 @@ mod tests {
             assert!(images.ask("a", &paths("/x"), NOW));
             images.came(&paths("/x"), Err(trouble(Some(seconds))), NOW);
             assert_eq!(
-                images.look("a", &paths("/x")),
+                images.find("a", &paths("/x")),
                 Derived::Failed("403", Some(NOW + LONGEST_ASKED))
             );
         }
@@ -252,16 +250,16 @@ mod tests {
         for number in 0..PER_NAMESPACE {
             assert!(images.ask("a", &paths(&format!("/{number}")), NOW));
         }
-        assert_eq!(images.look("a", &paths("/x")), Derived::TooMany);
+        assert_eq!(images.find("a", &paths("/x")), Derived::TooMany);
         assert!(!images.ask("a", &paths("/x"), NOW));
         assert!(images.ask("b", &paths("/x"), NOW), "another namespace does");
         assert_eq!(
-            images.look("a", &paths("/x")),
+            images.find("a", &paths("/x")),
             Derived::Awaited,
             "and what is there is for all"
         );
         images.give_back(NOW + ASKED_FOR - Duration::from_secs(1));
-        assert_eq!(images.look("a", &paths("/y")), Derived::TooMany);
+        assert_eq!(images.find("a", &paths("/y")), Derived::TooMany);
         images.give_back(NOW + ASKED_FOR);
         assert!(
             images.ask("a", &paths("/y"), NOW + ASKED_FOR),

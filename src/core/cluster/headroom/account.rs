@@ -1,4 +1,4 @@
-//! The account of one Job: the restarts of its pods, and who waits for room.
+//! The account of one Job: the restarts of its pods, and the queue for room.
 //!
 //! Swaps do not use all the room that a Job has: half of it is left to main containers that still
 //! run, and one restart to the sidecars of pods that wait. A container that fails at the wrong
@@ -12,8 +12,8 @@ use super::Need;
 use crate::objects::pod::{Pod, roles};
 use crate::report::reason::Reason;
 
-/// The place of a pod in line: by the time at which the last of its main containers ended, then by
-/// name.
+/// The place of a pod in the queue: by the time at which the last of its main containers ended,
+/// then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Turn {
     mains_ended: Option<jiff::Timestamp>,
@@ -21,19 +21,20 @@ pub(crate) struct Turn {
     uid: Box<str>,
 }
 
-/// What is seen of a pod.
+/// The observed state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     /// The sum of its restartCounts.
     pub(crate) restarts: i64,
-    /// Its containers that show an exit image: the pod will end, and with it its restarts go.
+    /// Its containers with an exit image: the pod will end, and its restarts will not count any
+    /// more.
     pub(crate) swapped: i64,
-    /// Those of them whose restart is still to come.
+    /// The swapped containers whose restart is still to come.
     pub(crate) coming: i64,
-    /// Whether its main containers are not done.
+    /// True until its main containers are done.
     pub(crate) mains_run: bool,
-    /// Whether it is being deleted. It may stay so for ever (its node is dead), and nothing that
-    /// was swapped in it need end.
+    /// True while the pod is being deleted. That may last for ever (its node is dead), and swapped
+    /// containers need not end.
     pub(crate) deleting: bool,
 }
 
@@ -45,47 +46,45 @@ struct Entry {
     list: u64,
 }
 
-/// What a pod has asked for.
+/// The claim of a pod on the room of its Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Claim {
     #[default]
     None,
-    /// It stands in line.
+    /// The pod is queued for this many swaps.
     Waiting(Turn, i64),
-    /// It may write, and has not begun: this can be taken back.
+    /// The pod may write and has not begun, so this can be revoked.
     Granted(Turn, i64),
-    /// It may have written.
+    /// The pod may have written.
     Held(i64),
 }
 
-/// One Job.
+/// The account of one Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Account {
     pods: BTreeMap<Box<str>, Entry>,
     line: BTreeSet<Turn>,
     totals: Totals,
-    /// The first in line, where nothing that is under way will make room for it.
+    /// The first in the queue, if nothing in progress will make room for it.
     blocked: Option<Box<str>>,
-    /// Whether containers restarted by themselves after swaps were granted, so that not even these
-    /// fit.
+    /// Set while the granted swaps do not fit any more, because containers restarted by themselves.
     overdrawn: bool,
-    /// What was told of the Job under this limit.
+    /// The reasons reported for the Job under this limit.
     said: BTreeSet<Reason>,
 }
 
 /// Sums over all pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Totals {
-    /// What the Job controller counts, and what swaps will add to it.
+    /// The restarts that the Job controller counts, and those that swaps will add.
     restarts: i64,
     /// Swaps that are granted, written, or done in a pod that has not ended.
     under_way: i64,
-    /// The restarts of pods that are being deleted: they go with them.
+    /// The restarts of pods that are being deleted, which will not count any more.
     leaving: i64,
     /// Pods whose main containers are not done.
     mains_run: i64,
-    /// Pods in which no swap is granted or made; those whose main containers are not done among
-    /// them.
+    /// Pods without a granted or made swap, including those whose main containers are not done.
     idle: i64,
 }
 
@@ -111,7 +110,7 @@ impl Claim {
 impl Totals {
     fn of(entry: &Entry) -> Self {
         let Entry { seen, claim, .. } = entry;
-        // A pod that stands in line does not end by itself, whatever was swapped in it.
+        // A queued pod does not end by itself, whatever was swapped in it.
         let under_way = if matches!(claim, Claim::Waiting(..)) || seen.deleting {
             0
         } else {
@@ -156,17 +155,17 @@ impl Totals {
         allowed(limit) - self.restarts
     }
 
-    /// Whether so many swaps of a pod that is idle may be granted. The first swap may take what
-    /// there is; those beside it leave a rest.
+    /// Returns true if this many swaps of an idle pod may be granted. The first swap may use all
+    /// the room; those beside it leave a rest.
     fn admits(&self, swaps: i64, limit: u32) -> bool {
         let room = self.room(limit);
         let all = room + self.under_way;
         swaps <= room && (self.under_way == 0 || self.under_way + swaps <= all - self.rest(all))
     }
 
-    /// Containers may fail at any moment and be restarted, and together with swaps at that moment
-    /// this must not fail the Job either. So half of the room is left to main containers as long as
-    /// any runs, and one restart to the sidecars of pods that wait.
+    /// Returns the room to leave free. Containers may fail at any moment and be restarted, and
+    /// together with swaps this must not fail the Job. So half of the room is left to main
+    /// containers as long as any runs, and one restart to the sidecars of pods that wait.
     const fn rest(&self, all: i64) -> i64 {
         match (self.mains_run, self.idle) {
             (1.., _) => all / 2,
@@ -176,14 +175,14 @@ impl Totals {
     }
 }
 
-/// Whether so many swaps in one pod, and nothing else, fit into the `backoffLimit` of its Job; under
-/// `OnFailure` each is a restart that counts.
+/// Returns true if this many swaps in one pod, and nothing else, fit into the `backoffLimit` of its
+/// Job. Under `OnFailure` each is a restart that counts.
 #[must_use]
 pub fn fits_alone(swaps: u32, limit: u32) -> bool {
     i64::from(swaps) <= allowed(limit)
 }
 
-/// The largest sum of restarts that does not fail the Job.
+/// Returns the largest sum of restarts that does not fail the Job.
 fn allowed(limit: u32) -> i64 {
     i64::from(limit).saturating_sub(1).max(0)
 }
@@ -201,7 +200,7 @@ impl Account {
         self.line.len()
     }
 
-    /// The pods whose main containers are done.
+    /// Returns the uids of the pods whose main containers are done.
     pub(crate) fn done_pods(&self) -> impl Iterator<Item = Box<str>> {
         self.pods
             .iter()
@@ -225,7 +224,7 @@ impl Account {
         self.take(uid);
     }
 
-    /// The pods that may have written.
+    /// Returns the uids of the pods that may have written.
     pub(crate) fn held_pods(&self) -> impl Iterator<Item = Box<str>> {
         self.pods
             .iter()
@@ -233,7 +232,7 @@ impl Account {
             .map(|(uid, _)| uid.clone())
     }
 
-    /// Forgets pods that the list did not name.
+    /// Forgets pods that the list did not contain.
     pub(crate) fn sweep(&mut self, list: u64) {
         let gone: Vec<_> = self
             .pods
@@ -244,24 +243,24 @@ impl Account {
         gone.iter().for_each(|uid| self.forget(uid));
     }
 
-    /// Whether this is told for the first time.
+    /// Records a reported reason; true the first time.
     pub(crate) fn first_time(&mut self, reason: Reason) -> bool {
         self.said.insert(reason)
     }
 
-    /// The limit is another: what was told is no longer true.
+    /// Records that the limit has changed: what was reported is no longer true.
     pub(crate) fn limit_changed(&mut self) {
         self.said.clear();
         self.begin_anew();
     }
 
-    /// What was answered until now counts no more, but for what may be written already.
+    /// Discards all earlier answers, except for what may be written already.
     pub(crate) fn begin_anew(&mut self) {
         self.revoke();
         self.blocked = None;
     }
 
-    /// Takes back what was granted and not begun: those pods stand in line again.
+    /// Revokes what was granted and not begun: those pods are queued again.
     fn revoke(&mut self) {
         let granted = self
             .pods
@@ -276,7 +275,7 @@ impl Account {
         }
     }
 
-    /// Takes notice of what a pod needs. What can never fit does not stand in line.
+    /// Records what a pod needs. What can never fit is not queued.
     pub(crate) fn need(&mut self, turn: Turn, need: Need, limit: Option<u32>) {
         let Some(entry) = self.pods.get(&turn.uid) else {
             return;
@@ -301,7 +300,8 @@ impl Account {
         });
     }
 
-    /// Grants what fits, first come, first served; names the pods whose answer is another now.
+    /// Grants what fits, first come, first served; adds the pods whose answer has changed to
+    /// `wakes`.
     pub(crate) fn settle(&mut self, limit: u32, wakes: &mut Vec<Box<str>>) {
         let overdrawn = self.totals.room(limit) < 0;
         if overdrawn {
@@ -328,8 +328,8 @@ impl Account {
         }
     }
 
-    /// The next pod to be granted something. A later one passes the first only where nothing is
-    /// under way that the first one could wait for: so whoever needs much room gets it when the
+    /// Returns the next pod to grant swaps to. A later one passes the first only if nothing is in
+    /// progress that the first one could wait for. So a pod that needs much room gets it when the
     /// others have ended.
     fn next(&self, limit: u32) -> Option<Turn> {
         if self.totals.room(limit) < 1 {

@@ -1,26 +1,26 @@
-//! Answers in words, with the numbers behind them.
+//! The text of answers, with the numbers behind them.
 
 use std::fmt;
 
 use super::Headroom;
 
-/// The numbers behind an answer that is not yes.
+/// The numbers behind a refusal or a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// `spec.backoffLimit` of the Job.
     pub limit: u32,
-    /// Restarts that count or will count: of all pods of the Job, or of this pod alone where these
+    /// Restarts that count or will count: of all pods of the Job, or of this pod alone if its own
     /// are too many.
     pub restarts: i64,
-    /// Those of other pods among them that come from swaps which are granted, written, or done in a
-    /// pod that has not ended.
+    /// The part of these that comes from swaps in progress: granted, written, or done in a pod that
+    /// has not ended.
     pub under_way: i64,
-    /// The swaps that were asked for; each adds one restart.
+    /// The swaps that were requested; each adds one restart.
     pub swaps: i64,
 }
 
 impl Shortage {
-    /// The smallest `spec.backoffLimit` with which the swaps would fit.
+    /// Returns the smallest `spec.backoffLimit` with which the swaps would fit.
     #[must_use]
     pub const fn limit_needed(&self) -> i64 {
         self.restarts + self.swaps + 1

@@ -1,4 +1,4 @@
-//! What can be proved on a node, and how long it counts.
+//! The facts that can be proved on a node, and how long each counts.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{FAILURE_LASTS, VERDICT_LASTS};
 use crate::cluster::node_class::NodeClass;
 
-/// What a pod has proved on its node.
+/// A fact that a pod has proved about its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proved {
     /// A swap took effect.
     Updates,
-    /// A swap was without effect for all of its patience.
+    /// A swap had no effect until its timeout.
     Inert,
     /// A swap was answered with `ProviderFailed`.
     Rejects,
@@ -22,7 +22,7 @@ pub enum Proved {
 }
 
 impl Proved {
-    /// All that can be proved.
+    /// All facts, in the order of the enum.
     pub const ALL: [Self; 5] = [
         Self::Updates,
         Self::Inert,
@@ -31,7 +31,7 @@ impl Proved {
         Self::FailsUnderNever,
     ];
 
-    /// The word for it.
+    /// Returns the word for the fact.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,13 +43,13 @@ impl Proved {
         }
     }
 
-    /// Whether it is about pods under `Never` only.
+    /// Returns true if the fact is about pods under `Never` only.
     #[must_use]
     pub const fn is_under_never(self) -> bool {
         matches!(self, Self::UpdatesUnderNever | Self::FailsUnderNever)
     }
 
-    /// For how long a verdict counts at most.
+    /// Returns how long a verdict with this fact counts at most.
     #[must_use]
     pub const fn lasts(self) -> Duration {
         match self {
@@ -58,13 +58,13 @@ impl Proved {
         }
     }
 
-    /// The proof with this word.
+    /// Parses a word of [`as_str`](Self::as_str); `None` for any other.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|proved| proved.as_str() == word)
     }
 
-    /// The class of a node on which this was proved.
+    /// Returns the class of a node on which this was proved, and which is otherwise `taken_for`.
     #[must_use]
     pub const fn class(self, taken_for: NodeClass) -> NodeClass {
         match self {

@@ -1,9 +1,9 @@
-//! `$(NAME)` in a command and in the environment, as the kubelet expands it
+//! The expansion of `$(NAME)` in a command and in the environment, as in the kubelet
 //! (`third_party/forked/golang/expansion` of Kubernetes, and `makeEnvironmentVariables` of the
 //! kubelet).
 //!
 //! A value that refers twice to the one before it is twice as long, and the next one four times:
-//! thirty such lines are a gigabyte. So only what is asked for is put together, and no more than
+//! thirty such lines are a gigabyte. So only the requested values are expanded, and no further than
 //! Linux would take.
 
 mod parts;
@@ -16,41 +16,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::parts::{Part, parts};
 use crate::objects::pod::container_spec::{ContainerSpec, EnvValue, EnvVar};
 
-/// The longest text that is made: Linux takes no longer argument or variable (`MAX_ARG_STRLEN`).
+/// The bytes of the longest text: Linux takes no longer argument or variable (`MAX_ARG_STRLEN`).
 pub const MOST_TEXT: usize = 128 << 10;
-/// The bytes that are put together for one container, with all that leads to what is asked for.
+/// The bytes that are expanded for one container, with all values that the requested ones need.
 pub const MOST_WORK: usize = 1 << 20;
 
-/// What is known of a variable while nothing but the spec is known.
+/// The value of a variable, as far as the spec alone shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Variable<T> {
-    /// This value.
+    /// Set to this value.
     Known(T),
-    /// It is set, or may be set, to something that the spec does not show, or that is too long.
+    /// Set, or maybe set, to a value that the spec does not show or that is too long.
     Unknown,
-    /// It is not set: a reference to it stays as it is written.
+    /// Not set: a reference to it stays as it is written.
     Unset,
 }
 
 /// The environment of a container, as far as its spec shows it.
 ///
-/// A value sees the variables before it, as they are there; of two entries with one name the later
-/// one counts for what comes behind.
+/// A value can refer to the variables before it; of two entries with one name the later one counts
+/// for the entries after it.
 pub struct Environment<'a> {
     entries: &'a [EnvVar],
     /// Each name with the positions of its entries, sorted.
     positions: Vec<(&'a str, usize)>,
-    /// Whether more variables may come by `envFrom`.
+    /// True if more variables may come from `envFrom`.
     open: bool,
-    /// The bytes that may still be put together.
+    /// The bytes that may still be expanded.
     left: Cell<usize>,
 }
 
-/// The values of entries, by their positions; `None` where one is not known.
+/// The values of entries, by their positions; `None` if a value is unknown.
 type Values = BTreeMap<usize, Option<String>>;
 
 impl<'a> Environment<'a> {
-    /// Of `env`, in the order of the spec.
+    /// Returns the environment that `env` sets, in the order of the spec.
     #[must_use]
     pub fn of(container: &'a ContainerSpec) -> Self {
         let mut positions: Vec<_> = container
@@ -68,14 +68,14 @@ impl<'a> Environment<'a> {
         }
     }
 
-    /// The text with its references replaced; `None` if one of them is not known, or if the text
-    /// becomes too long.
+    /// Returns the text with its references replaced; `None` if one is unknown, or the text gets
+    /// too long.
     #[must_use]
     pub fn expand(&self, text: &str) -> Option<String> {
         self.expand_at(text, self.entries.len())
     }
 
-    /// The PATH that the container sets itself. That `envFrom` brings one is not assumed: it would
+    /// Returns the PATH that the container sets itself. `envFrom` is assumed to set none: it would
     /// replace the image's in every container that uses it.
     #[must_use]
     pub fn search_path(&self) -> Variable<String> {
@@ -88,7 +88,7 @@ impl<'a> Environment<'a> {
         }
     }
 
-    /// As the entry at this position, or one that stood there, would see it.
+    /// Expands a text as if it were the entry at this position.
     fn expand_at(&self, text: &str, position: usize) -> Option<String> {
         let mut values = Values::new();
         for needed in self.needed(text, position) {
@@ -100,8 +100,8 @@ impl<'a> Environment<'a> {
         self.replace(text, position, &values)
     }
 
-    /// The entries that a text refers to, those that they refer to, and so on: each only to such
-    /// before itself.
+    /// Returns the entries that a text refers to, directly or not: each refers only to earlier
+    /// entries.
     fn needed(&self, text: &str, position: usize) -> BTreeSet<usize> {
         let mut needed = BTreeSet::new();
         let mut open = vec![(text, position)];
@@ -127,7 +127,7 @@ impl<'a> Environment<'a> {
         for part in parts(text) {
             match part {
                 Part::Text(text) => self.push(&mut made, text)?,
-                Part::Reference(name) => match self.look(name, position, values) {
+                Part::Reference(name) => match self.lookup(name, position, values) {
                     Variable::Known(value) => self.push(&mut made, value)?,
                     Variable::Unset => ["$(", name, ")"]
                         .into_iter()
@@ -149,8 +149,8 @@ impl<'a> Environment<'a> {
         Some(())
     }
 
-    /// One that is not in `env` may still come by `envFrom`, or from a Service.
-    fn look<'v>(&self, name: &str, position: usize, values: &'v Values) -> Variable<&'v str> {
+    /// Looks up a variable; one that is not in `env` may come from `envFrom` or a Service.
+    fn lookup<'v>(&self, name: &str, position: usize, values: &'v Values) -> Variable<&'v str> {
         match self.last(name, position) {
             Some(found) => values
                 .get(&found)
@@ -161,7 +161,7 @@ impl<'a> Environment<'a> {
         }
     }
 
-    /// The entry with this name that counts for what stands at this position.
+    /// Returns the last entry with this name before this position.
     fn last(&self, name: &str, position: usize) -> Option<usize> {
         let end = self
             .positions
@@ -180,7 +180,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// The variables that the kubelet sets for each Service (`pkg/kubelet/envvars`).
+/// Returns true for the variables that the kubelet sets for each Service (`pkg/kubelet/envvars`).
 fn is_of_a_service(name: &str) -> bool {
     ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"]
         .iter()

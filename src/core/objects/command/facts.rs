@@ -1,5 +1,5 @@
-//! What of a container's spec decides which program a new image would be started with. It is taken
-//! from the spec once; a controller keeps only this.
+//! The fields of a container's spec that decide which program a new image would be started with.
+//! They are extracted once; a controller keeps only these.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use super::words::{Note, Notes, Obstacle};
 use crate::objects::pod::container_spec::{Backing, ContainerSpec, Hook, PodSpec, Rule};
 use crate::objects::pod::restart_policy::RestartPolicy;
 
-/// Where an image without a working directory of its own starts: ours has this one.
+/// The directory in which an image without a working directory of its own starts, as ours do.
 const IMAGE_WORKING_DIR: &str = "/";
 
 /// The longest path that Linux takes, and the longest name in it: nothing longer is executed.
 const MOST_PATH: usize = 4095;
 const MOST_NAME: usize = 255;
-/// The longest PATH that is looked at, and the directories in it: each of them is looked for among
-/// the mounts.
+/// The longest PATH that is read, and the most directories in it: each is looked up among the
+/// mounts.
 const MOST_SEARCH_PATH: usize = 32 << 10;
 const MOST_DIRECTORIES: usize = 100;
 
 /// The architectures that the exit image is built for.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
-/// What decides whether a container can be swapped, whatever the exit image: a few hundred bytes at
-/// most, for sidecars only.
+/// The facts that decide whether a container can be swapped, whatever the exit image: a few hundred
+/// bytes at most, kept for sidecars only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFacts {
     pub(crate) program: Result<Program, Obstacle>,
@@ -33,23 +33,23 @@ pub struct ContainerFacts {
     notes: Notes,
 }
 
-/// What is executed, before it is looked for.
+/// The program that is executed, before it is looked up.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// No command: the image's own entrypoint.
+    /// No command is set: the image's own entrypoint.
     Entrypoint,
     /// An absolute, normalised path.
     At(Box<str>),
     /// A name without a slash, and the container's own PATH if it sets one.
     Named {
-        /// The name.
+        /// The name of the program.
         name: Box<str>,
-        /// The PATH; `None` where the image's counts.
+        /// The PATH; `None` if the image's counts.
         search_path: Option<Box<str>>,
     },
 }
 
-/// A PATH may have been put together from values that are nobody's business.
+/// Hides PATH, which may contain secret values.
 impl fmt::Debug for Program {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,17 +69,17 @@ pub(crate) struct Mount {
     pub shape: Shape,
 }
 
-/// What is mounted.
+/// The kind of file that is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Directory,
     File,
-    /// A subPath of a volume whose content nobody knows.
+    /// A subPath of a volume with unknown content.
     Either,
 }
 
 impl ContainerFacts {
-    /// Takes the facts from the spec of a container and of its pod.
+    /// Extracts the facts from the spec of a container and of its pod.
     #[must_use]
     pub fn of(pod: &PodSpec, container: &ContainerSpec) -> Self {
         let program = match obstacle(pod, container) {
@@ -93,13 +93,13 @@ impl ContainerFacts {
         }
     }
 
-    /// What else is to be known about the container.
+    /// Returns the notes about the container.
     #[must_use]
     pub fn notes(&self) -> Notes {
         self.notes
     }
 
-    /// The bytes of all that is kept.
+    /// Returns the bytes of memory that the facts take.
     #[must_use]
     pub fn weight(&self) -> usize {
         let program = match &self.program {
@@ -118,7 +118,7 @@ impl ContainerFacts {
     }
 }
 
-/// The obstacles that have nothing to do with the command.
+/// Returns the first obstacle that has nothing to do with the command.
 fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
     let foreign = |architecture: &str| !ARCHITECTURES.contains(&architecture);
     let checks = [
@@ -154,7 +154,8 @@ fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
     })
 }
 
-/// A pod that says nothing is one of the kinds whose controllers set the policy later.
+/// Returns the obstacle of the restart policy. A pod that sets none belongs to one of the kinds
+/// whose controllers set the policy later.
 fn policy_obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
     match container
         .restart_policy
@@ -210,7 +211,7 @@ fn named(name: &str, environment: &Environment<'_>) -> Result<Program, Obstacle>
 
 fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
     let mount = |mount: &crate::objects::pod::container_spec::MountSpec| {
-        // A runtime takes a relative mount path as one below the root.
+        // Runtimes take a relative mount path as one below the root.
         let path = path::normal(&format!("/{}", mount.path))?.into();
         let shape = match (mount.has_sub_path, mount.backing) {
             (false, Backing::HostFile) => Shape::File,
@@ -225,7 +226,7 @@ fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
         })
     };
     let mut mounts: Vec<_> = container.mounts.iter().filter_map(mount).collect();
-    // Of two at one path the later one stays the later one.
+    // The sort is stable: of two mounts at one path the later one stays the later one.
     mounts.sort_by(|one, other| one.path.cmp(&other.path));
     mounts.into()
 }

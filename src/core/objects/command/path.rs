@@ -1,9 +1,9 @@
-//! Paths as the kernel of a container reads them. The exit image has no symbolic links, so most of
-//! it is done on the text alone.
+//! Paths as the kernel of a container resolves them. The exit image has no symbolic links, so
+//! mostly the text alone decides.
 
-/// The absolute, normalised path of a program that is written with a slash. `None` where it depends
-/// on directories that nobody has seen (`x/../y` needs the directory `x`), names a directory, or
-/// cannot be a path.
+/// Returns the absolute, normalised path of a program that is written with a slash. `None` if it
+/// depends on directories whose existence is unknown (`x/../y` needs the directory `x`), names a
+/// directory, or cannot be a path.
 #[must_use]
 pub fn locate(written: &str, working_dir: &str) -> Option<String> {
     if written.ends_with(['/', '\0']) || written.contains('\0') || written.ends_with("/.") {
@@ -18,7 +18,7 @@ pub fn locate(written: &str, working_dir: &str) -> Option<String> {
     for part in written.split('/') {
         match part {
             "" | "." => {}
-            // The working directory is there: a runtime makes it if the image has none.
+            // The working directory exists: a runtime makes it if the image has none.
             ".." if !descended => drop(parts.pop()),
             ".." => return None,
             name => {
@@ -30,20 +30,20 @@ pub fn locate(written: &str, working_dir: &str) -> Option<String> {
     descended.then(|| joined(&parts))
 }
 
-/// A normalised absolute path; `None` for a relative one.
+/// Normalises an absolute path; `None` for a relative one.
 #[must_use]
 pub fn normal(written: &str) -> Option<String> {
     directory(written).map(|parts| joined(&parts))
 }
 
-/// Whether `path` lies below `directory`; both are normalised.
+/// Returns true if `path` lies below `directory`; both are normalised.
 #[must_use]
 pub fn is_below(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory.trim_end_matches('/'))
         .is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
 }
 
-/// `/a/b` has the ancestors `/a` and, as the last, itself.
+/// Returns the ancestors of a path: for `/a/b`, `/a` and, as the last, itself.
 pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let ends = path
         .match_indices('/')

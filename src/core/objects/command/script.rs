@@ -1,25 +1,25 @@
-//! A program that is a file of a ConfigMap, Secret or the like: a script.
+//! Programs that are files of a ConfigMap, Secret or the like: scripts.
 
-use super::look::{Found, View};
+use super::view::{Found, View};
 use super::words::Obstacle;
 use super::{Executes, INTERPRETERS, Refusal, Run, missing, path};
 
-/// The kernel looks for the interpreter in so many bytes of a file (`BINPRM_BUF_SIZE`).
+/// The number of bytes of a file in which the kernel looks for the interpreter (`BINPRM_BUF_SIZE`).
 const LOOKED_AT: usize = 256;
 
-/// How a file begins, as far as it says what the kernel would execute.
+/// The beginning of a file, as far as it decides what the kernel would execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirstLine {
     /// `#!` and this path, as it is written.
     Interpreter(Box<str>),
     /// The head of a program that needs no interpreter (ELF).
     Program,
-    /// Neither, so nothing can execute the file.
+    /// Neither, so the file cannot be executed.
     Neither,
 }
 
 impl FirstLine {
-    /// Looks at the first bytes of a file as Linux does.
+    /// Reads the first bytes of a file like Linux does.
     #[must_use]
     pub fn read(content: &[u8]) -> Self {
         let head = &content[..content.len().min(LOOKED_AT)];
@@ -40,7 +40,7 @@ impl FirstLine {
     }
 }
 
-/// The kernel starts the interpreter of a script, and that one is ours.
+/// Resolves a script. The kernel starts its interpreter, which is the exit image's.
 pub(super) fn run(script: &str, view: &View<'_>) -> Result<Run, Refusal> {
     match (view.first_line)(script) {
         None => assumed(script, view),
@@ -54,7 +54,7 @@ fn read(script: &str, written: &str, view: &View<'_>) -> Result<Run, Refusal> {
     let interpreter =
         path::normal(written).ok_or_else(|| Refusal::at(Obstacle::CommandInvalid, script))?;
     view.check_below(&interpreter)?;
-    let paths = match view.look(&interpreter) {
+    let paths = match view.find(&interpreter) {
         Found::InImage => Vec::new(),
         Found::Missing => missing(&interpreter)?.1,
         Found::Configuration | Found::Volume => {
@@ -65,12 +65,12 @@ fn read(script: &str, written: &str, view: &View<'_>) -> Result<Run, Refusal> {
     Ok((Executes::ReadScript { path, interpreter }, paths))
 }
 
-/// Whichever of the usual interpreters it names has to be ours.
+/// Resolves a script that was not read: every usual interpreter has to be the exit image's.
 fn assumed(script: &str, view: &View<'_>) -> Result<Run, Refusal> {
     let mut paths = Vec::new();
     for interpreter in INTERPRETERS {
         view.check_below(interpreter)?;
-        match view.look(interpreter) {
+        match view.find(interpreter) {
             Found::InImage => {}
             Found::Missing => paths.push(interpreter.to_owned()),
             Found::Configuration | Found::Volume => {

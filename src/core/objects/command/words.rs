@@ -1,18 +1,18 @@
-//! Why a container cannot be swapped, what else is to be known about it, and the words for both.
+//! The obstacles that keep a container from being swapped, notes about it, and the text for both.
 
 use std::fmt;
 
-/// Why no exit image could end a container. Closed: a new obstacle is a new variant and the places
-/// that the compiler points at.
+/// A reason why no exit image could end a container. Closed: a new obstacle is a new variant and
+/// the places that the compiler points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Obstacle {
     /// The program lies on a volume: the real one would run again in the exit image.
     ProgramOnVolume,
     /// A volume is mounted where the program of the exit image has to be, or below it.
     MountOverProgram,
-    /// What is executed depends on a variable whose value is not in the spec, or is too long.
+    /// The program depends on a variable whose value is not in the spec, or is too long.
     CommandUnknown,
-    /// Nothing can be executed by what the command says.
+    /// The command names nothing that could be executed.
     CommandInvalid,
     /// The exit image would never be pulled.
     PullPolicyNever,
@@ -20,16 +20,15 @@ pub enum Obstacle {
     RestartsAlways,
     /// A rule of the container restarts it also after exit code 0.
     RestartRuleOnSuccess,
-    /// The restart policy is none that this version knows.
+    /// This version does not know the restart policy.
     RestartPolicyUnknown,
     /// The exit image is for Linux.
     Windows,
     /// The exit image is for amd64 and arm64.
     Architecture,
-    /// More volumes are mounted than are looked at.
+    /// More volumes are mounted than are read.
     TooManyMounts,
-    /// A field has a type that Kubernetes does not allow for it, or is longer than anything can be
-    /// that it is for.
+    /// A field has a type that Kubernetes does not allow for it, or is longer than its use allows.
     Malformed,
 }
 
@@ -50,8 +49,8 @@ impl Obstacle {
         Self::Malformed,
     ];
 
-    /// Whether it stands in the way of our exit image only: another one may be built for another
-    /// system, or have its program elsewhere.
+    /// Returns true if it is an obstacle for our exit image only: another one may be built for
+    /// another system, or have its program elsewhere.
     #[must_use]
     pub const fn is_about_our_image(self) -> bool {
         matches!(
@@ -60,7 +59,7 @@ impl Obstacle {
         )
     }
 
-    /// What is the matter, as the end of a sentence about the container.
+    /// Returns the problem, as the end of a sentence about the container.
     #[must_use]
     pub const fn problem(self) -> &'static str {
         match self {
@@ -87,7 +86,7 @@ impl Obstacle {
         }
     }
 
-    /// What to do about it.
+    /// Returns the fix for the problem, as an instruction.
     #[must_use]
     pub const fn fix(self) -> &'static str {
         match self {
@@ -118,7 +117,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Something to know about a container that does not keep it from being swapped.
+/// A note about a container that does not keep it from being swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Note {
     /// Pull policy Always: each swap needs the registry.
@@ -153,7 +152,7 @@ impl Note {
         Self::SecurityProfile,
     ];
 
-    /// The note in words.
+    /// Returns the text of the note.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -186,7 +185,7 @@ impl Note {
 pub struct Notes(u16);
 
 impl Notes {
-    /// The set of those notes that apply.
+    /// Returns the set of the notes that apply.
     #[must_use]
     pub fn of(applying: impl IntoIterator<Item = (Note, bool)>) -> Self {
         let bits = applying
@@ -196,13 +195,13 @@ impl Notes {
         Self(bits)
     }
 
-    /// Whether the set holds this note.
+    /// Returns true if the set holds this note.
     #[must_use]
     pub const fn has(self, note: Note) -> bool {
         self.0 & note.bit() != 0
     }
 
-    /// The notes of the set, in the order of the enum.
+    /// Returns the notes of the set, in the order of the enum.
     pub fn iter(self) -> impl Iterator<Item = Note> {
         Note::ALL.into_iter().filter(move |note| self.has(*note))
     }

@@ -1,7 +1,7 @@
-//! The annotations by which a pod, or its template, says which of its containers are sidecars, and
-//! when they are ended.
+//! The annotations by which a pod, or its template, names its sidecars and sets when they are
+//! ended.
 //!
-//! A value that cannot be used is told, and is as one that is absent; the others count.
+//! A value that cannot be used is reported and treated as absent; the others count.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,25 @@ use super::{Container, Pod};
 use crate::objects::values::bounds::cut;
 use crate::objects::values::lenient::Lenient;
 
-/// Names of containers that are sidecars.
+/// The annotation with the names of containers that are sidecars.
 pub const SIDECARS: &str = "swaplet.io/sidecars";
-/// How long after the end of the main containers they are ended.
+/// The annotation with the delay after the end of the main containers, after which sidecars are
+/// ended.
 pub const DELAY: &str = "swaplet.io/delay";
-/// Which are ended first.
+/// The annotation with the order in which sidecars are ended.
 pub const ORDER: &str = "swaplet.io/order";
-/// How long they may take to end by themselves.
+/// The annotation with the time in which sidecars may end by themselves.
 pub const WAIT_FOR_EXIT: &str = "swaplet.io/wait-for-exit";
 
 /// The most entries of one annotation.
 const MOST: usize = 32;
-/// The longest of them: [`MOST`] names of containers with their values.
+/// The bytes of the longest annotation: [`MOST`] names of containers with their values.
 const LONGEST: usize = 4096;
-/// The longest time.
+/// The longest time that an annotation can set.
 const LONGEST_TIME: Duration = Duration::from_secs(24 * 3600);
-/// The numbers of an order go from its negative to this.
+/// The highest number of an order; the lowest is its negative.
 const MOST_ORDER: i32 = 1000;
-/// Enough of a value to recognise it.
+/// The bytes of a value that are shown to recognise it.
 const SHOWN: usize = 80;
 
 /// The value of an annotation; `None` where it is absent.
@@ -62,16 +63,16 @@ impl Written {
         .all(|value| value.value.is_none() && !value.malformed)
     }
 
-    /// Marks the containers of a pod as its annotations say.
+    /// Sets the rules of the containers of a pod according to its annotations.
     pub fn apply(&self, pod: &mut Pod) {
         if self.is_absent() {
             return;
         }
-        let mut told = None;
-        let sidecars = self.sidecars(pod, &mut told);
-        let delay = self.times(DELAY, &self.delay, &mut told);
-        let wait = self.times(WAIT_FOR_EXIT, &self.wait_for_exit, &mut told);
-        let order = read(ORDER, &self.order, order, &mut told);
+        let mut reported = None;
+        let sidecars = self.sidecars(pod, &mut reported);
+        let delay = self.times(DELAY, &self.delay, &mut reported);
+        let wait = self.times(WAIT_FOR_EXIT, &self.wait_for_exit, &mut reported);
+        let order = read(ORDER, &self.order, order, &mut reported);
         let mut named_elsewhere = Vec::new();
         for (annotation, name) in names(&delay, DELAY)
             .chain(names(&wait, WAIT_FOR_EXIT))
@@ -86,7 +87,7 @@ impl Written {
             }
         }
         if let Some((annotation, name)) = named_elsewhere.first() {
-            told.get_or_insert_with(|| format!("annotation {annotation}: {} is no sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(name)));
+            reported.get_or_insert_with(|| format!("annotation {annotation}: {} is no sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(name)));
         }
         for container in &mut pod.containers {
             let is_named = sidecars.contains(&container.name);
@@ -103,13 +104,13 @@ impl Written {
                 container.rule = Some(Arc::new(rule));
             }
         }
-        pod.annotation_problem = told.map(Box::from);
+        pod.annotation_problem = reported.map(Box::from);
     }
 
-    /// The containers that are named as sidecars: never all of a pod.
-    fn sidecars(&self, pod: &Pod, told: &mut Option<String>) -> Vec<Box<str>> {
+    /// Returns the containers that are named as sidecars; none if they are all of the pod.
+    fn sidecars(&self, pod: &Pod, reported: &mut Option<String>) -> Vec<Box<str>> {
         let is_name = |text: &str| (!text.is_empty()).then_some(()).ok_or_else(names_form);
-        let named = read(SIDECARS, &self.sidecars, is_name, told);
+        let named = read(SIDECARS, &self.sidecars, is_name, reported);
         let named: Vec<Box<str>> = named
             .into_iter()
             .map(|entry| entry.0.unwrap_or_default())
@@ -120,7 +121,7 @@ impl Written {
                 .any(|container| *container.name == *name)
         };
         if let Some(stranger) = named.iter().find(|name| !is_there(name)) {
-            told.get_or_insert_with(|| {
+            reported.get_or_insert_with(|| {
                 format!(
                     "annotation {SIDECARS}: the pod has no container {}: name containers of spec.containers, separated by commas",
                     shown(stranger)
@@ -132,7 +133,7 @@ impl Written {
         };
         let has_main = pod.containers.iter().any(is_main);
         if !has_main && !named.is_empty() {
-            told.get_or_insert_with(|| {
+            reported.get_or_insert_with(|| {
                 format!(
                     "annotation {SIDECARS}: it leaves no main container, so none says when the work is done, and it counts for nothing: leave out the container that does the work"
                 )
@@ -146,25 +147,25 @@ impl Written {
         &self,
         annotation: &str,
         value: &Value,
-        told: &mut Option<String>,
+        reported: &mut Option<String>,
     ) -> Vec<Entry<Duration>> {
         let is_time = |text: &str| time(text).ok_or_else(times_form);
-        read(annotation, value, is_time, told)
+        read(annotation, value, is_time, reported)
     }
 }
 
-/// What is said of one container, or, where none is named, of all sidecars.
+/// A value for one container or, if none is named, for all sidecars.
 type Entry<T> = (Option<Box<str>>, T);
 
-/// The entries of an annotation; one of them that cannot be read counts for nothing.
+/// Returns the entries of an annotation; an entry that cannot be read is reported and left out.
 fn read<T>(
     annotation: &str,
     value: &Value,
     read_one: impl Fn(&str) -> Result<T, String>,
-    told: &mut Option<String>,
+    reported: &mut Option<String>,
 ) -> Vec<Entry<T>> {
     if value.malformed {
-        told.get_or_insert_with(|| format!("annotation {annotation}: it is no text, or longer than {LONGEST} bytes, and counts for nothing"));
+        reported.get_or_insert_with(|| format!("annotation {annotation}: it is no text, or longer than {LONGEST} bytes, and counts for nothing"));
         return Vec::new();
     }
     let Some(text) = value.value.as_deref() else {
@@ -172,7 +173,7 @@ fn read<T>(
     };
     let parts: Vec<_> = text.split(',').map(str::trim).collect();
     if parts.len() > MOST {
-        told.get_or_insert_with(|| {
+        reported.get_or_insert_with(|| {
             format!(
                 "annotation {annotation}: it has more than {MOST} entries, and counts for nothing"
             )
@@ -189,7 +190,7 @@ fn read<T>(
         match read_one(value) {
             Ok(value) => entries.push((name.map(Box::from), value)),
             Err(form) => {
-                told.get_or_insert_with(|| {
+                reported.get_or_insert_with(|| {
                     format!(
                         "annotation {annotation}: {} cannot be read, and counts for nothing: {form}",
                         shown(part)
@@ -210,7 +211,7 @@ fn names<'a, T>(
         .filter_map(move |(name, _)| Some((annotation, name.clone()?)))
 }
 
-/// What is said of a container by its name counts more than what is said of all.
+/// Returns the value for a container: one set by its name outranks one set for all.
 fn of<T: Copy>(entries: &[Entry<T>], container: &Container) -> Option<T> {
     let by_name = entries
         .iter()
@@ -228,7 +229,7 @@ fn order(text: &str) -> Result<i32, String> {
         })
 }
 
-/// `5`, `5s`, `2m` or `1h`.
+/// Reads a time such as `5`, `5s`, `2m` or `1h`; `None` if it is none, or longer than a day.
 fn time(text: &str) -> Option<Duration> {
     let (number, unit) = match text.as_bytes().last()? {
         b's' => (&text[..text.len() - 1], 1),
@@ -250,7 +251,7 @@ fn names_form() -> String {
     "write names of containers, separated by commas".to_owned()
 }
 
-/// What a tenant has written, as a note can have it.
+/// Quotes and cuts a tenant's text for a note.
 fn shown(text: &str) -> String {
     format!("{:?}", cut(text, SHOWN))
 }

@@ -1,5 +1,5 @@
-//! The parts of a pod's spec that decide what a container executes. Large beside [`super::Pod`]: it
-//! is read, used and dropped.
+//! The parts of a pod's spec that decide what a container executes. Large compared with
+//! [`super::Pod`]: it is read, used and dropped.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use crate::objects::values::env::Mark;
 pub struct PodSpec {
     /// `restartPolicy`; `None` where it is absent.
     pub restart_policy: Option<RestartPolicy>,
-    /// `os.name`, or the operating system that `nodeSelector` asks for.
+    /// `os.name`, or the operating system that `nodeSelector` requires.
     pub os: Option<Box<str>>,
-    /// The architecture that `nodeSelector` asks for.
+    /// The architecture that `nodeSelector` requires.
     pub architecture: Option<Box<str>>,
     /// `containers`, in their order.
     pub containers: Vec<ContainerSpec>,
-    /// Those of `initContainers` that are native sidecars (their `restartPolicy` is `Always`).
+    /// The `initContainers` that are native sidecars (their `restartPolicy` is `Always`).
     pub native_sidecars: Vec<ContainerSpec>,
     /// The first field that had a type which Kubernetes does not allow for it, or was too long.
     pub malformed: Option<&'static str>,
@@ -30,19 +30,19 @@ pub struct ContainerSpec {
     pub name: Box<str>,
     /// `image`
     pub image: Box<str>,
-    /// The first item of `command`; what follows it, and `args`, have no say in what is executed.
+    /// The first item of `command`; the other items, and `args`, do not affect what is executed.
     pub command: Option<Box<str>>,
     /// `env`, in its order.
     pub env: Vec<EnvVar>,
-    /// Whether there is an `envFrom`.
+    /// True if there is an `envFrom`.
     pub has_env_from: bool,
-    /// Whether one of `envFrom` has to be there for the container to start.
+    /// True if an object in `envFrom` has to exist for the container to start.
     pub requires_env_from: bool,
     /// `workingDir`
     pub working_dir: Option<Box<str>>,
-    /// `volumeMounts`, each with what is behind it.
+    /// `volumeMounts`, each with the backing of its volume.
     pub mounts: Vec<MountSpec>,
-    /// Whether there are more of them than are looked at: then none of them is here.
+    /// True if there are more mounts than are read: then `mounts` is empty.
     pub has_too_many_mounts: bool,
     /// `imagePullPolicy`
     pub pull_policy: Option<Box<str>>,
@@ -52,13 +52,13 @@ pub struct ContainerSpec {
     pub restart_rules: Vec<Rule>,
     /// `lifecycle.postStart`
     pub post_start: Option<Hook>,
-    /// Whether there is a probe.
+    /// True if there is a probe.
     pub has_probes: bool,
-    /// Whether the container's security context names a profile of the cluster's own.
+    /// True if the container's security context names a profile of the cluster's own.
     pub has_own_profile: bool,
-    /// Whether the pod's does.
+    /// True if the pod's security context does.
     pub pod_has_own_profile: bool,
-    /// What its environment says about its role.
+    /// The mark that its environment sets.
     pub mark: Mark,
     /// The first field that had a type which Kubernetes does not allow for it, or was too long.
     pub malformed: Option<&'static str>,
@@ -69,24 +69,24 @@ pub struct ContainerSpec {
 pub struct EnvVar {
     /// `name`
     pub name: Box<str>,
-    /// Where its value comes from.
+    /// The value or its source.
     pub value: EnvValue,
 }
 
 /// The value of a variable.
 #[derive(Clone, PartialEq, Eq)]
 pub enum EnvValue {
-    /// `value`; may hold references to variables before it.
+    /// `value`; may contain references to variables before it.
     Literal(Box<str>),
-    /// `valueFrom`
+    /// `valueFrom`: the value of another object or field.
     Reference {
-        /// Whether the container cannot start without what it names (a ConfigMap or Secret that is
-        /// not optional).
+        /// True if the container cannot start without the object that it names (a ConfigMap or
+        /// Secret that is not optional).
         required: bool,
     },
 }
 
-/// A value may be a secret: it is never printed.
+/// Hides values, which may be secrets.
 impl fmt::Debug for EnvValue {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -101,13 +101,13 @@ impl fmt::Debug for EnvValue {
 pub struct MountSpec {
     /// `mountPath`
     pub path: Box<str>,
-    /// Whether there is a `subPath` or `subPathExpr`.
+    /// True if there is a `subPath` or `subPathExpr`.
     pub has_sub_path: bool,
-    /// What is behind it.
+    /// The kind of its volume.
     pub backing: Backing,
 }
 
-/// What is behind a volume mount, as far as it matters to a program on it.
+/// The kind of a volume, as far as it matters to a program on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// A ConfigMap, Secret, projected or downward API volume: small files, so its programs are
@@ -115,31 +115,31 @@ pub enum Backing {
     Configuration,
     /// A `hostPath` that is one file.
     HostFile,
-    /// Anything else, an unknown volume too: whatever it holds, real programs or none.
+    /// Anything else, including unknown volumes: they may hold real programs or none.
     Data,
 }
 
 /// One of `restartPolicyRules`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It applies to exit code 0, or it cannot be told.
+    /// It applies to exit code 0, or cannot be read.
     OnSuccess,
     /// It applies to other exit codes only.
     OnFailure,
 }
 
-/// What a hook does.
+/// The effect of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// Runs a program in the container or speaks to it.
+    /// Runs a program in the container or sends it a request.
     Acts,
-    /// Waits.
+    /// Waits only (`sleep`).
     Sleeps,
 }
 
 impl ContainerSpec {
-    /// Whether each start of the container asks the registry: the policy says so, or it is absent
-    /// and the API server sets it because of the tag.
+    /// Returns true if each start of the container queries the registry: the policy is Always, or
+    /// it is absent and the API server sets it because of the tag.
     #[must_use]
     pub fn pulls_always(&self) -> bool {
         match self.pull_policy.as_deref() {
@@ -152,7 +152,7 @@ impl ContainerSpec {
         }
     }
 
-    /// Whether ConfigMaps or Secrets that are not optional are read for the environment.
+    /// Returns true if the environment needs ConfigMaps or Secrets that are not optional.
     #[must_use]
     pub fn needs_env_references(&self) -> bool {
         self.requires_env_from

@@ -1,4 +1,4 @@
-//! [`PodSpec`] as it comes over the wire or from a file.
+//! The decoder of [`PodSpec`], from the API server or from a file.
 
 mod lists;
 mod rules;
@@ -18,7 +18,7 @@ use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
 use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Present, Text};
 
-/// `spec` of a pod, with as much of each container as `C` keeps.
+/// `spec` of a pod, with the fields of each container that `C` keeps.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(
     rename_all = "camelCase",
@@ -36,7 +36,7 @@ pub(crate) struct PodSpecWire<C> {
     volumes: Objects<VolumeWire>,
 }
 
-/// The init containers of the same `spec`, for those who want them.
+/// The init containers of the same `spec`, decoded only where they are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct InitContainersWire {
@@ -103,7 +103,7 @@ struct HookWire {
 }
 
 impl<C> PodSpecWire<C> {
-    /// All but the containers, which need it.
+    /// Returns everything but the containers, whose reading depends on it.
     pub(crate) fn read(&self) -> Surroundings<'_> {
         let selector = self.node_selector.value.as_deref();
         let os = self.os.value.as_ref().and_then(|os| os.name.value.clone());
@@ -124,7 +124,7 @@ impl<C> PodSpecWire<C> {
                 malformed: self.malformed(),
                 ..PodSpec::default()
             },
-            // Of several with one name the first counts.
+            // Of several volumes with one name the first counts.
             volumes: self
                 .volumes
                 .value
@@ -155,16 +155,16 @@ impl<C> PodSpecWire<C> {
     }
 }
 
-/// What of a pod decides about its containers.
+/// The fields of a pod on which its containers depend.
 pub(crate) struct Surroundings<'a> {
-    /// Without containers.
+    /// The spec without containers.
     pub pod: PodSpec,
     volumes: Volumes<'a>,
     has_own_profile: bool,
 }
 
 impl Surroundings<'_> {
-    /// The container in this pod.
+    /// Returns the container, read in this pod.
     pub(crate) fn container(&self, wire: Lenient<Object<ContainerSpecWire>>) -> ContainerSpec {
         let malformed = wire.malformed;
         ContainerSpec {
@@ -173,7 +173,7 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The whole spec.
+    /// Returns the whole spec.
     pub(crate) fn with(
         &self,
         containers: Vec<Lenient<Object<ContainerSpecWire>>>,
@@ -209,12 +209,11 @@ fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
 }
 
 impl ContainerSpecWire {
-    /// What its environment says about its role.
     pub(crate) fn mark(&self) -> Mark {
         Mark::read(self.env.value.iter().map(|entry| entry.value.0.entry()))
     }
 
-    /// After which exit codes the node starts the container again.
+    /// Returns the exit codes after which the node restarts the container.
     pub(crate) fn restart_rules(&self) -> Vec<RestartRule> {
         rules::read(&self.restart_policy_rules)
     }
@@ -318,7 +317,8 @@ impl HookWire {
 }
 
 impl SecurityWire {
-    /// A profile that came with the runtime lets any program start and exit.
+    /// Returns true for a profile of the cluster's own: those of the runtime let any program start
+    /// and exit.
     fn names_own_profile(&self) -> bool {
         let kind = |profile: &Member<ProfileWire>| {
             profile

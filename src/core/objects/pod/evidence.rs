@@ -1,25 +1,25 @@
-//! What in a pod's status proves that a swap took effect.
+//! The evidence in a pod's status that a swap took effect.
 //!
 //! No single field can be trusted: a containerID is constant on some providers, restartCount stays
 //! 0 on others, the image in the status may be empty or spelled differently. So a swap has taken
-//! effect when the container has ended and any of them differs from what was seen before the swap
+//! effect when the container has ended and any of them differs from its value before the swap
 //! (`docs/measured.md`, rows 1 to 6).
 
 use crate::image::reference::ImageReference;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, Terminated};
 
-/// The fields of a container status that a new container changes, as they were before the swap.
+/// The fields of a container status that a new container changes, for comparison with later ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     container_id: Box<str>,
     restart_count: i64,
     started_at: Option<jiff::Timestamp>,
     waiting: Box<str>,
-    /// The image in the spec: what a node that has not reacted yet still talks about.
+    /// The image in the spec, which a node that has not reacted yet still reports.
     image: Box<str>,
 }
 
-/// What a swapped container has come to.
+/// The progress of a swapped container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// The node shows no change yet: it stops the old container, or pulls the exit image.
@@ -28,14 +28,14 @@ pub enum Progress<'a> {
     NotPulled(&'a str, &'a str),
     /// The exit image cannot be started; the node's reason and message.
     NotStarted(&'a str, &'a str),
-    /// What was started with the exit image runs.
+    /// The program started with the exit image runs.
     Runs,
     /// The container has ended.
     Ended,
 }
 
 impl Footprint {
-    /// What the status of the container shows now.
+    /// Returns what the status of the container shows now.
     #[must_use]
     pub fn of(container: &Container) -> Self {
         let image = container.image.clone();
@@ -60,7 +60,7 @@ impl Footprint {
         }
     }
 
-    /// Whether another container has been started since.
+    /// Returns true if another container has been started since.
     pub(crate) fn shows_new_container(&self, now: &Self) -> bool {
         self.container_id != now.container_id
             || self.restart_count != now.restart_count
@@ -68,8 +68,8 @@ impl Footprint {
     }
 }
 
-/// A kubelet puts the growing delay into the message of a crash loop: another delay is no other
-/// trouble.
+/// Returns the reason and message of a waiting container for comparison. A kubelet puts the growing
+/// delay into the message of a crash loop: another delay is no other problem.
 fn waiting_text(reason: &str, message: &str) -> Box<str> {
     if reason == "CrashLoopBackOff" {
         reason.into()
@@ -78,10 +78,10 @@ fn waiting_text(reason: &str, message: &str) -> Box<str> {
     }
 }
 
-/// Whether the status proves that the node acts on a changed image: another container has been
-/// started and has ended, or the node names the exit image in its trouble. The end alone proves
-/// nothing (the sidecar may have ended by itself), nor does the image alone (some providers copy it
-/// from the spec), nor a container that runs (the old one may have crashed and been started again).
+/// Returns true if the status proves that the node acts on a changed image: another container was
+/// started and has ended, or the node names the exit image in its message. The end alone proves
+/// nothing (the sidecar may have ended by itself), nor the image alone (some providers copy it from
+/// the spec), nor a running container (the old one may have crashed and been restarted).
 #[must_use]
 pub(crate) fn proves_update(container: &Container, before: Option<&Footprint>) -> bool {
     let Some(status) = &container.status else {
@@ -99,8 +99,7 @@ pub(crate) fn proves_update(container: &Container, before: Option<&Footprint>) -
     }
 }
 
-/// Whether the status proves that the node has done nothing about a changed image so far: the old
-/// container runs on.
+/// Returns true if the status proves that the node has not acted yet: the old container still runs.
 #[must_use]
 pub(crate) fn proves_inaction(container: &Container, before: Option<&Footprint>) -> bool {
     let Some(status) = &container.status else {
@@ -113,8 +112,8 @@ pub(crate) fn proves_inaction(container: &Container, before: Option<&Footprint>)
     })
 }
 
-/// Whether the image in a status is the one that was written; `None` where the status does not
-/// tell: it is empty, or the bare digest by which runtimes name an image without a tag.
+/// Returns whether the image in a status is the one that was written; `None` if the status does not
+/// show it: it cannot be read, or is the bare digest by which runtimes name an image without a tag.
 #[must_use]
 pub fn exit_image_shown(in_status: &str, written: &str) -> Option<bool> {
     if in_status == written {
@@ -128,8 +127,8 @@ pub fn exit_image_shown(in_status: &str, written: &str) -> Option<bool> {
     Some(shown.is_alias_of(&written))
 }
 
-/// What a container whose spec shows the exit image has come to. `before` is what its status showed
-/// before the swap, where that is known.
+/// Returns the progress of a container whose spec shows the exit image. `before` is what its status
+/// showed before the swap, if known.
 #[must_use]
 pub fn progress<'a>(container: &'a Container, before: Option<&Footprint>) -> Progress<'a> {
     let Some(status) = &container.status else {
@@ -150,8 +149,8 @@ pub fn progress<'a>(container: &'a Container, before: Option<&Footprint>) -> Pro
     }
 }
 
-/// The old container may crash and start again until the node reacts: what the status names as
-/// another image is not ours.
+/// Returns true if the exit image runs. The old container may crash and restart until the node
+/// reacts: a container with another image in its status is not ours.
 fn runs_exit_image(container: &Container, before: Option<&Footprint>, shown: Option<bool>) -> bool {
     let now = Footprint::of(container);
     before.map_or(shown == Some(true), |before| {
@@ -159,9 +158,10 @@ fn runs_exit_image(container: &Container, before: Option<&Footprint>, shown: Opt
     })
 }
 
-/// While the exit image cannot be pulled, a kubelet goes on showing the old image in the status, so
-/// only the message tells; and a trouble of the old image may be reported once more after the swap,
-/// in other words (`docs/measured.md`, rows 14 and 25).
+/// Returns true if the container waits because of the exit image. While that cannot be pulled, a
+/// kubelet still shows the old image in the status, so only the message shows it; and a problem of
+/// the old image may be reported once more after the swap, in other words (`docs/measured.md`, rows
+/// 14 and 25).
 fn waits_for_exit_image(
     container: &Container,
     before: Option<&Footprint>,
@@ -176,7 +176,7 @@ fn waits_for_exit_image(
     };
     let now = Footprint::of(container);
     let names_old = !before.image.is_empty() && message.contains(&*before.image);
-    // What could not be started before is told in other words until the node reacts.
+    // Until the node reacts, it reports an old start failure in other words.
     let is_old = names_old
         || (shown == Some(false)
             && is_start_trouble(&before.waiting)
@@ -186,10 +186,10 @@ fn waits_for_exit_image(
             || (shown != Some(false) && before.shows_new_container(&now)))
 }
 
-/// Whether the node keeps failing to run the image of the spec, and would not with another one.
-/// containerd creates a container whose program is missing and fails to start it
+/// Returns true if the node keeps failing to run the image of the spec, and would not with another
+/// one. containerd creates a container whose program is missing and fails to start it
 /// (`RunContainerError`, then `CrashLoopBackOff` after exit code 128); CRI-O does not even create
-/// it (`CreateContainerError`), and goes on showing the container before.
+/// it (`CreateContainerError`), and still shows the container before.
 #[must_use]
 pub fn is_stuck(container: &Container) -> bool {
     let Some(ContainerStatus {
@@ -207,7 +207,8 @@ pub fn is_stuck(container: &Container) -> bool {
     }
 }
 
-/// 127 is what a shell's `exec` gives for a program that is not there, 128 what a runtime gives.
+/// Returns true if the program could not be started: 127 is the exit code of a shell's `exec` for a
+/// missing program, 128 that of a runtime.
 pub(crate) fn is_start_error(end: &Terminated) -> bool {
     matches!(end.exit_code, Some(127 | 128))
         || matches!(&*end.reason, "StartError" | "ContainerCannotRun")
@@ -223,9 +224,9 @@ fn is_start_trouble(waiting: &str) -> bool {
     .any(|reason| waiting.starts_with(reason))
 }
 
-/// The waiting reasons are those of the kubelet (`pkg/kubelet/images/types.go`,
-/// `pkg/kubelet/container/sync_result.go`); containerd and CRI-O differ in which of the start
-/// errors they give.
+/// Maps a waiting reason to a progress. The reasons are those of the kubelet
+/// (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`); containerd and CRI-O
+/// differ in which of the start errors they give.
 fn waiting<'a>(reason: &'a str, message: &'a str) -> Progress<'a> {
     match reason {
         reason if is_pull_error(reason) => Progress::NotPulled(reason, message),
@@ -238,7 +239,7 @@ fn waiting<'a>(reason: &'a str, message: &'a str) -> Progress<'a> {
     }
 }
 
-/// Whether a waiting reason says that the image cannot be had.
+/// Returns true if the waiting reason means that the image is not available.
 pub(crate) fn is_pull_error(reason: &str) -> bool {
     matches!(
         reason,

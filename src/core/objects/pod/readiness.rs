@@ -1,4 +1,4 @@
-//! The readiness gate by which OpenKruise, and whoever does as it does, keeps a pod not ready: a
+//! The readiness gate by which OpenKruise, and controllers like it, keep a pod not ready: a
 //! condition of the pod that has several users at once, whose entries are a JSON list in its
 //! message (OpenKruise: `pkg/util/podreadiness`).
 
@@ -9,28 +9,28 @@ use serde_json::Value;
 
 /// The gate, and the type of its condition.
 pub const KRUISE_POD_READY: &str = "KruisePodReady";
-/// Who the entry of a request says that it is from.
+/// The `userAgent` of a request's entry.
 const USER_AGENT: &str = "ContainerRecreateRequest";
 
 /// The readiness of a pod that has the gate [`KRUISE_POD_READY`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodReadiness {
-    /// The condition of the gate; `None` where nobody has set it, and the pod is not ready.
+    /// The condition of the gate; `None` if it is not set, and the pod is not ready.
     pub gate: Option<GateCondition>,
-    /// Whether the condition `Ready` is `True`.
+    /// True if the condition `Ready` is `True`.
     pub is_ready: bool,
 }
 
 /// The condition of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GateCondition {
-    /// Whether its status is `True`.
+    /// True if its status is `True`.
     pub is_true: bool,
-    /// Its message: the entries of all who keep the pod not ready.
+    /// Its message: the entries of all users that keep the pod not ready.
     pub message: Box<str>,
 }
 
-/// One who keeps the pod not ready. Fields that are not known are kept.
+/// The entry of a user that keeps the pod not ready. Unknown fields are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Entry {
@@ -47,9 +47,9 @@ impl Entry {
 }
 
 impl PodReadiness {
-    /// The condition with an entry of this request (namespace/name). `None` where it is there, and
-    /// where the message of a condition that is not `True` is no list: then somebody else keeps the
-    /// pod not ready, and would be forgotten.
+    /// Returns the condition with an entry of this request (namespace/name) and status `False`.
+    /// `None` if it is so already, or if the message of a condition that is not `True` is no list:
+    /// then somebody else keeps the pod not ready, and would be forgotten.
     #[must_use]
     pub fn kept_by(&self, request: &str) -> Option<GateCondition> {
         let GateCondition { is_true, message } = self.gate.clone().unwrap_or_default();
@@ -69,8 +69,8 @@ impl PodReadiness {
         })
     }
 
-    /// The condition without the entry of this request: `True` where it was the last one. `None`
-    /// where it has none.
+    /// Returns the condition without the entry of this request; `True` if that was the last one.
+    /// `None` if it has no such entry.
     #[must_use]
     pub fn left_by(&self, request: &str) -> Option<GateCondition> {
         let gate = self.gate.as_ref()?;
@@ -96,7 +96,7 @@ fn entries(message: &str) -> Option<Vec<Entry>> {
     }
 }
 
-/// Sorted by user and key, as OpenKruise writes it.
+/// Formats the entries sorted by user and key, as OpenKruise writes them.
 fn text(mut entries: Vec<Entry>) -> Box<str> {
     entries.sort_by(|one, other| (&one.user_agent, &one.key).cmp(&(&other.user_agent, &other.key)));
     serde_json::to_string(&entries).unwrap_or_default().into()

@@ -1,15 +1,15 @@
-//! When the kubelet starts a container again.
+//! The restart policy of pods and containers.
 
 /// `restartPolicy` of a pod or of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// Every end is followed by a restart.
+    /// The kubelet restarts the container after every end.
     Always,
-    /// Only an exit code other than 0 is.
+    /// The kubelet restarts it after exit codes other than 0.
     OnFailure,
-    /// No end is.
+    /// The kubelet does not restart it.
     Never,
-    /// A value that this version does not know, or none: nothing is assumed about it.
+    /// A value that this version does not know, or none (empty): nothing is assumed about it.
     Unknown(Box<str>),
 }
 
@@ -23,7 +23,7 @@ impl RestartPolicy {
         }
     }
 
-    /// The word of the API.
+    /// Returns the value as the API spells it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {

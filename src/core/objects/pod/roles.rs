@@ -1,16 +1,16 @@
-//! Which containers are sidecars, which are main containers, and whether the main containers are
-//! done.
+//! The roles of containers: which are sidecars, which are main containers, and whether the main
+//! containers are done.
 //!
 //! The rules are those of OpenKruise's SidecarTerminator, with these differences: annotations and
-//! policies name sidecars as well; statuses are matched by name; a missing status matters only for a main container; a container's own
-//! `restartPolicy` outranks the pod's; and what the platform under a node ends by itself is
-//! neither.
+//! policies name sidecars as well; statuses are matched by name; a missing status matters only for
+//! a main container; a container's own `restartPolicy` outranks the pod's; and a container that the
+//! platform under a node ends by itself is neither.
 
 use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::Mark;
 
-/// What the main containers of a pod have come to.
+/// The state of the main containers of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mains<'a> {
     /// None of them will run again.
@@ -22,63 +22,63 @@ pub enum Mains<'a> {
 }
 
 impl Mark {
-    /// Whether the container is a sidecar: either mark is enough (OpenKruise:
+    /// Returns true if the container is a sidecar: either mark is enough (OpenKruise:
     /// `isSidecarContainer`).
     #[must_use]
     pub const fn is_sidecar(&self) -> bool {
         self.when_job_exit || self.with_image.is_some()
     }
 
-    /// Whether the container's exit code is not to count for the pod: only beside the plain mark
-    /// (OpenKruise: `isSidecarContainer`).
+    /// Returns true if the container's exit code does not count for the pod: only beside the plain
+    /// mark (OpenKruise: `isSidecarContainer`).
     #[must_use]
     pub const fn ignores_exit_code(&self) -> bool {
         self.when_job_exit && self.ignore_exit_code
     }
 }
 
-/// The containers that are sidecars, in the order of the spec.
+/// Returns the sidecars that swaplet may end, in the order of the spec.
 pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.containers
         .iter()
         .filter(|container| is_sidecar(pod, container))
 }
 
-/// Whether the container is a sidecar that is ours to end: by its environment, by an annotation or
-/// by a policy.
+/// Returns true if the container is a sidecar that swaplet may end: by its environment, by an
+/// annotation or by a policy.
 #[must_use]
 pub fn is_sidecar(pod: &Pod, container: &Container) -> bool {
     is_called_sidecar(container) && !is_left(pod, container)
 }
 
-/// Whether anybody calls the container a sidecar, whoever is to end it.
+/// Returns true if the container has a mark or a rule, whoever is to end it.
 #[must_use]
 pub const fn is_called_sidecar(container: &Container) -> bool {
     container.mark.is_sidecar() || container.rule.is_some()
 }
 
-/// Whether nobody waits for the container, and swaplet does not end it.
+/// Returns true if nobody waits for the container, and swaplet does not end it.
 fn is_left(pod: &Pod, container: &Container) -> bool {
     let by_rule = container.rule.as_ref().map(|rule| rule.method);
     is_left_to_platform(pod, container) || by_rule == Some(RuleMethod::Leave)
 }
 
-/// Whether the platform ends the container when the others are done: neither a sidecar of ours, nor
-/// a main that anybody waits for.
+/// Returns true if the platform ends the container when the others are done: then it is neither a
+/// sidecar of ours, nor a main container that anybody waits for.
 #[must_use]
 pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
     pod.platform_ends_eci_sidecars && container.mark.eci_sidecar
 }
 
-/// The containers that are not.
+/// Returns the main containers: those without mark and rule, and not left to the platform.
 pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.containers
         .iter()
         .filter(|container| !is_called_sidecar(container) && !is_left_to_platform(pod, container))
 }
 
-/// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure`
-/// ended with 0.
+/// Returns the state of the main containers. They are done under `Never` when they ended with any
+/// exit code, under `OnFailure` when they ended with 0.
 #[must_use]
 pub fn mains_state(pod: &Pod) -> Mains<'_> {
     for main in mains(pod) {
@@ -92,7 +92,7 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
     Mains::Done
 }
 
-/// Whether nothing but sidecars that are ours to end keeps the pod from ending.
+/// Returns true if only sidecars that swaplet may end keep the pod from ending.
 #[must_use]
 pub fn waits_for_sidecars(pod: &Pod) -> bool {
     let is_over = pod.deleting || pod.phase.is_terminal();
@@ -102,20 +102,20 @@ pub fn waits_for_sidecars(pod: &Pod) -> bool {
         && sidecars(pod).any(|sidecar| sidecar.end().is_none())
 }
 
-/// When the last of the main containers ended, as far as the node says.
+/// Returns when the last of the main containers ended, as far as the node reports it.
 #[must_use]
 pub fn mains_ended_at(pod: &Pod) -> Option<jiff::Timestamp> {
     mains(pod).filter_map(|main| main.end()?.finished_at).max()
 }
 
-/// Whether every main container ended with exit code 0.
+/// Returns true if every main container ended with exit code 0.
 #[must_use]
 pub fn mains_succeeded(pod: &Pod) -> bool {
     mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
 }
 
-/// Ended, and the node does not start it again; under `OnFailure` an end without an exit code is
-/// none.
+/// Returns true if the container ended and the node does not restart it; under `OnFailure` an end
+/// without an exit code does not count.
 fn is_done(pod: &Pod, main: &Container) -> bool {
     main.end()
         .is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
@@ -124,7 +124,7 @@ fn is_done(pod: &Pod, main: &Container) -> bool {
 /// A sidecar that has not ended, with its position in `spec.containers`.
 pub(crate) type Unended<'a> = (usize, &'a Container);
 
-/// The sidecars that have not ended and are ours to end.
+/// Returns the sidecars that have not ended and that swaplet may end.
 pub(crate) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
     let is_unended =
         |container: &Container| is_sidecar(pod, container) && container.end().is_none();

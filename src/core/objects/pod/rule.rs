@@ -1,33 +1,33 @@
-//! What is said about the end of a container by a SidecarPolicy, or by an annotation of its pod.
+//! Rules about the end of a container, from a SidecarPolicy or an annotation of its pod.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How a container that is no main container is ended, and when.
+/// The way in which a container that is no main container is ended, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidecarRule {
-    /// Who says it.
+    /// The origin of the rule.
     pub source: RuleSource,
-    /// By which method.
+    /// The method that ends the container.
     pub method: RuleMethod,
-    /// The exit image that it asks for; it gets one that the administrator has listed.
+    /// The exit image that it requests; only an image that the administrator has listed is used.
     pub exit_image: Option<Box<str>>,
-    /// How long after the end of the main containers nothing is done about it.
+    /// The delay after the end of the main containers before which nothing is done.
     pub delay: Duration,
-    /// How long after that it may end by itself.
+    /// The time after that delay in which it may end by itself.
     pub wait_for_exit: Duration,
-    /// Lower ones are ended first, those with the same number together.
+    /// The order: lower numbers are ended first, equal numbers together.
     pub order: i32,
-    /// Whether it is a main container as well where a main container has failed.
+    /// True if the container counts as a main container once a main container has failed.
     pub main_must_succeed: bool,
 }
 
-/// Who has made a rule.
+/// The origin of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleSource {
     /// An annotation of the pod.
     Annotation,
-    /// A policy.
+    /// A rule of a policy.
     Policy(PolicyRule),
 }
 
@@ -38,7 +38,7 @@ pub struct PolicyRule {
     pub namespace: Option<Box<str>>,
     /// The name of the policy.
     pub name: Box<str>,
-    /// Its place in `spec.sidecars`, from 0 on.
+    /// Its position in `spec.sidecars`, from 0 on.
     pub nth: usize,
     /// The preset that it names, if any.
     pub preset: Option<Box<str>>,
@@ -47,7 +47,7 @@ pub struct PolicyRule {
 /// `method` of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleMethod {
-    /// What the class of the node has, as for a container that is marked by its environment.
+    /// The methods of the node's class, as for a container that is marked by its environment.
     #[default]
     Auto,
     /// The image is swapped; the phase of the pod is not written for it.
@@ -59,7 +59,7 @@ pub enum RuleMethod {
 }
 
 impl RuleMethod {
-    /// Reads the word of the API.
+    /// Reads the value as the API spells it; `None` if it is unknown.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         match word {
@@ -71,7 +71,7 @@ impl RuleMethod {
         }
     }
 
-    /// The word of the API.
+    /// Returns the value as the API spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl RuleMethod {
 }
 
 impl SidecarRule {
-    /// The one that changes nothing of how a sidecar is ended.
+    /// Returns the rule that changes nothing about how a sidecar is ended.
     #[must_use]
     pub const fn of(source: RuleSource) -> Self {
         Self {
@@ -98,13 +98,13 @@ impl SidecarRule {
         }
     }
 
-    /// How long after the end of the main containers its container is ended.
+    /// Returns how long after the end of the main containers its container is ended.
     #[must_use]
     pub const fn after(&self) -> Duration {
         self.delay.saturating_add(self.wait_for_exit)
     }
 
-    /// The policy that has made it.
+    /// Returns the policy rule that it comes from; `None` for an annotation.
     #[must_use]
     pub const fn policy(&self) -> Option<&PolicyRule> {
         match &self.source {
@@ -114,7 +114,7 @@ impl SidecarRule {
     }
 }
 
-/// What it says that is not the default, after who has made it.
+/// Formats the origin, and the settings that are not the default.
 impl fmt::Display for SidecarRule {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.fmt(out)?;

@@ -1,5 +1,5 @@
-//! The pods that an object describes: a Pod itself, or whatever has pod templates, of kinds that
-//! nobody here knows too.
+//! The pods that an object describes: a Pod itself, or an object of any kind that has pod
+//! templates.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::container_spec::{ContainerSpec, PodSpec};
 use super::container_wire::{ContainerSpecWire, InitContainersWire, PodSpecWire};
 use crate::objects::values::lenient::{Lenient, Object};
 
-/// Templates lie at most this deep: `spec.template.spec.jobTemplate.spec.template.spec` with a list
+/// The deepest level of a template: `spec.template.spec.jobTemplate.spec.template.spec` with a list
 /// of roles around it has 9 steps.
 const DEPTH: usize = 12;
 
@@ -23,16 +23,16 @@ pub struct PodTemplate {
     pub namespace: Option<Box<str>>,
     /// Kind and name of the object's controller.
     pub owner: Option<(Box<str>, Box<str>)>,
-    /// Where in the object the pod's spec is, for example `spec.template.spec`.
+    /// The path of the pod's spec in the object, for example `spec.template.spec`.
     pub place: String,
-    /// Whether the containers are injected into pods that are described elsewhere (OpenKruise's
-    /// SidecarSet): their main containers and restart policy are not known here.
+    /// True if the containers are injected into pods that are described elsewhere (OpenKruise's
+    /// SidecarSet), with unknown main containers and restart policy.
     pub injected: bool,
     /// The pod's spec.
     pub spec: PodSpec,
 }
 
-/// Where in an object a pod, or the template of one, is described.
+/// The place of a pod, or of a pod template, in an object.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
     /// The object; of a list, the item.
@@ -41,14 +41,14 @@ pub struct Place<'a> {
     pub path: String,
     /// The pod's spec.
     pub spec: &'a Value,
-    /// What has this spec, with the metadata of the pods: the template, or the pod itself.
+    /// The parent of the spec, with the metadata of the pods: the template, or the pod itself.
     pub template: &'a Value,
-    /// What has the template, for example the spec of a Job.
+    /// The parent of the template, for example the spec of a Job.
     pub around: Option<&'a Value>,
 }
 
 impl<'a> Place<'a> {
-    /// All pods and templates of an object, and of the items of a list. Anything else has none.
+    /// Returns all pods and templates of an object, and of the items of a list, if any.
     #[must_use]
     pub fn all(object: &'a Value) -> Vec<Self> {
         let mut found = Vec::new();
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
         found
     }
 
-    /// Reads the pod.
+    /// Reads the pod that is described here.
     #[must_use]
     pub fn read(&self) -> PodTemplate {
         PodTemplate::read(self.object, self.path.clone(), self.spec)
@@ -67,13 +67,13 @@ impl<'a> Place<'a> {
 }
 
 impl PodTemplate {
-    /// All pods and templates of an object, and of the items of a list. Anything else has none.
+    /// Returns all pods and templates of an object, and of the items of a list, if any.
     #[must_use]
     pub fn all(object: &Value) -> Vec<Self> {
         Place::all(object).iter().map(Place::read).collect()
     }
 
-    /// The containers that are marked as sidecars, that are named in `names`, or that are injected.
+    /// Returns the containers that are marked as sidecars, named in `names`, or injected.
     pub fn sidecars<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a ContainerSpec> {
         self.spec
             .containers
@@ -81,7 +81,7 @@ impl PodTemplate {
             .filter(|container| self.is_sidecar(container, names))
     }
 
-    /// Whether a container of this template is one of [`Self::sidecars`].
+    /// Returns true if a container of this template is one of [`Self::sidecars`].
     #[must_use]
     pub fn is_sidecar(&self, container: &ContainerSpec, names: &[String]) -> bool {
         self.injected
@@ -89,7 +89,8 @@ impl PodTemplate {
             || names.iter().any(|name| **name == *container.name)
     }
 
-    /// Whether pods of it that say no `restartPolicy` get Always; templates of Jobs have to say one.
+    /// Returns true if its pods get `restartPolicy` Always by default; templates of Jobs must set
+    /// it.
     #[must_use]
     pub fn restarts_always_by_default(&self) -> bool {
         matches!(
@@ -151,7 +152,7 @@ pub fn pod_spec(spec: &Value) -> PodSpec {
     wire.read().with(containers, init)
 }
 
-/// The items of a list, of lists in it too; any other object is the only item of itself.
+/// Returns the items of a list, and of lists in it; any other object is its only item.
 #[must_use]
 pub fn items(object: &Value) -> Vec<&Value> {
     let is_list = object["kind"]
@@ -163,7 +164,7 @@ pub fn items(object: &Value) -> Vec<&Value> {
     }
 }
 
-/// A list in a list is as far as anybody goes.
+/// Returns the items of a nested list; deeper ones are not opened.
 fn items_of_item(item: &Value) -> Vec<&Value> {
     match item.get("items").and_then(Value::as_array) {
         Some(items) if item["kind"] == "List" => items.iter().collect(),
@@ -171,14 +172,14 @@ fn items_of_item(item: &Value) -> Vec<&Value> {
     }
 }
 
-/// Looks for pods in one object.
+/// A search for pods in one object.
 struct Search<'a> {
     object: &'a Value,
 }
 
 impl<'a> Search<'a> {
-    /// A pod's spec is what has a list of containers under the key `spec`. A pod's spec has no other
-    /// one inside.
+    /// Collects the values under a key `spec` that have a list of containers; none has another
+    /// inside.
     fn run(
         &self,
         (value, around): (&'a Value, Option<&'a Value>),

@@ -1,4 +1,4 @@
-//! The pod as it comes over the wire: the type that is listed and watched.
+//! The decoder of pods: the type that is listed and watched.
 
 pub mod brief;
 mod statuses;
@@ -27,16 +27,16 @@ use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, T
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 
-/// A pod of a list or watch, read at once, so that a page of a list holds what is kept and little
-/// more: of pods with several containers the labels, by which policies select them, and what decides
-/// about exit images.
-/// Decoding fails only on JSON that is no object of Kubernetes at all: not an object, or with a key
-/// of ours twice.
+/// A pod of a list or watch, read at once, so that a page of a list holds little more than what is
+/// cached: for pods with several containers also the labels, by which policies select them, and the
+/// facts about exit images.
+/// Decoding fails only on JSON that is no Kubernetes object at all: not an object, or with a
+/// duplicate key among those that are read.
 #[derive(Clone, Debug)]
 pub struct PodWire {
     metadata: ObjectMeta,
     labels: BTreeMap<String, String>,
-    /// Or the words of the defect that has kept it from being read.
+    /// The pod, or the message of the panic while it was read.
     pod: Result<Option<Pod>, String>,
 }
 
@@ -50,8 +50,8 @@ struct TopWire {
     status: Lenient<Object<StatusWire>>,
 }
 
-/// `managedFields` and annotations are the expensive part of metadata; of these only what is asked
-/// for is read.
+/// Metadata without its expensive parts, `managedFields` and annotations; of these only the needed
+/// ones are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MetaWire {
@@ -108,7 +108,7 @@ struct StatusWire {
     container_statuses: Objects<ContainerStatusWire>,
 }
 
-/// All that counts of a condition.
+/// The fields of a condition that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ConditionWire {
@@ -117,7 +117,7 @@ struct ConditionWire {
     last_transition_time: Time,
 }
 
-/// All that counts of the status of an init container.
+/// The fields of an init container's status that are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RestartsWire {
@@ -159,16 +159,16 @@ impl<'de> Deserialize<'de> for PodWire {
 }
 
 impl PodWire {
-    /// The pod in the form that is kept. `None` where name, namespace or uid are missing: such an
-    /// object cannot be addressed, so nothing can be decided about it. A defect that was met while
-    /// it was read is met again here, where one object pays for it.
+    /// Returns the pod in the form that is cached. `None` if name, namespace or uid are missing:
+    /// such an object cannot be addressed, so nothing can be decided about it. A panic that
+    /// occurred while it was read is raised again here, where it affects one object only.
     #[must_use]
     pub fn read(self) -> Option<Pod> {
         self.read_with(|_, _| ())
     }
 
-    /// The same, with what `rules` make of it: they get the pod and its labels, where it has more
-    /// than one container.
+    /// Like [`Self::read`], after `rules` has changed the pod: it gets the pod and its labels, if
+    /// the pod has more than one container and does not restart always.
     #[must_use]
     pub fn read_with(self, rules: impl FnOnce(&mut Pod, &BTreeMap<String, String>)) -> Option<Pod> {
         let mut pod = self
@@ -181,7 +181,7 @@ impl PodWire {
         Some(pod)
     }
 
-    /// What its end is told with: who it is, and whose.
+    /// Returns the pod without containers and labels, enough to report its deletion.
     #[must_use]
     pub fn without_containers(&self) -> Self {
         let pod = self.pod.clone().map(|pod| {
@@ -198,7 +198,8 @@ impl PodWire {
     }
 }
 
-/// One container is no sidecar, and pods that restart always are not ended.
+/// Returns true if rules may apply: a lone container is no sidecar, and pods that restart always
+/// are not ended.
 fn may_have_rules(pod: &Pod) -> bool {
     pod.containers.len() > 1 && pod.restart_policy != RestartPolicy::Always
 }
@@ -274,9 +275,9 @@ impl Read<'_> {
         Some(within_bounds(pod))
     }
 
-    /// A kubelet takes notice of a pod after the API server has stored it and a scheduler has given
-    /// it a node. One that says it was before has a clock that is behind; what it takes to notice,
-    /// and what is lost in whole seconds, is added.
+    /// Returns the seconds by which the node's clock is behind. A kubelet notices a pod after the
+    /// API server has stored it and a scheduler has given it a node: if it reports an earlier time,
+    /// its clock is behind. The time to notice, and the rounding to whole seconds, are added.
     fn clock_behind(&self) -> u32 {
         const NOTICED: i64 = 2;
         let status = &self.status.value.0;

@@ -1,4 +1,4 @@
-//! A policy as it is written.
+//! The reader of a policy as it is written.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
 
-/// The longest pattern of names, and that of images.
+/// The bytes of the longest pattern of names, and of images.
 const LONGEST_NAME: usize = 63;
 const LONGEST_IMAGE: usize = 512;
-/// The longest name of a kind.
+/// The bytes of the longest name of a kind.
 const LONGEST_KIND: usize = 63;
 /// The most requirements and values of a selector.
 const MOST_REQUIREMENTS: usize = 1024;
 /// The longest time, in seconds.
 const LONGEST: i64 = 86_400;
 const MOST_ORDER: i64 = 1000;
-/// Enough of a value to recognise it.
+/// The bytes of a value that are shown to recognise it.
 const SHOWN: usize = 80;
-/// The longest problem.
+/// The bytes of the longest problem.
 const LONGEST_PROBLEM: usize = 300;
 
-/// What is wrong with a field, and the fix.
+/// The problem with a field, and the fix.
 type Problem = String;
 
 impl SidecarPolicy {
-    /// Reads a policy. `None` where it has no name or uid, or no namespace although it needs one.
+    /// Reads a policy. `None` if it has no name or uid, or no namespace although it needs one.
     #[must_use]
     pub fn read(kind: PolicyKind, object: BoundedObject) -> Option<Self> {
         let metadata = object.metadata;
@@ -86,7 +86,7 @@ impl SidecarPolicy {
 struct Problems(Vec<String>);
 
 impl Problems {
-    /// What was read of a field; the problem is kept where it could not be.
+    /// Returns the value of a field, or records why it could not be read and returns `None`.
     fn note<T>(&mut self, field: &str, read: Result<T, Problem>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
@@ -197,7 +197,7 @@ fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
     }
 }
 
-/// A text that is not empty; `None` where it is absent.
+/// Reads a text that is not empty; `None` if it is absent.
 fn text<'a>(
     written: &'a Map<String, Value>,
     field: &str,

@@ -1,4 +1,4 @@
-//! How long to wait after failures.
+//! The wait after failures.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Objects of kinds that are known at run time only, as any JSON that is bounded while it is read.
+//! Objects of kinds that are known only at run time, read as JSON of bounded size.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::bounded_value::BoundedValue;
 
-/// As `kube`'s `DynamicObject`, which takes 250 bytes of memory for a byte of some objects. One
-/// that would take too much, or whose metadata are none, has no name; what is no object has no
-/// fields.
+/// An object like `kube`'s `DynamicObject`, which takes 250 bytes of memory for a byte of some
+/// objects. One that would take too much memory, or whose metadata cannot be read, has no name; a
+/// value that is no object has no fields.
 #[derive(Clone, Debug, Default)]
 pub struct BoundedObject {
     /// The metadata.

@@ -1,5 +1,5 @@
-//! Objects that are read as any JSON first. A map costs a hundred times its two bytes in memory, so
-//! what may become of an object is bounded while it is read.
+//! Objects that are first read as any JSON. A map takes a hundred times its two bytes in memory, so
+//! the memory that an object may take is bounded while it is read.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 
 use super::lenient::{drain_array, drain_map};
 
-/// What one object may take in memory, about.
+/// The bytes that one object may take in memory, approximately.
 const MOST: usize = 8 << 20;
-/// What a value takes, besides its text; in a list with the room that lists have to spare.
+/// The bytes that a value takes, besides its text; in a list with the spare room of lists.
 const VALUE: usize = 64;
-/// What a map takes that has one member: room for eleven.
+/// The bytes that a map with one member takes: it has room for eleven.
 const MAP: usize = 700;
-/// Values that are read lie less deep; the reader of JSON itself gives up at 128.
+/// The deepest level that is read; the JSON reader itself gives up at 128.
 const DEEPEST: u8 = 64;
-/// Of the fields in `managedFields`, which are the longest part of most objects, those that are
-/// read: no other key begins with `f:`.
+/// The fields in `managedFields`, the longest part of most objects, that are read: no other key
+/// begins with `f:`.
 const FIELDS: [&str; 3] = ["f:metadata", "f:annotations", "f:swaplet.io/parked"];
 
-/// A JSON object; an empty one where it would be too large.
+/// A JSON value; an empty object if it would be too large.
 #[derive(Clone, Debug)]
 pub(crate) struct BoundedValue(pub Value);
 
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for BoundedValue {
     }
 }
 
-/// A value that is being read, and what may still be taken.
+/// A value that is being read, and the bytes that may still be taken.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     left: &'a Cell<usize>,
@@ -51,7 +51,7 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// Whether there is so much left; once there is not, nothing is.
+    /// Takes this many bytes. Returns true if some are left; once none are, always false.
     fn takes(self, bytes: usize) -> bool {
         self.left.set(self.left.get().saturating_sub(bytes));
         self.left.get() > 0

@@ -13,54 +13,54 @@ use super::lenient::Shape;
 pub const WHEN_JOB_EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 /// Marks the container as a sidecar and names the exit image.
 pub const WITH_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
-/// Asks that the exit code of a marked sidecar does not count for the pod.
+/// Makes the exit code of a marked sidecar not count for the pod.
 pub const IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 
-/// Says [`ECI_SIDECAR`] of a container that Alibaba ECI is to end by itself when the others are
-/// done (ECI, "Declare container types").
+/// Is [`ECI_SIDECAR`] for a container that Alibaba ECI is to end by itself when the others are done
+/// (ECI, "Declare container types").
 pub const ECI_CONTAINER_TYPE: &str = "ECI_CONTAINER_TYPE";
 /// The value of [`ECI_CONTAINER_TYPE`] that counts.
 pub const ECI_SIDECAR: &str = "sidecar";
 
-/// So much of a text is too long for a reference to an image, also when it is cut before a
-/// character of four bytes.
+/// This many bytes of a text are too long for an image reference, even when cut before a character
+/// of four bytes.
 const LONG_IMAGE: usize = bounds::TEXT + 4;
 
-/// What the environment of a container says about its role.
+/// The role of a container that its environment sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// [`WHEN_JOB_EXIT`] is on.
+    /// True if [`WHEN_JOB_EXIT`] is on.
     pub when_job_exit: bool,
     /// The image of [`WITH_IMAGE`], as written; never empty.
     pub with_image: Option<Box<str>>,
-    /// [`IGNORE_EXIT_CODE`] is on (it has a meaning only beside [`WHEN_JOB_EXIT`]).
+    /// True if [`IGNORE_EXIT_CODE`] is on (it has a meaning only beside [`WHEN_JOB_EXIT`]).
     pub ignore_exit_code: bool,
-    /// [`ECI_CONTAINER_TYPE`] is [`ECI_SIDECAR`]: on ECI, and nowhere else, the platform ends the
-    /// container.
+    /// True if [`ECI_CONTAINER_TYPE`] is [`ECI_SIDECAR`]: on ECI, and nowhere else, the platform
+    /// ends the container.
     pub eci_sidecar: bool,
-    /// What is wrong with one of the variables, if anything.
+    /// The problem with one of the variables, if any.
     pub problem: Option<MarkProblem>,
 }
 
 /// A marking variable that has no effect as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkProblem {
-    /// The variable comes by `valueFrom`, which OpenKruise does not read.
+    /// The value is set by `valueFrom`, which OpenKruise does not read.
     FromReference {
-        /// The variable.
+        /// The name of the variable.
         variable: &'static str,
     },
     /// A flag has a value other than `true` or `false`.
     NotAFlag {
-        /// The variable.
+        /// The name of the variable.
         variable: &'static str,
     },
-    /// [`WITH_IMAGE`] is there with an empty value.
+    /// [`WITH_IMAGE`] has an empty value.
     EmptyImage,
 }
 
-/// The value of a variable while it is decoded: it may be a secret, and is never printed. Of one
-/// that is too long only the start is kept, which is too long for a reference to an image as well.
+/// The value of a variable while it is decoded: it may be a secret, and is never printed. Of a
+/// value that is too long only the start is kept, which is still too long for an image reference.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Hidden {
     text: Box<str>,
@@ -68,7 +68,7 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    pub(crate) fn look(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.text
     }
 
@@ -101,11 +101,11 @@ impl Shape for Option<Hidden> {
 /// One entry of `env`.
 pub(crate) struct Entry<'a> {
     pub name: &'a str,
-    /// Empty where there is none.
+    /// Empty if there is none.
     pub value: &'a str,
-    /// Whether the value is no text.
+    /// True if the value is no text.
     pub is_malformed: bool,
-    /// Whether there is a `valueFrom`.
+    /// True if there is a `valueFrom`.
     pub is_reference: bool,
 }
 
@@ -150,7 +150,7 @@ impl Mark {
         let Some(name) = EnvName::read(entry.name) else {
             return;
         };
-        // What ECI does not read as a sidecar is no mistake that we could name.
+        // A value that ECI does not read as a sidecar is no mistake that we could name.
         if entry.is_reference && entry.value.is_empty() && name != EnvName::EciContainerType {
             self.problem.get_or_insert(MarkProblem::FromReference {
                 variable: name.text(),
@@ -180,7 +180,7 @@ impl Mark {
         if value.is_empty() {
             self.problem.get_or_insert(MarkProblem::EmptyImage);
         } else {
-            // What is too long for a reference stays too long, and is refused as one.
+            // A value that is too long for a reference stays too long, and is refused as one.
             self.with_image
                 .get_or_insert_with(|| value[..value.floor_char_boundary(LONG_IMAGE)].into());
         }

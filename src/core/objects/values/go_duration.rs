@@ -4,8 +4,8 @@ use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A duration as Go's `time.ParseDuration` reads it, without a sign and without units below a
-/// microsecond; one of more than a year is one of a year.
+/// Reads a duration like Go's `time.ParseDuration`, without a sign and without units below a
+/// microsecond; one of more than a year is read as a year. `None` if it is none.
 #[must_use]
 pub fn duration(text: &str) -> Option<Duration> {
     if text == "0" {

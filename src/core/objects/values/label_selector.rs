@@ -1,5 +1,5 @@
-//! A label selector as text, as `kubectl -l` takes it and the API server reads it, or as a field of
-//! an object.
+//! Label selectors: as text, in the syntax of `kubectl -l` and the API server, or as a field of an
+//! object.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,16 @@ use serde_json::Value;
 /// Reads a selector such as `app=web,tier in (a, b),!old`; the empty one selects everything.
 ///
 /// # Errors
-/// What is wrong with it, in the words of the API server.
+/// The problem, in the words of the API server.
 pub fn parse(text: &str) -> Result<Selector, String> {
     split_terms(text).into_iter().map(expression).collect()
 }
 
-/// Reads a selector that is a field of an object, with at most so many labels and values; an absent
+/// Reads a selector that is a field of an object, with at most `most` labels and values; an absent
 /// one selects everything.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with it.
 pub(crate) fn read(written: &Value, most: usize) -> Result<Selector, String> {
     if written.is_null() {
         return Ok(Selector::default());
@@ -114,8 +114,8 @@ const NAME: usize = 63;
 /// The longest domain before the name of a label.
 const DOMAIN: usize = 253;
 
-/// Whether the API server takes this as the key of a label: a name, perhaps after a lower-case
-/// domain and a slash.
+/// Returns true if the API server accepts this as the key of a label: a name, perhaps after a
+/// lower-case domain and a slash.
 #[must_use]
 pub fn is_label_key(key: &str) -> bool {
     let (domain, name) = key
@@ -132,7 +132,7 @@ pub fn is_label_key(key: &str) -> bool {
     domain.is_none_or(is_domain) && !name.is_empty() && is_label_value(name)
 }
 
-/// Whether the API server takes this as the value of a label.
+/// Returns true if the API server accepts this as the value of a label.
 #[must_use]
 pub fn is_label_value(value: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

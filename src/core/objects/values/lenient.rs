@@ -1,7 +1,7 @@
-//! Decoders for the leaves of an object that accept any JSON value: what has the wrong type, or is
-//! longer than its bound, is read as absent.
+//! Decoders for the fields of an object that accept any JSON value: one that has the wrong type, or
+//! is longer than its bound, is read as absent.
 //!
-//! They stream: nothing is buffered, and what is not asked for is skipped without being stored.
+//! They stream: nothing is buffered, and unused fields are skipped without being stored.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,22 +16,21 @@ use super::bounds::{self, cut};
 /// and the items of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lenient<T, const MOST: usize = { bounds::ITEMS }> {
-    /// The decoded value; the default where the field was absent, null, of the wrong type or too
-    /// long.
+    /// The decoded value; the default if the field was absent, null, of the wrong type or too long.
     pub value: T,
-    /// Whether the field was there with a type that Kubernetes does not allow for it, or longer
-    /// than its bound.
+    /// True if the field had a type that Kubernetes does not allow for it, or was longer than its
+    /// bound.
     pub malformed: bool,
 }
 
-/// A string of at most so many bytes.
+/// A string of at most `MOST` bytes.
 pub(crate) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
-/// A list of at most so many objects.
+/// A list of at most `MOST` objects.
 pub(crate) type Objects<T, const MOST: usize = { bounds::ITEMS }> =
     Lenient<Vec<Lenient<Object<T>>>, MOST>;
 /// A boolean.
 pub(crate) type Flag = Lenient<Option<bool>>;
-/// An object within an object.
+/// An optional object within an object.
 pub(crate) type Member<T> = Lenient<Option<Box<T>>>;
 
 impl<T: Default, const MOST: usize> Lenient<T, MOST> {
@@ -50,29 +49,29 @@ impl<T: Default, const MOST: usize> Lenient<T, MOST> {
     }
 }
 
-/// Which JSON shape a type is read from; every other shape leaves the default, and so does what is
-/// longer than `most`.
+/// A type that is read from one JSON shape; every other shape leaves the default, and so does a
+/// value longer than `most`.
 pub trait Shape: Sized + Default {
-    /// From a JSON string.
+    /// Reads a JSON string.
     fn from_text(_text: &str, _most: usize) -> Option<Self> {
         None
     }
-    /// From a JSON integer.
+    /// Reads a JSON integer.
     fn from_integer(_number: i64) -> Option<Self> {
         None
     }
-    /// From a JSON boolean.
+    /// Reads a JSON boolean.
     fn from_flag(_flag: bool) -> Option<Self> {
         None
     }
-    /// From a JSON object.
+    /// Reads a JSON object.
     ///
     /// # Errors
     /// Only what the JSON reader itself reports (a syntax error).
     fn from_object<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
         drain_map(map).map(|()| None)
     }
-    /// From a JSON array.
+    /// Reads a JSON array.
     ///
     /// # Errors
     /// Only what the JSON reader itself reports (a syntax error).
@@ -90,8 +89,8 @@ impl Shape for Option<Box<str>> {
     }
 }
 
-/// What a node or a person has said, at most [`bounds::MESSAGE`] where nothing else is asked for:
-/// it is only shown, so it is cut.
+/// A message of a node or a person, at most [`bounds::MESSAGE`] bytes unless bounded otherwise: it
+/// is only shown, so it is cut instead of dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said(pub Box<str>);
 
@@ -135,7 +134,7 @@ impl<T: for<'a> Deserialize<'a>> Shape for Vec<T> {
     }
 }
 
-/// A map of texts: labels or annotations. A member that is too long, or no text, is not there.
+/// A map of texts: labels or annotations. A member that is too long, or no text, is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts(pub BTreeMap<Box<str>, Box<str>>);
 
@@ -168,14 +167,15 @@ impl<T: Default + for<'a> Deserialize<'a>> Shape for Object<T> {
     }
 }
 
-/// As [`Object`], for a member that is often absent.
+/// Like [`Object`], for a member that is often absent.
 impl<T: Default + for<'a> Deserialize<'a>> Shape for Option<Box<T>> {
     fn from_object<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(|value| Some(Some(Box::new(value))))
     }
 }
 
-/// Whether a field is there at all, whatever it holds (null counts as absent).
+/// Set if a field is a string, an integer, an object or an array, whatever it holds; null counts as
+/// absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Present(pub bool);
 
@@ -194,7 +194,7 @@ impl Shape for Present {
     }
 }
 
-/// Whether a text is there that is not empty; how long it is does not matter.
+/// Set if a field is a non-empty string, however long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled(pub bool);
 

@@ -1,14 +1,14 @@
-//! Digests as short as they may be in names and labels.
+//! Shortened digests for names and labels.
 
 use sha2::{Digest as _, Sha256};
 
-/// The first bytes of the SHA-256 of a text, in hexadecimal: two characters for each, at most 64.
+/// Returns the first bytes of a text's SHA-256, in hexadecimal: two characters each, at most 64.
 #[must_use]
 pub fn short_digest(text: impl AsRef<[u8]>, bytes: usize) -> String {
     short_hex(&Sha256::digest(text), bytes)
 }
 
-/// The first bytes of a digest, in hexadecimal.
+/// Returns the first `bytes` bytes of a digest, in hexadecimal.
 #[must_use]
 pub fn short_hex(digest: &[u8], bytes: usize) -> String {
     digest
@@ -22,7 +22,7 @@ pub fn short_hex(digest: &[u8], bytes: usize) -> String {
 mod tests {
     use super::*;
 
-    /// What the digests are must stay: they are in the names of objects that an earlier version has
+    /// The digests must not change: they are in the names of objects that earlier versions have
     /// made.
     #[test]
     fn it_is_the_beginning_of_the_sha_256() {

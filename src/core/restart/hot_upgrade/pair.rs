@@ -1,4 +1,4 @@
-//! One pair of containers: where its upgrade is, and what comes next.
+//! One pair of containers: the stage of its upgrade, and the next step.
 
 use std::time::Duration;
 
@@ -8,53 +8,53 @@ use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
-/// So long the new container has to be ready before the old one stops: a container without a
+/// How long the new container has to be ready before the old one stops: a container without a
 /// readiness probe is ready as soon as it runs.
 const SETTLES: Duration = Duration::from_secs(3);
-/// A new image that cannot be pulled or started is taken back after this.
+/// How long until a new image that cannot be pulled or started is taken back.
 const TROUBLE: Duration = Duration::from_secs(60);
-/// One that does not become ready is taken back after this.
+/// How long until a new image that does not become ready is taken back.
 const READY_WITHIN: Duration = Duration::from_secs(600);
 
-/// Where the upgrade of a pair is.
+/// The stage of a pair's upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage<'a> {
     /// One of the two works, and the other is empty.
     Rests {
-        /// The one that works.
+        /// The container that works.
         working: &'a UpgradeContainer,
-        /// The empty one.
+        /// The container with the empty image.
         empty: &'a UpgradeContainer,
     },
-    /// The new image is in one of them, and the other works still.
+    /// One of the two has the new image, and the other still works.
     Upgrades {
         /// The container with the new image.
         new: &'a UpgradeContainer,
-        /// The one that works.
+        /// The working container, with the old image.
         old: &'a UpgradeContainer,
-        /// What was written down when the new image was written.
+        /// The entry that was recorded with the new image.
         entry: &'a Entry,
     },
-    /// Nobody can know which of the two works; holds why, with the fix.
+    /// The working container is unknown; holds the reason and the fix.
     Unknown(String),
 }
 
-/// What this life of the controller has seen of an upgrade. Without it times begin anew.
+/// The memory of an upgrade in this run of the process. If it is lost, times start again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairMemory {
-    /// Of which upgrade it is.
+    /// The upgrade that the times are about.
     entry: Entry,
     began: Option<Duration>,
     ready: Option<Duration>,
     trouble: Option<Duration>,
 }
 
-/// What is to be done about a pair that is being upgraded.
+/// The next step for a pair that is being upgraded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this time.
+    /// Do nothing before this time.
     Wait(Duration),
-    /// A write.
+    /// Make this change of the pod.
     Write(Change),
 }
 
@@ -63,31 +63,31 @@ pub enum Step {
 pub struct Change {
     /// `metadata.resourceVersion` of the pod for which it was decided.
     pub version: Box<str>,
-    /// The container, and the image that it gets.
+    /// The name of the container to change.
     pub container: Box<str>,
-    /// The image.
+    /// The image that the container gets.
     pub image: Box<str>,
-    /// Annotations of the pod; `None`: it goes.
+    /// The annotations to write; `None` removes one.
     pub annotations: Vec<(String, Option<String>)>,
-    /// What is reported of the pod when it is applied.
+    /// The report about the pod once the change is applied.
     pub report: Option<Report>,
 }
 
-/// A pair of a pod.
+/// A pair of containers of one sidecar in a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
-    /// The set that is about it.
+    /// The set that handles the pair.
     pub set: &'a SidecarSet,
-    /// The sidecar.
+    /// The sidecar, as the set describes it.
     pub sidecar: &'a HotContainer,
-    /// The pod.
+    /// The pod that has the pair.
     pub pod: &'a UpgradePod,
     first: &'a UpgradeContainer,
     second: &'a UpgradeContainer,
 }
 
 impl<'a> Pair<'a> {
-    /// Finds the pair of this sidecar; `None` where the pod does not have it.
+    /// Finds the pair of this sidecar; `None` if the pod does not have both containers.
     #[must_use]
     pub fn find(
         set: &'a SidecarSet,
@@ -104,7 +104,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Says where its upgrade is, from the pod alone.
+    /// Returns the stage of the upgrade, from the pod alone.
     #[must_use]
     pub fn stage(&self, images: &UpgradeImages) -> Stage<'a> {
         let (first, second) = (self.first, self.second);
@@ -145,7 +145,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Whether the image of the set was taken back here, for this generation of the set.
+    /// Returns true if the set's image was taken back here, for this generation of the set.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let entry = self.pod.record.0.get(&self.sidecar.name);
@@ -175,8 +175,8 @@ impl<'a> Pair<'a> {
         change
     }
 
-    /// Says what comes next in an upgrade that has begun.
-    pub fn go_on(
+    /// Returns the next step of an upgrade that has begun.
+    pub fn advance(
         &self,
         (new, old, entry): (&UpgradeContainer, &UpgradeContainer, &Entry),
         images: &UpgradeImages,
@@ -205,7 +205,7 @@ impl<'a> Pair<'a> {
         let mut until = began + READY_WITHIN;
         if let Some((reason, words)) = new.trouble.as_ref().filter(|_| !backs_off(new, entry)) {
             let since = *memory.trouble.get_or_insert(now);
-            // No registry is asked for a name that is none.
+            // An invalid name is never pulled.
             if &**reason == "InvalidImageName" || since + TROUBLE <= now {
                 let why = format!("{reason}: {words}");
                 return Step::Write(self.take_back(new, old, Some(&why)));
@@ -219,7 +219,7 @@ impl<'a> Pair<'a> {
         Step::Wait(until)
     }
 
-    /// The new container works: the old one gets the empty image.
+    /// Ends the upgrade, as the new container works: the old one gets the empty image.
     fn finish(&self, new: &UpgradeContainer, old: &UpgradeContainer) -> Change {
         let mut change = self.change(old, &self.sidecar.empty, None);
         change
@@ -236,7 +236,8 @@ impl<'a> Pair<'a> {
         change
     }
 
-    /// The new container gets the empty image again; the old one has worked all the time.
+    /// Takes the new image back: the new container gets the empty image again; the old one has
+    /// worked all the time.
     fn take_back(
         &self,
         new: &UpgradeContainer,
@@ -283,15 +284,15 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Whether the status is that of a container with the new image, which is ready. A kubelet shows it
-/// running when its postStart hook has ended (`docs/measured.md`). The image in the status may be
-/// spelled otherwise, so it only must not be the one before.
+/// Returns true if the status shows a container with the new image, which is ready. A kubelet shows
+/// it running when its postStart hook has ended (`docs/measured.md`). The image in the status may
+/// be spelled otherwise, so it only must not be the one before.
 fn runs(new: &UpgradeContainer, entry: &Entry, images: &UpgradeImages) -> bool {
     new.is_ready && new.run != entry.run && !images.is_empty(&new.shown)
 }
 
-/// Whether the node waits before it starts the new image for the first time: a kubelet does so where
-/// the container had this image not long ago, and ended, as it does with each upgrade.
+/// Returns true if the node backs off before it starts the new image for the first time. A kubelet
+/// does so if the container had this image not long ago, and ended, as it does with each upgrade.
 fn backs_off(new: &UpgradeContainer, entry: &Entry) -> bool {
     let of_container = |run: &'_ str| {
         run.rsplit_once(' ')

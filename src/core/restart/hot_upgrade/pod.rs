@@ -1,4 +1,4 @@
-//! A pod that may have a sidecar twice, as a hot upgrade reads it.
+//! A pod that may have a sidecar twice, reduced to what a hot upgrade reads.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Text, Texts};
 use crate::restart::parked::PARKED;
 
-/// The annotation that says which container of each pair works: `{"mesh":"mesh-2"}`. OpenKruise's
-/// name for it, and its form (`pkg/control/sidecarcontrol/util_hotupgrade.go`).
+/// The annotation that names the working container of each pair: `{"mesh":"mesh-2"}`. Name and form
+/// are OpenKruise's (`pkg/control/sidecarcontrol/util_hotupgrade.go`).
 pub const WORKING: &str = "kruise.io/sidecarset-working-hotupgrade-container";
-/// The beginning of the annotations that say which version a container of a pair has, by the
-/// `resourceVersion` of the `SidecarSet`; `0` for the empty one.
+/// The prefix of the annotations with the version of a container of a pair: the `resourceVersion`
+/// of the `SidecarSet`; `0` for the empty one.
 pub const VERSION: &str = "version.sidecarset.kruise.io/";
-/// The beginning of those that say which version the other container of the pair has.
+/// The prefix of the annotations with the version of the other container of the pair.
 pub const VERSION_ALT: &str = "versionalt.sidecarset.kruise.io/";
 
-/// How the containers of a pair are called.
+/// The suffixes of the names of a pair's containers.
 const SUFFIXES: [&str; 2] = ["-1", "-2"];
 
 /// A pod, reduced to what a hot upgrade reads.
@@ -38,23 +38,23 @@ pub struct UpgradePod {
     pub uid: Box<str>,
     /// `metadata.resourceVersion`
     pub version: Box<str>,
-    /// Whether it is there for good: neither over nor being deleted, and under `Always`. Those of
-    /// other policies are ended by their images too.
+    /// True if the pod is neither finished nor being deleted, and its restart policy is `Always`.
+    /// Pods of other policies are also ended by their images.
     pub is_active: bool,
-    /// Whether its condition `Ready` is `True`.
+    /// True if the condition `Ready` is `True`.
     pub is_ready: bool,
-    /// Whether a restart has parked one of its containers, or may have: nothing is changed
+    /// True if a restart has parked one of its containers, or may have: nothing is changed
     /// meanwhile.
     pub is_parked: bool,
-    /// Whether `updateStrategy.selector` selects it.
+    /// True if `updateStrategy.selector` matches the pod.
     pub is_selected: bool,
-    /// Those of `spec.containers` whose names end as those of pairs do.
+    /// The containers of `spec.containers` whose names have a suffix of a pair.
     pub containers: Vec<UpgradeContainer>,
-    /// By the name of the sidecar the container that works, as [`WORKING`] says.
+    /// The working container, by name of the sidecar, from [`WORKING`].
     pub working: BTreeMap<Box<str>, Box<str>>,
-    /// By container its version, as [`VERSION`] says, where that is a number.
+    /// The version by container, from [`VERSION`]; no entry if it is not a number.
     pub versions: BTreeMap<Box<str>, Box<str>>,
-    /// What was written down of upgrades.
+    /// The record of upgrades.
     pub record: Record,
 }
 
@@ -67,16 +67,16 @@ pub struct UpgradeContainer {
     pub image: Box<str>,
     /// `image`, as the status reports it.
     pub shown: Box<str>,
-    /// `containerID`, `restartCount` and `startedAt` of the status: another container has other
-    /// ones.
+    /// `containerID`, `restartCount` and `startedAt` of the status, which differ for another
+    /// container.
     pub run: Box<str>,
-    /// Whether it runs and is `ready`.
+    /// True if the container runs and is `ready`.
     pub is_ready: bool,
-    /// Why it does not run: the node's reason and words, where it waits for a start that has failed.
+    /// The node's reason and message, if the container waits after a failed start; else `None`.
     pub trouble: Option<(Box<str>, Box<str>)>,
 }
 
-/// Such a pod of a list or watch.
+/// A pod of a list or watch, decoded for hot upgrades.
 #[derive(Clone, Debug)]
 pub struct UpgradePodWire {
     metadata: ObjectMeta,
@@ -135,8 +135,8 @@ impl<'de> Deserialize<'de> for UpgradePodWire {
 of_kind!(UpgradePodWire, k8s_openapi::api::core::v1::Pod);
 
 impl UpgradePodWire {
-    /// Reads the pod; `selected` is `updateStrategy.selector`. `None` as for [`PodWire::read`], and
-    /// where it has no container whose name ends as those of pairs do.
+    /// Reads the pod; `selected` is `updateStrategy.selector`. Returns `None` in the same cases as
+    /// [`PodWire::read`], and if no container's name has a suffix of a pair.
     #[must_use]
     pub fn read(self, selected: &Selector) -> Option<UpgradePod> {
         let pod = self.pod.read()?;
@@ -184,7 +184,7 @@ impl UpgradePodWire {
 }
 
 impl UpgradePod {
-    /// Finds a container of a pair.
+    /// Finds a container of a pair by its full name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&UpgradeContainer> {
         self.containers.iter().find(|one| &*one.name == name)
@@ -223,7 +223,7 @@ impl UpgradeContainer {
     }
 }
 
-/// The words of kubelets for a start that has failed (`pkg/kubelet/container/sync_result.go`,
+/// Returns true for a kubelet's reason of a failed start (`pkg/kubelet/container/sync_result.go`,
 /// `pkg/kubelet/images/types.go`).
 fn is_trouble(reason: &str) -> bool {
     is_pull_error(reason)
@@ -254,7 +254,7 @@ fn is_selected(labels: BTreeMap<Box<str>, Box<str>>, selected: &Selector) -> boo
     selected.matches(&labels)
 }
 
-/// Whether the pod has this container of the sidecar: of others nothing is kept.
+/// Returns true if the pod has this container of the sidecar: nothing is kept of others.
 fn has(containers: &[UpgradeContainer], sidecar: &str, name: &str) -> bool {
     let is_of_sidecar = SUFFIXES.contains(&name.strip_prefix(sidecar).unwrap_or_default());
     is_of_sidecar && containers.iter().any(|one| &*one.name == name)
@@ -279,7 +279,7 @@ fn versions<'a>(
     containers: &[UpgradeContainer],
     said: impl Fn(&str) -> Option<&'a str>,
 ) -> BTreeMap<Box<str>, Box<str>> {
-    // It is written once more, for the other container.
+    // The version is written again, for the other container.
     let is_version = |text: &&str| {
         (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };

@@ -1,5 +1,5 @@
-//! What is written to a pod together with an image, so that another life of the controller goes on
-//! where this one ended.
+//! The record of upgrades, written to a pod together with an image, so that another run of the
+//! process continues where this one ended.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,40 @@ use serde::{Deserialize, Serialize};
 /// The annotation of a pod that holds the [`Record`].
 pub const RECORD: &str = "swaplet.io/hot-upgrade";
 
-/// By the name of the sidecar in the `SidecarSet`, its upgrade. Who may change the pod may write
-/// what they like: it says when an upgrade of this pod goes on, and never to which image.
+/// The upgrades of a pod, by name of the sidecar in the `SidecarSet`. Anyone who may change the pod
+/// can write it: it decides when an upgrade continues, never to which image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record(pub BTreeMap<Box<str>, Entry>);
 
-/// An upgrade that has begun, or the one that was taken back last.
+/// An upgrade that is in progress, or the last one that was taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Entry {
-    /// The new image.
+    /// The new image of the upgrade.
     pub image: Box<str>,
-    /// What the status of the container showed before it got the new image
+    /// The container's status before it got the new image
     /// ([`UpgradeContainer::run`](super::pod::UpgradeContainer::run)).
     pub run: Box<str>,
-    /// The generation of the `SidecarSet` for which it was taken back; absent while it goes on.
+    /// The generation of the `SidecarSet` for which it was taken back; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<i64>,
 }
 
 impl Record {
-    /// Reads the value of the annotation; what cannot be read is empty.
+    /// Parses the value of the annotation; empty if that fails.
     #[must_use]
     pub fn read(value: &str) -> Self {
         serde_json::from_str(value).unwrap_or_default()
     }
 
-    /// Returns the value of the annotation; `None` where there is nothing to say, so that it goes.
+    /// Returns the value of the annotation; `None` if empty, so that the annotation goes.
     #[must_use]
     pub fn as_text(&self) -> Option<String> {
         let is_there = !self.0.is_empty();
         is_there.then(|| serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// Returns it with this entry in the place of what it says of the sidecar.
+    /// Returns a copy with this entry for the sidecar, or without one for `None`.
     #[must_use]
     pub fn with(&self, sidecar: &str, entry: Option<Entry>) -> Self {
         let mut record = self.clone();

@@ -1,4 +1,4 @@
-//! All pods of a set: what is to be written to which of them, and what its status says.
+//! The rollout of a set over its pods: the writes to each pod, and the status of the set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,76 +9,76 @@ use super::sidecar_set::{HotContainer, SidecarSet, UpgradeImages};
 use crate::report::decision::Report;
 use crate::report::reason::Reason;
 
-/// What this life of the controller has seen of a pod, by the name of the sidecar.
+/// The memory of a pod in this run of the process, by name of the sidecar.
 pub type PodMemory = BTreeMap<Box<str>, PairMemory>;
 
 /// One pod that a set selects.
 #[derive(Debug)]
 pub struct Member<'a> {
-    /// The pod.
+    /// The pod that is selected.
     pub pod: &'a UpgradePod,
-    /// What was seen of it.
+    /// The memory of the pod.
     pub memory: &'a mut PodMemory,
-    /// Whether nothing is to be written to it now: a write is under way, or was just refused.
+    /// True while nothing may be written to the pod: a write is in flight, or was just refused.
     pub is_busy: bool,
-    /// The names of sidecars that another set is about, which comes first.
+    /// The names of sidecars that another set handles, which takes precedence.
     pub taken: Vec<Box<str>>,
 }
 
-/// What a set comes to now.
+/// The writes, reports and counts of a set at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// By the place of the pod in the list, what is to be written to it.
+    /// The writes, each with the position of the pod in the list.
     pub writes: Vec<(usize, Change)>,
-    /// By the place of the pod, what is wrong with it.
+    /// The problems, each with the position of the pod.
     pub reports: Vec<(usize, Report)>,
-    /// When something is to be done although nothing happens.
+    /// When to reconcile again if nothing changes.
     pub due: Option<Duration>,
-    /// What the status says.
+    /// The counts for the status.
     pub counts: Counts,
 }
 
-/// OpenKruise's numbers (`status` of a `SidecarSet`).
+/// The counts of a set, as OpenKruise has them (`status` of a `SidecarSet`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pods with a pair that the set is about.
+    /// Pods with a pair that the set handles.
     pub matched: usize,
-    /// Of these, pods with the new images, or in which they are being started.
+    /// Matched pods with the new images, or in which they are being started.
     pub updated: usize,
     /// Pods that are ready, and in which nothing is being started.
     pub ready: usize,
-    /// Both.
+    /// Pods that are counted both as updated and as ready.
     pub updated_ready: usize,
     /// Pods in which the new image was taken back.
     pub failed: usize,
-    /// Pods with a pair of which nobody knows which container works.
+    /// Pods with a pair whose working container is unknown.
     pub unknown: usize,
 }
 
-/// What a pod has come to.
+/// The state of a pod in the rollout.
 struct Standing<'a> {
-    /// The first pair that is to be upgraded, at rest.
+    /// The first pair that is still to be upgraded.
     old: Option<Pair<'a>>,
     upgrades: bool,
     is_partly_updated: bool,
     has_failed: bool,
 }
 
-/// The pods that are to be upgraded, and what keeps them.
+/// The pods that are still to be upgraded, and what blocks them.
 #[derive(Default)]
 struct Waiting<'a> {
-    /// By the place of the pod.
+    /// The pods, each with its position in the list.
     pods: Vec<(usize, Standing<'a>)>,
     /// Pods that are being upgraded.
     under_way: usize,
-    /// By namespace: pods that are updated and not ready. Who may change pods of a namespace can make
-    /// them so, and keeps no other namespace waiting.
+    /// Pods that are updated and not ready, by namespace. Anyone who may change pods of a namespace
+    /// can make them so, and must not block other namespaces.
     unready: BTreeMap<&'a str, usize>,
-    /// Namespaces in which the image was taken back, for the same reason.
+    /// Namespaces in which the image was taken back; by namespace for the same reason.
     failed: BTreeSet<&'a str>,
 }
 
-/// Decides what is to be done for a set at this time.
+/// Decides the writes, reports and counts of a set at this time.
 #[must_use]
 pub fn plan<'a>(
     set: &'a SidecarSet,
@@ -89,7 +89,7 @@ pub fn plan<'a>(
     let mut plan = Plan::default();
     let mut waiting = Waiting::default();
     for (nth, member) in members.iter_mut().enumerate() {
-        let Some(standing) = plan.look_at(set, images, nth, member, now) else {
+        let Some(standing) = plan.advance(set, images, nth, member, now) else {
             continue;
         };
         let is_updated = standing.old.is_none();
@@ -118,8 +118,9 @@ pub fn plan<'a>(
 }
 
 impl Plan {
-    /// Goes on with what has begun in a pod; `None` where the set is not about it.
-    fn look_at<'a>(
+    /// Continues the upgrades that have begun in a pod. Returns `None` if the set does not handle
+    /// it.
+    fn advance<'a>(
         &mut self,
         set: &'a SidecarSet,
         images: &UpgradeImages,
@@ -152,7 +153,7 @@ impl Plan {
                         continue;
                     }
                     if !images.lists(&working.image) {
-                        // Which image is taken from a container the API server asks as well.
+                        // The admission policy checks the image that is replaced as well.
                         let why = format!(
                             "the image {} that works is not on the list of --hot-upgrade-images",
                             working.image
@@ -165,7 +166,7 @@ impl Plan {
                 Stage::Upgrades { new, old, entry } => {
                     standing.upgrades = true;
                     let memory = member.memory.entry(name.clone()).or_default();
-                    let step = pair.go_on((new, old, entry), images, memory, now);
+                    let step = pair.advance((new, old, entry), images, memory, now);
                     self.take(nth, step, member.is_busy || pod.is_parked);
                 }
                 Stage::Unknown(why) => {
@@ -191,7 +192,7 @@ impl Plan {
             Step::Wait(until) => {
                 self.due = Some(self.due.map_or(until, |due| due.min(until)));
             }
-            // Of two pairs of a pod one at a time: the other is written on the next version.
+            // One pair of a pod at a time: the other one is written on the next version.
             Step::Write(change) if !is_busy && !self.writes.iter().any(|(of, _)| *of == nth) => {
                 self.writes.push((nth, change));
             }
@@ -199,9 +200,9 @@ impl Plan {
         }
     }
 
-    /// Begins with as many pods as may be upgraded at once, those that are not ready first: they
-    /// have nothing to lose (OpenKruise: `calculateUpgradeCount`). An image that does not work on one
-    /// pod is tried on no other of its namespace.
+    /// Begins as many pods as may be upgraded at once. Pods that are not ready come first, as they
+    /// have nothing to lose (OpenKruise: `calculateUpgradeCount`). An image that does not work on
+    /// one pod is tried on no other of its namespace.
     fn begin(
         &mut self,
         set: &SidecarSet,

@@ -1,9 +1,9 @@
-//! A `SidecarSet` of OpenKruise's API, as far as it says how sidecars are hot-upgraded
-//! (`apis/apps/v1beta1/sidecarset_types.go`). What it says of injection is not read: the pair of
+//! A `SidecarSet` of OpenKruise's API, reduced to how sidecars are hot-upgraded
+//! (`apis/apps/v1beta1/sidecarset_types.go`). Its fields about injection are not read: the pair of
 //! containers is in the template of the pods.
 //!
-//! Reading never fails as a whole: what cannot be used is a problem, which the status tells.
-//! Selectors are not guessed: where one cannot be read, the set is about no pod.
+//! Reading never fails as a whole: what cannot be used is a problem, which the status reports.
+//! Selectors are not guessed: if one cannot be read, the set handles no pod.
 
 use kube_core::{ApiResource, Selector, SelectorExt as _};
 use serde_json::Value;
@@ -15,43 +15,44 @@ use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::cut;
 use crate::objects::values::label_selector;
 
-/// The name of the resource.
+/// The plural name of the resource.
 pub const PLURAL: &str = "sidecarsets";
 
 /// The most containers of a set that are read.
 const MOST_CONTAINERS: usize = 32;
 /// The most requirements and values of a selector.
 const MOST_REQUIREMENTS: usize = 64;
-/// The most problems that are told.
+/// The most problems that are reported.
 const MOST_PROBLEMS: usize = 8;
-/// The longest problem.
+/// The longest text of a problem, in bytes.
 const LONGEST_PROBLEM: usize = 300;
-/// The longest name of a container, without the suffix of a pair.
+/// The longest name of a container in bytes, without the suffix of a pair.
 const LONGEST_NAME: usize = 61;
 /// The label by which a selector names namespaces.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
-/// What the administrator of swaplet says of images.
+/// The images that the administrator of swaplet allows.
 #[derive(Clone, Debug)]
 pub struct UpgradeImages {
     /// The images that may be written as new ones.
     pub listed: Vec<ImagePattern>,
-    /// The park image, which is the empty image.
+    /// The park image, which serves as the empty image.
     pub park: Option<ImageReference>,
-    /// Other empty images, of containers with hooks or probes that the park image does not answer.
+    /// Other empty images, for containers with hooks or probes that the park image does not answer.
     pub empty: Vec<ImagePattern>,
 }
 
 impl UpgradeImages {
-    /// Whether this image is one of those that may be written.
+    /// Returns true if this image may be written.
     #[must_use]
     pub fn lists(&self, image: &str) -> bool {
         let image = ImageReference::parse(image);
         image.is_ok_and(|image| self.listed.iter().any(|listed| listed.matches(&image)))
     }
 
-    /// Whether a container with this image is the empty one of its pair: it has the park image, or
-    /// one of its repository, which was the park image before, or one of the others.
+    /// Returns true if a container with this image is the empty one of its pair. It has the park
+    /// image, one of the same repository, which was the park image before, or one of the other
+    /// empty images.
     #[must_use]
     pub fn is_empty(&self, image: &str) -> bool {
         let is_park = |image: &ImageReference| {
@@ -63,7 +64,7 @@ impl UpgradeImages {
     }
 }
 
-/// A set as it is kept.
+/// A `SidecarSet`, reduced to what hot upgrades need.
 #[derive(Clone, Debug)]
 pub struct SidecarSet {
     /// `metadata.name`
@@ -74,7 +75,7 @@ pub struct SidecarSet {
     pub version: Box<str>,
     /// `metadata.generation`
     pub generation: i64,
-    /// `spec.selector`; `None`: the set is about no pod.
+    /// `spec.selector`; `None` if a selector or the strategy is unusable: the set handles no pod.
     pub pods: Option<Selector>,
     /// `spec.namespace` and `spec.namespaceSelector`, by the names of namespaces.
     pub namespaces: Selector,
@@ -82,9 +83,9 @@ pub struct SidecarSet {
     pub containers: Vec<HotContainer>,
     /// `spec.updateStrategy`
     pub update: UpdateStrategy,
-    /// What cannot be used of it, and the fix.
+    /// The fields that cannot be used, each with the fix.
     pub problems: Vec<String>,
-    /// `status`, as it stands there.
+    /// `status`, unchanged.
     pub status: Value,
 }
 
@@ -99,30 +100,30 @@ pub struct HotContainer {
     pub empty: Box<str>,
 }
 
-/// `spec.updateStrategy`: which pods get the new images, and when.
+/// `spec.updateStrategy`: the order and limits of upgrades.
 #[derive(Clone, Debug)]
 pub struct UpdateStrategy {
-    /// Whether upgrades begin: it is neither paused, nor is its type `NotUpdate`.
+    /// True if upgrades may begin: the set is not paused, and its type is not `NotUpdate`.
     pub is_on: bool,
     /// `selector`
     pub selector: Selector,
-    /// `partition`: so many pods keep their images.
+    /// `partition`: this many pods keep their images.
     pub partition: Amount,
-    /// `maxUnavailable`: so many pods are upgraded at once.
+    /// `maxUnavailable`: this many pods are upgraded at once.
     pub max_unavailable: Amount,
 }
 
-/// A number of pods, or a share of them.
+/// A number of pods, or a percentage of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many.
+    /// A fixed number of pods.
     Count(usize),
-    /// So many of a hundred, at most 100.
+    /// A percentage of the pods, at most 100.
     Percent(usize),
 }
 
 impl Amount {
-    /// Of so many pods; rounded up.
+    /// Returns the number for this many pods, rounded up.
     #[must_use]
     pub const fn of(self, pods: usize) -> usize {
         match self {
@@ -131,8 +132,8 @@ impl Amount {
         }
     }
 
-    /// As a `partition` of so many pods: with less than 100 % at least one pod is upgraded
-    /// (OpenKruise: `pkg/util`, `CalculatePartitionReplicas`).
+    /// Returns the number as a `partition` of this many pods: with less than 100 % at least one pod
+    /// is upgraded (OpenKruise: `pkg/util`, `CalculatePartitionReplicas`).
     #[must_use]
     pub const fn partition_of(self, pods: usize) -> usize {
         let count = self.of(pods);
@@ -143,7 +144,7 @@ impl Amount {
     }
 }
 
-/// The resource as a client needs it.
+/// Returns the description of the resource for a client.
 #[must_use]
 pub fn resource() -> ApiResource {
     ApiResource {
@@ -155,11 +156,11 @@ pub fn resource() -> ApiResource {
     }
 }
 
-/// What is wrong with a field, and the fix.
+/// A problem of a field, with the fix.
 type Problem = String;
 
 impl SidecarSet {
-    /// Reads a set; `None` where it has no name or uid.
+    /// Reads a set. Returns `None` if it has no name or uid.
     #[must_use]
     pub fn read(object: BoundedObject, images: &UpgradeImages) -> Option<Self> {
         let metadata = object.metadata;
@@ -175,7 +176,7 @@ impl SidecarSet {
             problems.note(&format!("containers[{nth}]"), container(written, images))
         });
         let containers = containers.collect();
-        // A set of which one of these is not known is about no pod.
+        // A set in which one of these is unusable handles no pod.
         let (pods, namespaces, update) = match (pods, namespaces, update) {
             (Some(pods), Some(namespaces), Some(update)) => (Some(pods), namespaces, update),
             _ => (None, Selector::default(), UpdateStrategy::default()),
@@ -194,7 +195,7 @@ impl SidecarSet {
         })
     }
 
-    /// Whether pods of this namespace are meant.
+    /// Returns true if the set selects pods of this namespace.
     #[must_use]
     pub fn has_namespace(&self, namespace: &str) -> bool {
         let labels = [(NAMESPACE_NAME.to_owned(), namespace.to_owned())];
@@ -228,7 +229,7 @@ impl Problems {
     }
 }
 
-/// OpenKruise's webhook refuses a set without one: it would be about all pods.
+/// Reads `spec.selector`. OpenKruise's webhook refuses a set without one: it would select all pods.
 fn pods(written: &Value) -> Result<Selector, Problem> {
     let selector = selector(written)?;
     if selector.selects_all() {
@@ -241,7 +242,7 @@ fn selector(written: &Value) -> Result<Selector, Problem> {
     label_selector::read(written, MOST_REQUIREMENTS)
 }
 
-/// Of namespaces nothing but their names is known here.
+/// Reads the selectors of namespaces, of which only the names are known here.
 fn namespaces(spec: &Value) -> Result<Selector, Problem> {
     let mut selector = selector(&spec["namespaceSelector"])?;
     let keys = spec["namespaceSelector"]["matchLabels"].as_object();

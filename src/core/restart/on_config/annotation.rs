@@ -1,5 +1,5 @@
-//! The annotation by which a pod asks that a container be restarted when something changes that it
-//! was configured with:
+//! The annotation by which a pod requests that a container be restarted when its configuration
+//! changes:
 //!
 //! ```text
 //! swaplet.io/restart-on: app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings,pod-metadata
@@ -8,25 +8,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The annotation of a pod; and of a request that was made because of it, where it says what the
+/// The annotation of a pod. A request that is made because of it has it too, with what the
 /// containers are restarted for.
 pub const RESTART_ON: &str = "swaplet.io/restart-on";
 /// The word for [`Source::PodMetadata`] in the annotation.
 const POD_METADATA: &str = "pod-metadata";
-/// Objects that one pod may name: each is a watch.
+/// The most sources that one pod may name: each object is a watch.
 pub const MOST_REFERENCES: usize = 16;
-/// The longest value of the annotation, so that what is remembered of a pod stays small.
+/// The longest value of the annotation in bytes, so that the memory of a pod stays small.
 const MOST_BYTES: usize = 1024;
-/// The longest name of an object.
+/// The longest name of an object, in bytes.
 const MOST_NAME: usize = 253;
 
-/// What each container that is named is restarted for.
+/// The sources that each named container is restarted for.
 pub type RestartOn = BTreeMap<Box<str>, BTreeSet<Source>>;
 
-/// Where a container has configuration from.
+/// A source of a container's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// An object.
+    /// A `ConfigMap`, or the metadata of a `Secret`.
     Object(Reference),
     /// The labels and annotations of its own pod that its environment takes, by
     /// `valueFrom.fieldRef`: as the kubelet does at each start of a container
@@ -35,12 +35,12 @@ pub enum Source {
     PodMetadata,
 }
 
-/// An object of the pod's namespace.
+/// A reference to an object in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
-    /// What it is.
+    /// The kind of the object.
     pub kind: ReferenceKind,
-    /// Its name.
+    /// The name of the object.
     pub name: Box<str>,
 }
 
@@ -69,31 +69,31 @@ pub enum Problem {
         "\"{0}\" is neither configmap/NAME nor secret-metadata/NAME (of a Secret only the metadata is read, never its values) nor {POD_METADATA}"
     )]
     Kind(Box<str>),
-    /// No object can have this name.
+    /// A name that no object can have.
     #[error("\"{0}\" is not the name of an object: lower-case letters, digits, \"-\" and \".\"")]
     Name(Box<str>),
     /// The pod has no such container that could be restarted.
     #[error("the pod has no container {0} in spec.containers (init containers are not restarted)")]
     NoContainer(Box<str>),
-    /// The container takes nothing that could change.
+    /// The container's environment takes no label or annotation that could change.
     #[error(
         "{POD_METADATA} for container {0}, whose environment takes no label and no annotation of the pod: give it a variable with \
          valueFrom.fieldRef.fieldPath metadata.labels['KEY'] or metadata.annotations['KEY'] (keys of swaplet.io do not count), or leave \
          {POD_METADATA} out"
     )]
     NoMetadata(Box<str>),
-    /// More than can be watched.
+    /// More sources, or a longer value, than the limits.
     #[error(
         "at most {MOST_REFERENCES} objects in {MOST_BYTES} characters can be named; leave some out"
     )]
     TooMany,
-    /// Nothing is named.
+    /// The annotation names nothing.
     #[error("nothing is named; write CONTAINER=configmap/NAME, or remove the annotation")]
     Empty,
 }
 
 impl ReferenceKind {
-    /// The resource, in the plural.
+    /// Returns the plural name of the resource.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl ReferenceKind {
         }
     }
 
-    /// The word for it in the annotation.
+    /// Returns the word for the kind in the annotation.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -128,10 +128,11 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// As it stands in the annotation.
+    /// Parses a source as it is written in the annotation.
     ///
     /// # Errors
-    /// [`Problem::Kind`] and [`Problem::Name`]
+    /// [`Problem::Kind`] if it names no known kind, and [`Problem::Name`] if no object can have the
+    /// name.
     pub fn read(text: &str) -> Result<Self, Problem> {
         if text == POD_METADATA {
             Ok(Self::PodMetadata)
@@ -142,10 +143,11 @@ impl Source {
 }
 
 impl Reference {
-    /// As it stands in the annotation.
+    /// Parses a reference as it is written in the annotation.
     ///
     /// # Errors
-    /// [`Problem::Kind`] and [`Problem::Name`]
+    /// [`Problem::Kind`] if it names no known kind, and [`Problem::Name`] if no object can have the
+    /// name.
     pub fn read(text: &str) -> Result<Self, Problem> {
         let kinds = [ReferenceKind::ConfigMap, ReferenceKind::SecretMetadata];
         let found = text.split_once('/').and_then(|(word, name)| {
@@ -162,10 +164,10 @@ impl Reference {
     }
 }
 
-/// Reads the annotation of a pod that has these containers.
+/// Parses the annotation of a pod that has these containers.
 ///
 /// # Errors
-/// What is wrong with it: then nothing of it is used.
+/// The first [`Problem`] found: then nothing of the annotation is used.
 pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> {
     if text.len() > MOST_BYTES {
         return Err(Problem::TooMany);
@@ -204,7 +206,7 @@ pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> 
     }
 }
 
-/// A DNS-1123 subdomain, which names of `ConfigMap`s and `Secret`s are
+/// Returns true for a DNS-1123 subdomain, as names of `ConfigMap`s and `Secret`s have to be
 /// (`apimachinery/pkg/util/validation`).
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {

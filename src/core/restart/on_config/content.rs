@@ -1,4 +1,4 @@
-//! What an object, or metadata of a pod, contains: never more of it than a digest or a version.
+//! The content of an object, or of a pod's metadata: kept only as a digest or a version.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use sha2::{Digest, Sha256};
 
 use crate::objects::values::short_digest::short_hex;
 
-/// Bytes of a digest of content that are kept.
+/// The bytes of a digest that are kept.
 const DIGEST: usize = 16;
 
-/// What an object contains, as far as it is kept.
+/// The content of an object, as it is kept and compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
-    /// There is no such object.
+    /// The object does not exist.
     Absent,
     /// A digest of the data of a `ConfigMap` or of metadata of the pod, or the resourceVersion of a
     /// `Secret`.
     Is(Box<str>),
-    /// Nobody knows: a restart has failed halfway. Differs from all that is there.
+    /// Unknown, because a restart has failed halfway. Differs from every other content.
     Unclear,
 }
 
 impl Content {
-    /// Of a `ConfigMap`: of its data alone, so that an edit of its metadata changes nothing.
+    /// Returns the digest of a `ConfigMap`, of its data only: editing metadata is no change.
     #[must_use]
     pub fn of(map: &ConfigMap) -> Self {
         let texts = map.data.iter().flatten();
@@ -33,7 +33,7 @@ impl Content {
         Self::digest(texts.chain(binary))
     }
 
-    /// Of labels and annotations of the pod: by their `fieldPath`, what they are.
+    /// Returns the digest of labels and annotations of the pod, given as `fieldPath` and value.
     #[must_use]
     pub fn of_metadata(fields: &BTreeMap<&str, &str>) -> Self {
         let fields = fields.iter();
@@ -49,7 +49,7 @@ impl Content {
         Self::Is(short_hex(&digest.finalize(), DIGEST).into())
     }
 
-    /// As it is stored.
+    /// Returns the form in which it is stored; empty for `Absent`.
     #[must_use]
     pub fn as_text(&self) -> &str {
         match self {
@@ -59,7 +59,7 @@ impl Content {
         }
     }
 
-    /// As it was stored.
+    /// Parses the stored form.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         match text {

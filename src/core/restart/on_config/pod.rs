@@ -1,5 +1,5 @@
-//! A pod that asks for restarts by [`RESTART_ON`](super::annotation::RESTART_ON), with how its
-//! containers use the objects that it names.
+//! A pod that requests restarts by [`RESTART_ON`](super::annotation::RESTART_ON), with the way in
+//! which its containers use the objects that it names.
 
 mod wire;
 
@@ -9,7 +9,7 @@ use super::annotation::{Problem, Reference, RestartOn, Source};
 use super::content::Content;
 pub use wire::ConfiguredPodWire;
 
-/// Such a pod.
+/// A pod with the annotation, reduced to what restarts after a configuration change need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredPod {
     /// `metadata.namespace`
@@ -20,48 +20,49 @@ pub struct ConfiguredPod {
     pub uid: Box<str>,
     /// `metadata.labels`
     pub labels: BTreeMap<String, String>,
-    /// The uid of the controlling owner.
+    /// The uid of the controlling owner; `None` if there is none.
     pub owner: Option<Box<str>>,
-    /// `spec.nodeName`; empty where the pod is on no node yet.
+    /// `spec.nodeName`; empty until the pod is scheduled.
     pub node: Box<str>,
-    /// Whether it is being deleted, or has finished: nothing is restarted in it any more.
+    /// True if the pod is being deleted or has finished: none of its containers is restarted any
+    /// more.
     pub ending: bool,
-    /// The condition Ready.
+    /// True if the condition Ready is `True`.
     pub ready: bool,
-    /// What its annotation asks for.
+    /// The parsed annotation, or the problem with it.
     pub wish: Result<RestartOn, Problem>,
-    /// How a container uses an object, by its environment and its volumes; one that is not here
-    /// uses it in another way.
+    /// How a container uses an object, in its environment or volumes; no entry if it uses it in
+    /// another way.
     pub uses: BTreeMap<(Box<str>, Reference), Use>,
-    /// What the environment of a container takes of the labels and annotations of the pod, for the
-    /// containers that are restarted for it.
+    /// The labels and annotations that a container's environment takes, for the containers that are
+    /// restarted for them.
     pub metadata: BTreeMap<Box<str>, Content>,
-    /// How far each container is that the node has reported.
+    /// The stage of each container in the status.
     pub lives: BTreeMap<Box<str>, Life>,
 }
 
 /// How a container uses an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// As files of a volume, which the node brings up to date some time after a change.
+    /// True if it is mounted as files of a volume, which the node updates some time after a change.
     pub mounted: bool,
-    /// It cannot be started without it.
+    /// True if the container cannot be started without it.
     pub required: bool,
 }
 
-/// How far a container is.
+/// The stage of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It has never been started.
+    /// The container has never been started.
     Unstarted,
-    /// It runs, or is about to be started again.
+    /// The container runs, or is about to be started again.
     Alive,
-    /// It has ended, for now or for good.
+    /// The container has ended, for now or for good.
     Ended,
 }
 
 impl ConfiguredPod {
-    /// How a container uses what it is configured with.
+    /// Returns how a container uses a source of its configuration.
     #[must_use]
     pub fn usage(&self, container: &str, source: &Source) -> Use {
         match source {
@@ -74,7 +75,7 @@ impl ConfiguredPod {
         }
     }
 
-    /// How far a container is; unstarted where the node has said nothing of it.
+    /// Returns the stage of a container; unstarted if the node has not reported it.
     #[must_use]
     pub fn life(&self, container: &str) -> Life {
         self.lives

@@ -1,5 +1,5 @@
-//! What a pod has seen, as it is stored: one entry of a `ConfigMap` of our own, under the uid of
-//! the pod.
+//! The stored form of the contents that a pod has loaded: one entry of swaplet's own `ConfigMap`,
+//! under the uid of the pod.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use super::{Contents, as_text, from_text};
 struct Stored {
     /// `namespace/name`
     pod: String,
-    /// [`as_text`]
+    /// The contents, as [`as_text`] writes them.
     seen: serde_json::Value,
 }
 
-/// The entry of a pod that has seen this.
+/// Returns the entry of a pod that has loaded these contents.
 #[must_use]
 pub fn text(pod: &ConfiguredPod, seen: &Contents) -> String {
     let stored = Stored {
@@ -25,7 +25,7 @@ pub fn text(pod: &ConfiguredPod, seen: &Contents) -> String {
     serde_json::to_string(&stored).unwrap_or_default()
 }
 
-/// The namespace of the pod, and what it has seen; `None` where the entry is none of ours.
+/// Parses an entry to the pod's namespace and contents; `None` if swaplet did not write it.
 #[must_use]
 pub fn read(text: &str) -> Option<(Box<str>, Contents)> {
     let stored: Stored = serde_json::from_str(text).ok()?;

@@ -1,9 +1,9 @@
 //! The pods of one owner, whose containers are restarted one pod after another.
 //!
-//! The next one is begun with when the one before is Ready again, as
-//! [`rollout`](crate::restart::rollout) says it, with its `PodDisruptionBudget`s. A pod whose
-//! restart has failed stops the round, until its objects change again, its request is deleted, or
-//! it is gone.
+//! The next pod is restarted when the one before is Ready again, by the rules of
+//! [`rollout`](crate::restart::rollout), including its `PodDisruptionBudget`s. A pod whose restart
+//! has failed stops the round, until its objects change again, its request is deleted, or it is
+//! gone.
 
 use super::{Asked, Contents, Progress, Standing, containers_of, sources_of};
 use crate::objects::recreate_request::KIND;
@@ -17,49 +17,49 @@ use crate::restart::rollout::{self, Budget, Hold, Situation, Stage, next, place}
 /// One pod of the owner.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
-    /// The pod.
+    /// The pod of this member.
     pub pod: &'a ConfiguredPod,
-    /// How it stands to its objects.
+    /// The comparison of the pod with its objects.
     pub standing: Standing,
-    /// The requests for it, the oldest first.
+    /// The requests for the pod, the oldest first.
     pub requests: Vec<&'a Asked>,
-    /// The positions of the budgets that cover it.
+    /// The positions of the budgets that cover the pod.
     pub budgets: Vec<usize>,
 }
 
-/// What to do now.
+/// The writes and reports for the pods of one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// What to write, in this order; the positions are those of the members.
+    /// The writes to make, in this order, by position of the member.
     pub actions: Vec<(usize, Action)>,
-    /// What is true of which member, and is to be told once.
+    /// The conditions of members, by position, each to be reported once.
     pub reports: Vec<(usize, Report)>,
-    /// The `PodDisruptionBudget` for which the round waits.
+    /// The `PodDisruptionBudget` that the round waits for, if any.
     pub held_by: Option<Box<str>>,
 }
 
-/// One write.
+/// A write to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make a request.
+    /// Create a request to restart containers of the pod.
     Ask {
-        /// Its name.
+        /// The name of the request.
         name: String,
-        /// What the containers are restarted for.
+        /// The contents that the containers are restarted for.
         target: Contents,
-        /// What to tell once it is made.
+        /// The report about the pod once the request is created.
         done: Report,
     },
-    /// Delete a completed request: another one of the pod has taken its place.
+    /// Delete a completed request, which another one of the pod has replaced.
     Forget {
-        /// Its name.
+        /// The name of the request to delete.
         name: Box<str>,
-        /// Its uid.
+        /// The uid of the request to delete.
         uid: Box<str>,
     },
 }
 
-/// Decides about the pods of one owner; their records are stored.
+/// Decides about the pods of one owner, whose records have been stored.
 #[must_use]
 pub fn decide(members: &[Member<'_>], budgets: Vec<Budget>) -> Round {
     let mut round = Round::default();
@@ -138,8 +138,8 @@ impl Member<'_> {
         }
     }
 
-    /// Completed requests that are not the last one. The last one is kept: as long as its name is
-    /// taken, a creation that was sent long ago and arrives late changes nothing.
+    /// Returns the completed requests except the last one. The last one is kept: as long as its
+    /// name is taken, a creation that was sent long ago and arrives late changes nothing.
     fn superseded(&self) -> impl Iterator<Item = &Asked> {
         let earlier = self
             .requests
@@ -152,8 +152,8 @@ impl Member<'_> {
             .filter(|request| request.progress != Progress::Open)
     }
 
-    /// Why the round has stopped at this pod: its last restart has failed, for contents that are
-    /// still there.
+    /// Returns why the round has stopped at this pod: its last restart has failed, for contents
+    /// that are still current. Else `None`.
     fn failure(&self) -> Option<Report> {
         let request = self.requests.last()?;
         let Progress::Failed(why) = &request.progress else {
@@ -184,7 +184,7 @@ impl Member<'_> {
         })
     }
 
-    /// What is wrong with what the pod asks for.
+    /// Reports problems of the annotation: it is invalid, or a source is denied.
     fn problems(&self) -> impl Iterator<Item = Report> {
         let invalid = self.pod.wish.as_ref().err().map(|problem| Report {
             reason: Reason::RestartOnInvalid,
@@ -207,7 +207,7 @@ impl Member<'_> {
         invalid.into_iter().chain(forbidden)
     }
 
-    /// A request of which nobody knows whether it was made.
+    /// Creates again a request of which it is unknown whether it was created; else `None`.
     fn unanswered(&self) -> Option<Action> {
         let request = self
             .requests
@@ -223,7 +223,7 @@ impl Member<'_> {
             "restart-on",
             &format!("{} {}", self.pod.uid, super::as_text(&target)),
         );
-        // An object that has got back a content of before: the restart of then says nothing of now.
+        // An object has an earlier content again: the restart for that proves nothing about now.
         match self.requests.iter().find(|request| *request.name == *name) {
             Some(before) => forget(before),
             None => ask_for(name, target),

@@ -1,4 +1,4 @@
-//! Such a pod as it stands in JSON.
+//! The pod whose containers are to be restarted, as it comes over the wire.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::restart::parked::Parked;
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 
-/// Such a pod of a list or watch.
+/// A pod of a list or watch, decoded for restarts.
 #[derive(Clone, Debug)]
 pub struct RestartPodWire {
     pod: PodWire,
@@ -50,7 +50,7 @@ struct MetaWire {
     managed_fields: Objects<ManagedWire>,
 }
 
-/// Whether an entry of `managedFields` is about the annotation of parked containers.
+/// An entry of `managedFields`, reduced to whether it owns the annotation of parked containers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ManagedWire {
@@ -173,7 +173,7 @@ impl<'de> Deserialize<'de> for RestartPodWire {
     }
 }
 
-/// Native sidecars are read as containers are.
+/// Puts the init containers in the place of the containers, so that both are read alike.
 fn init_containers_alone(object: &mut Value) {
     for (part, list, init_list) in [
         ("spec", "containers", "initContainers"),
@@ -186,8 +186,8 @@ fn init_containers_alone(object: &mut Value) {
     }
 }
 
-/// Of each container. A container is parked under every restart policy, so none of them is an
-/// obstacle.
+/// Returns the facts about each container's command; empty if the spec cannot be read. A container
+/// is parked under every restart policy, so none is considered.
 fn facts(spec: &Value) -> Vec<ContainerFacts> {
     let Ok(spec) = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec) else {
         return Vec::new();
@@ -237,7 +237,7 @@ impl Resource for RestartPodWire {
 }
 
 impl RestartPodWire {
-    /// Reads the pod; `None` as for [`PodWire::read`].
+    /// Reads the pod. Returns `None` in the same cases as [`PodWire::read`].
     #[must_use]
     pub fn read(self) -> Option<RestartPod> {
         let pod = self.pod.read()?;

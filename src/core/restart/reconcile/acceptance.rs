@@ -1,4 +1,4 @@
-//! Taking a request up: what OpenKruise's webhook checks and fills in when a request is created.
+//! Acceptance of a request: the checks and defaults of OpenKruise's webhook at creation.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Journal, Mark, RestartRequest};
 
-/// The longest text of a hook and its ports that is copied. The node runs the pod's own; the copy
-/// is for those who read the request, and the schema of the request has bounds that the pod's has
-/// not.
+/// The longest JSON of a hook, or of its ports, that is copied, in bytes. The node runs the pod's
+/// own hook. The copy is for those who read the request, and the schema of the request has bounds
+/// that the pod's does not have.
 const LONGEST_COPY: usize = 4096;
 
-/// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
+/// Accepts a request, or refuses it before anything is done, with OpenKruise's messages.
 pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> Decision {
     if let Some(problem) = problem(request, pod, around) {
         return Decision::give_up(request, &problem);
@@ -98,8 +98,8 @@ fn problem(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> O
     })
 }
 
-/// Whether there has been a container, whose restart can be told from its first start. Some virtual
-/// nodes give no ID to any.
+/// Returns true if the container has been started before, so that a restart differs from its first
+/// start. Some virtual nodes report no container IDs.
 fn was_started(status: &ContainerStatus, around: &Around<'_>) -> bool {
     !status.container_id.is_empty() || !around.node.is_some_and(NodeClass::is_kubelet)
 }

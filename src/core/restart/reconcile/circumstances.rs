@@ -1,5 +1,5 @@
-//! What a decision depends on besides the request: what is known of its pod, of the node and of the
-//! time. Here is also how long the request has, by its own times and the time of day.
+//! The inputs of a decision besides the request: what is known of its pod, of the node and of the
+//! time. Also computes the deadline of a request, from its own times and the time of day.
 
 use std::time::Duration;
 
@@ -12,38 +12,37 @@ use crate::objects::node::KubeletVersion;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::RestartRequest;
 
-/// What is known of the pod of a request.
+/// The knowledge of the pod of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Sight<'a> {
-    /// Nobody has looked yet.
+    /// The pod has not been requested or observed yet.
     Unseen,
-    /// The API server does not take the question for it, for this reason, and so nobody will ever
-    /// see it.
+    /// The API server rejects the request for the pod, for this reason, so it will never be
+    /// observed.
     Refused(&'a str),
-    /// There is no pod of that name.
+    /// There is no pod with that name.
     Absent,
-    /// This is it.
+    /// The pod as it was observed last.
     There(&'a RestartPod),
 }
 
-/// What a decision depends on besides the request and its pod.
+/// The inputs of a decision besides the request and its pod.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
-    /// The exit images of the installation: a container that shows one was ended.
+    /// The exit images of the installation: a container that has one was ended.
     pub exit_images: &'a ExitImages,
-    /// The image in which containers are parked whose image has no alias; `None` where there is
-    /// none.
+    /// The park image, for containers whose image has no alias; `None` if none is configured.
     pub park: Option<&'a ParkImage>,
-    /// The class of the pod's node; `None` where it is not known yet.
+    /// The class of the pod's node; `None` while it is unknown.
     pub node: Option<NodeClass>,
-    /// The version of its kubelet, as far as the node says.
+    /// The version of the node's kubelet; `None` if the node does not report it.
     pub kubelet: Option<KubeletVersion>,
-    /// Whether so many restarts fit into what the pod's Job allows.
+    /// Returns whether this many restarts fit into what the pod's Job allows.
     pub room: &'a dyn Fn(u32) -> Headroom,
-    /// Whether no other request for the pod comes before this one.
+    /// True if no other request for the pod comes before this one.
     pub is_first: bool,
-    /// Whether requests with OpenKruise's label for virtual nodes are left to the vendor of the
-    /// pod's node; `None` where only the node can tell, and is not known yet.
+    /// True if requests with OpenKruise's label for virtual nodes are left to the vendor of the
+    /// pod's node; `None` while that depends on a node that is not known yet.
     pub left_to_vendor: Option<bool>,
     /// The time since the start of the process.
     pub now: Duration,
@@ -61,7 +60,7 @@ pub(crate) struct Case<'a> {
 }
 
 impl Around<'_> {
-    /// Whether an image is the park image of this installation.
+    /// Returns true if an image is the park image of this installation.
     pub(super) fn parks(&self, image: &str) -> bool {
         self.park.is_some_and(|park| park.is(image))
     }
@@ -79,8 +78,8 @@ pub(super) fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
     deadline(request, around).is_some_and(|at| at <= around.now)
 }
 
-/// So many seconds after a time of day, as time since the start of the process. Both times of day
-/// are by the API server's clock.
+/// Returns the time `seconds` after `then`, as time since the start of the process. Both times of
+/// day are by the API server's clock.
 pub(super) fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
     let age = age(then, around);
     around
@@ -89,7 +88,7 @@ pub(super) fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) 
         .saturating_sub(age)
 }
 
-/// How long ago a time of day was; nothing for one that is yet to come.
+/// Returns how long ago `then` was; zero if it is in the future.
 pub(super) fn age(then: jiff::Timestamp, around: &Around<'_>) -> Duration {
     Duration::try_from(around.today.duration_since(then)).unwrap_or_default()
 }

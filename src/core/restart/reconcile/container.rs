@@ -1,4 +1,4 @@
-//! Where one container of a request stands, from what was written down and what its pod shows.
+//! The progress of one container of a request, from its journal entry and what its pod shows.
 
 mod patience;
 mod put_back;
@@ -20,9 +20,9 @@ use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and
 /// minutes under load.
 const KUBELET_SHOWS: Duration = Duration::from_secs(300);
-/// The same for a virtual node.
+/// How long a virtual node may take beyond the grace period to show another container.
 const VIRTUAL_SHOWS: Duration = Duration::from_secs(60);
-/// The grace period where the pod names none: the API server's default.
+/// The grace period of a pod that names none, in seconds: the API server's default.
 const DEFAULT_GRACE: u32 = 30;
 /// How long a restarted container may take to become ready: as long as a rollout waits for progress
 /// (`progressDeadlineSeconds` of a Deployment), or as long as the request itself allows, if that is
@@ -31,36 +31,35 @@ const READY_WITHIN: Duration = Duration::from_secs(600);
 /// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has
 /// run (`docs/measured.md`, "Readiness in a restart").
 const STARTUP_SETTLES: Duration = Duration::from_secs(2);
-/// Where a container stands.
+/// The progress of a container: what is to be done for it next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Its state is final, or has just become it.
+    /// Nothing: its state is final, or becomes final now, with this message.
     Final(StatePhase, String),
-    /// It may be begun: this is to be written down.
+    /// Record this mark in the journal, before the image is changed.
     Begin(Mark),
-    /// It was written down: this is to be done.
+    /// Make this change, which is recorded in the journal.
     Swap(Swap),
-    /// It waits for its turn among the containers of the request, or is in the park image for
-    /// another request.
+    /// Nothing: it waits for its turn in the request, or is parked for another request.
     Waits,
-    /// It waits for this, which may never come.
+    /// Nothing: it waits for a condition that may never come true.
     WaitsFor(Wait),
-    /// The node is at work, until something is to be decided at this time.
+    /// Nothing until this time, if any: the node is working on it.
     Works(Option<Duration>),
 }
 
-/// What a container waits for before anything is done with it.
+/// A condition that a container waits for before it is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Restarts that the pod's Job allows.
+    /// The pod's Job allows the restarts.
     Room,
-    /// That the status is about the spec as it is.
+    /// The status reflects the current spec.
     Node,
-    /// The end of a restart for another request, for which containers of the pod are parked.
+    /// Another request has ended, for which containers of the pod are parked.
     Parked,
 }
 
-/// One container of a request with everything about it.
+/// One container of a request, with everything that its next step depends on.
 pub(crate) struct Target<'a> {
     pub case: Case<'a>,
     pub index: usize,
@@ -71,8 +70,8 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// That of the container of this name; `None` where the pod does not show it, or nothing was
-    /// written down about it.
+    /// Finds the container of this name; `None` if the pod or its status does not show it, or the
+    /// journal has no entry for it.
     pub fn of(case: Case<'a>, name: &str) -> Option<Self> {
         let (index, container, details) = case.pod.find(name)?;
         Some(Self {
@@ -87,7 +86,7 @@ impl<'a> Target<'a> {
 }
 
 impl Target<'_> {
-    /// Where it stands; `turn` is whether it may be begun, as the last of so many at once.
+    /// Decides the next step; `turn` is how many restarts begin at once, `None` if not its turn.
     pub fn step(&self, turn: Option<u32>) -> Step {
         match &self.mark.intent {
             None if self.is_restarted_since() && !self.case.request.strategy.force => {
@@ -98,16 +97,16 @@ impl Target<'_> {
         }
     }
 
-    /// Whether another container is there than when it was written down, and the node has seen the
-    /// spec as it is.
+    /// Returns true if the status shows another container than the one in the journal.
     pub(crate) fn is_restarted(&self) -> bool {
         self.mark.shows_another(self.status)
     }
 
-    /// Whether what was started without a change of ours was started after it was asked for: a
-    /// status may tell late, and who has changed a file and then asks wants it to be read. A time
-    /// of the node and one of the API server are compared, in seconds; where that leaves a doubt,
-    /// and where nothing is told, it is restarted once more.
+    /// Returns true if the container was replaced after the request was created; used where swaplet
+    /// did not cause it. A status may arrive late, and a user who changes a file and then requests
+    /// a restart wants the file to be read. A time of the node and one of the API server are
+    /// compared, in seconds. If that leaves a doubt, or a time is missing, the container is
+    /// restarted once more.
     pub(crate) fn is_restarted_since(&self) -> bool {
         let last = || self.status.last_end.as_ref().and_then(|end| end.started_at);
         let started = Mark::of(self.status).started_at.or_else(last);
@@ -156,7 +155,8 @@ impl Target<'_> {
         }
     }
 
-    /// A user's edit outranks a restart.
+    /// Fails the container, because another writer has changed its image: a user's edit outranks a
+    /// restart.
     pub(crate) fn changed_by_others(&self) -> Step {
         Step::Final(
             StatePhase::Failed,
@@ -167,7 +167,8 @@ impl Target<'_> {
         )
     }
 
-    /// Whether the status is about the spec as it is; taken for granted of nodes that do not tell.
+    /// Returns true if the status reflects the current spec, or if either generation is not
+    /// reported.
     pub(crate) fn is_seen_by_node(&self) -> bool {
         self.case
             .pod
@@ -175,7 +176,8 @@ impl Target<'_> {
             .is_none_or(|seen| self.case.pod.generation.is_none_or(|spec| seen >= spec))
     }
 
-    /// The image is as before: the change has not been made, or somebody has undone it.
+    /// Decides for a container that has its image as before: the change was not made, or was
+    /// undone.
     fn not_changed(&self, intent: &Intent, restarts: u32) -> Step {
         let is_enough = self.is_restarted_since() && !self.case.request.strategy.force;
         match (self.is_untouched(intent), self.is_restarted()) {
@@ -185,23 +187,23 @@ impl Target<'_> {
                 let why = "its image was put back meanwhile, so nobody can tell whether it was restarted because of this request";
                 Step::Final(StatePhase::Failed, why.to_owned())
             }
-            // What is there now is to be replaced, by a change of the spec as it is now.
+            // The present container is to be replaced, by a change of the current spec.
             (true, true) => self.begin(restarts),
             (true, false) if self.has_moved(intent) => self.begin(restarts),
             (true, false) => self.swap(intent, restarts),
         }
     }
 
-    /// Whether nobody has carried out the intent, or ever will, of a container that has the image
-    /// before: to carry it out and to undo it are two changes of the spec, and there was one at
-    /// most. That one, too, was none of ours, and no patch for the spec before it is taken any
-    /// more.
+    /// Returns true if the intent was never carried out and never will be, for a container that has
+    /// the image before. To carry it out and to undo it are two changes of the spec, and there was
+    /// at most one. That one was not swaplet's either, and no patch for the spec before it is
+    /// accepted any more.
     pub(crate) fn is_untouched(&self, intent: &Intent) -> bool {
         let next = intent.generation.map(|generation| generation + 1);
         !self.has_moved(intent) || self.case.pod.generation == next
     }
 
-    /// Whether the spec has changed since the intent was written down, by it or by others.
+    /// Returns true if the spec has changed since the intent was recorded, by it or by others.
     pub(crate) fn has_moved(&self, intent: &Intent) -> bool {
         intent.generation.is_some() && intent.generation != self.case.pod.generation
     }
@@ -217,7 +219,7 @@ impl Target<'_> {
         }
     }
 
-    /// Whether what the spec says now is seen to run.
+    /// Returns true if another container is observed running with the current spec.
     pub(crate) fn has_started(&self) -> bool {
         self.is_running() && self.is_restarted() && self.is_seen_by_node()
     }
@@ -226,7 +228,7 @@ impl Target<'_> {
         matches!(self.status.state, ContainerState::Running { .. })
     }
 
-    /// The node's words for an alias that it cannot pull.
+    /// Returns the node's reason and message if it cannot pull the image; else `None`.
     pub(crate) fn pull_trouble(&self) -> Option<Box<str>> {
         match &self.status.state {
             ContainerState::Waiting { reason, message } if is_pull_error(reason) => {
@@ -244,7 +246,7 @@ impl Target<'_> {
         Step::Final(StatePhase::Failed, self.nothing_shown())
     }
 
-    /// Until when the node is waited for.
+    /// Returns the time until which to wait for the node to show another container.
     pub(crate) fn shows_until(&self) -> Duration {
         self.case
             .memory
@@ -270,7 +272,7 @@ impl Target<'_> {
         grace.saturating_add(shows)
     }
 
-    /// What is to be said of a node that was waited for in vain.
+    /// Returns the message for a node that did not restart the container in time.
     pub(crate) fn nothing_shown(&self) -> String {
         match (self.container.end(), self.pull_trouble()) {
             (Some(end), _) => format!(

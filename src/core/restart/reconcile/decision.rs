@@ -1,4 +1,4 @@
-//! What is decided about a request.
+//! The decision about a request.
 
 mod change;
 
@@ -14,12 +14,12 @@ use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
 
-/// What is to be written.
+/// A write to a request or to its pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Take the request up.
+    /// Accept the request: write its labels, journal and defaults.
     Accept(Acceptance),
-    /// Write down in the request what is about to be done.
+    /// Record in the request's journal what is about to be done.
     WriteDown(Journal),
     /// Change images of the pod.
     Swap(Change),
@@ -27,20 +27,20 @@ pub enum Action {
     Report(Status),
     /// Write the finalizers of the request.
     Finalize(Vec<Box<str>>),
-    /// Write that, and since when, the pod is kept not ready for `unreadyGracePeriodSeconds`.
+    /// Record since when the pod is kept not ready for `unreadyGracePeriodSeconds`.
     NoteUnready,
-    /// Keep the pod not ready, or do not keep it so any more.
+    /// Keep the pod not ready, or stop keeping it so.
     SetReadiness(Readiness),
-    /// Take the label of an active request away.
+    /// Remove the label of an active request.
     Release,
-    /// Delete the request: its time after its completion is over.
+    /// Delete the request: its `ttlSecondsAfterFinished` has passed.
     Delete,
 }
 
-/// A status of a request.
+/// A new status of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
-    /// `phase`; with `Completed` goes the `completionTime`.
+    /// `phase`; `Completed` is written with a `completionTime`.
     pub phase: RequestPhase,
     /// `message`
     pub message: Box<str>,
@@ -48,28 +48,28 @@ pub struct Status {
     pub states: Vec<RecreateState>,
 }
 
-/// What a request gets when it is taken up.
+/// The fields that a request gets when it is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acceptance {
     /// The uid of the pod.
     pub pod_uid: Box<str>,
-    /// Its node.
+    /// The name of the pod's node.
     pub node: Box<str>,
-    /// The containers that are there now.
+    /// The marks of the containers that are there now.
     pub journal: Journal,
-    /// What is to be filled in of each container of the request, in its order; nothing where
-    /// somebody has done it.
+    /// The defaults for each container of the request, in its order; empty if another writer has
+    /// set them.
     pub containers: Vec<Filled>,
-    /// `terminationGracePeriodSeconds` of the pod, where the request names none.
+    /// `terminationGracePeriodSeconds` of the pod; `None` if the request names one.
     pub grace_seconds: Option<u32>,
 }
 
-/// What OpenKruise's webhook fills in of a container.
+/// The defaults of a container that OpenKruise's webhook would set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Filled {
     /// `name`
     pub name: Box<str>,
-    /// `statusContext`: the container that is there.
+    /// `statusContext`: the present container.
     pub context: Mark,
     /// `preStop`
     pub pre_stop: Option<Value>,
@@ -77,31 +77,31 @@ pub struct Filled {
     pub ports: Option<Value>,
 }
 
-/// What is written to the readiness of a pod.
+/// A write to the readiness of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Readiness {
     /// The condition of the gate.
     pub gate: GateCondition,
-    /// Whether the condition `Ready` becomes `False` with it: it is `True`, and its node would be
-    /// later.
+    /// True if the condition `Ready`, now `True`, is set to `False` too, because its node would do
+    /// so later.
     pub unready: bool,
-    /// The version of the pod that it is made of.
+    /// The resourceVersion of the pod that it was derived from.
     pub version: Box<str>,
 }
 
-/// What is to be done about a request now.
+/// The decision about a request at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Why this, and nothing else.
+    /// The reason for this decision.
     pub reason: Reason,
-    /// What to write; at most one thing at a time.
+    /// The write to make, if any: at most one at a time.
     pub action: Option<Action>,
-    /// What to tell of the pod once the action is applied.
+    /// The reports about the pod once the action is applied.
     pub done: Vec<Report>,
-    /// When to look again if nothing changes, as time since the start of the process.
+    /// When to reconcile again if nothing changes, as time since the start of the process.
     pub again: Option<Duration>,
-    /// The containers that wait for what may never come ([`super::Memory::note`]); `None` where
-    /// none was looked at.
+    /// The containers that wait for what may never come ([`super::Memory::note`]); `None` if no
+    /// container was evaluated.
     pub waiting: Option<Vec<Box<str>>>,
 }
 
@@ -130,14 +130,14 @@ impl Decision {
         }
     }
 
-    /// What is about to be done is written down in the request first.
+    /// Records in the request's journal what is about to be done.
     pub(super) fn write_down(journal: &Journal, marks: Vec<(Box<str>, Mark)>) -> Self {
         let mut journal = journal.clone();
         journal.0.extend(marks);
         Self::act(Reason::RestartPending, Action::WriteDown(journal))
     }
 
-    /// The end of a request, in which each container has a final state.
+    /// Completes the request; each container without a final state fails with this message.
     pub(super) fn give_up(request: &RestartRequest, message: &str) -> Self {
         let fail = |state: RecreateState| match state.phase.is_final() {
             true => state,
@@ -157,17 +157,17 @@ impl Decision {
             request.name
         );
         let reason = Reason::RestartFailed;
-        Self::act(reason, Action::Report(status)).telling(Report { reason, note })
+        Self::act(reason, Action::Report(status)).reporting(Report { reason, note })
     }
 
-    fn telling(self, report: Report) -> Self {
+    fn reporting(self, report: Report) -> Self {
         Self {
             done: vec![report],
             ..self
         }
     }
 
-    /// These changes of images, and what is said of them.
+    /// Makes these changes of images, and reports them once they are applied.
     pub(super) fn swap(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Self {
         let (deed, name) = (deed(request, &swaps), &request.name);
         let note = format!(
@@ -176,11 +176,11 @@ impl Decision {
         );
         let reason = Reason::ContainerRestarting;
         Self::act(reason, Action::Swap(change::change(request, pod, swaps)))
-            .telling(Report { reason, note })
+            .reporting(Report { reason, note })
     }
 }
 
-/// What these changes are made for.
+/// Returns the purpose of these changes, for the report.
 fn deed(request: &RestartRequest, swaps: &[Swap]) -> &'static str {
     let intent = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref();
     let is_back = |swap: &Swap| {

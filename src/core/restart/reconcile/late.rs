@@ -1,8 +1,8 @@
-//! The end of a request whose time is over, or that is deleted. A container that is parked gets its
-//! image back first; so does one whose alias has to be pulled at its start (`imagePullPolicy:
-//! Always`) and cannot be: the tag may have moved, and the manifest of the digest be gone from the
-//! registry. Only the request says which image there was before, so a finalizer keeps it until that
-//! is seen.
+//! The end of a request whose deadline has passed, or that is deleted. A container that is parked
+//! gets its image back first. So does one whose alias has to be pulled at its start
+//! (`imagePullPolicy: Always`) and cannot be: the tag may have moved, and the manifest of the
+//! digest be gone from the registry. Only the request records the image before, so a finalizer
+//! keeps it until the image is put back.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use super::{parking, readiness};
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;
 
-/// How long a change that was written down may be on its way, or made and not seen: as long as a
-/// watch may hide it.
+/// How long a recorded change may be in flight, or made and not yet observed: as long as a watch
+/// may lag.
 const ARRIVES: Duration = Duration::from_secs(60);
 
-/// Ends it, or what comes before that.
+/// Ends the request, or does first what has to come before.
 pub(crate) fn end(case: Case<'_>, why: &str) -> Decision {
     parking::end(case, why)
         .or_else(|| put_back(case))
         .unwrap_or_else(|| Decision::give_up(case.request, why))
 }
 
-/// What comes before a request that is being deleted lets go of its pod; `None` where nothing does
-/// any more. Nobody waits for its containers to become ready, and without the finalizer it is gone.
+/// Decides what to do before a request that is being deleted releases its pod; `None` once nothing
+/// is left. It does not wait for readiness, and without the finalizer it is gone.
 pub(crate) fn after_deletion(
     request: &RestartRequest,
     sight: Sight<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn after_deletion(
     put_back(case).or_else(|| arrives.map(|at| Decision::later(Reason::RestartPending, at)))
 }
 
-/// Until when a change may still be seen that was written down for the spec as it is.
+/// Returns until when a change recorded for the current spec may appear; `None` if none may.
 fn arrives(case: Case<'_>) -> Option<Duration> {
     let journal = case.request.journal.as_ref()?;
     let times = journal.0.iter().filter_map(|(name, mark)| {
@@ -65,7 +65,7 @@ fn arrives(case: Case<'_>) -> Option<Duration> {
     times.map(|at| at.saturating_add(ARRIVES)).max()
 }
 
-/// Until each alias is seen started or taken back, for as long as the node is waited for.
+/// Works until each alias is observed started or is taken back, within the wait for the node.
 fn put_back(case: Case<'_>) -> Option<Decision> {
     let (request, pod) = (case.request, case.pod);
     let journal = request
@@ -90,7 +90,7 @@ fn put_back(case: Case<'_>) -> Option<Decision> {
     until.map(|until| Decision::later(Reason::RestartPending, until))
 }
 
-/// What is next for a container whose alias may turn out not to be had.
+/// Returns the next step of a container whose alias may prove impossible to pull; else `None`.
 fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
     let target = Target::of(case, name).filter(|target| {
         target.details.pulls_always && !case.request.state(name).phase.is_final()
@@ -102,7 +102,7 @@ fn under_way(case: Case<'_>, name: &str) -> Option<Step> {
         .as_ref()
         .filter(|intent| intent.parking.is_none() && *image == intent.to)?;
     let has_started = target.has_started()
-        // It has, and crashes: nobody waits for that to be over.
+        // It has started and crashes: a deleted request does not wait for that to end.
         || case.request.deleting
             && target.is_restarted()
             && target.is_seen_by_node()

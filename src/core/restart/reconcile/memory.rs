@@ -1,5 +1,4 @@
-//! What is remembered of a request between two looks at it. It times things; losing it changes no
-//! outcome.
+//! The memory of a request between two reconciles. It times things; losing it changes no outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,59 +8,58 @@ use crate::objects::pod::ContainerState;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, RestartRequest};
 
-/// Memory of one request. All times are durations since the start of the process.
+/// The memory of one request. All times are durations since the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
-    /// A write for this request has been handed to the writer and has not come back.
+    /// True while a write for this request is in flight.
     pub in_flight: bool,
     /// No write before this time, after one that failed.
     pub not_before: Option<Duration>,
-    /// Since when no daemon of OpenKruise is on the node of the request; `None` while one is, or
-    /// nobody has looked.
+    /// The time since when no daemon of OpenKruise is on the node of the request; `None` while one
+    /// is, or that is unknown.
     pub without_daemon: Option<Duration>,
-    /// Since when its pod is looked for in vain; `None` while it is seen, or known to be gone, or
-    /// nobody looks.
+    /// The time since when the pod is watched for but not observed; `None` while it is observed,
+    /// known to be gone, or not watched.
     pub unseen_since: Option<Duration>,
-    /// The first time that was written down as the one since when the pod is not ready, and since
-    /// when that is seen. Another one that somebody writes later does not count.
+    /// The first recorded value of the time since when the pod is not ready, and when it was
+    /// observed. A value that is written later does not count.
     unready: Option<(Box<str>, Duration)>,
-    /// What the API server has denied of the pod.
+    /// The last consecutive writes to the pod that the API server has denied.
     denied: Option<Denied>,
     containers: BTreeMap<Box<str>, Watched>,
 }
 
-/// Writes to the pod that were denied one after another.
+/// Consecutive writes to the pod that were denied.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Denied {
     first: Duration,
     last: Duration,
-    /// Of the last one.
+    /// The message of the last denial.
     words: Box<str>,
 }
 
-/// Denials that are further from each other than this say nothing of the time between them: nothing
-/// was tried.
+/// The longest time between two denials that count as consecutive: in a longer one nothing was
+/// tried.
 const TRIED_WITHIN: Duration = Duration::from_secs(180);
 
-/// What is remembered of one container.
+/// The memory of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Watched {
-    /// Since when the node is to show another container in place of this one, as the spec has this
-    /// image.
+    /// The time since when the node is to replace this container, with this image in the spec.
     changed: Option<((Mark, Box<str>), Duration)>,
-    /// Since when another container than this one is seen.
+    /// The time since when another container than this one is observed.
     restarted: Option<(Mark, Duration)>,
-    /// Since when this container is seen running.
+    /// The time since when this container is observed running.
     running: Option<(Mark, Duration)>,
-    /// Since when this container is seen running and ready.
+    /// The time since when this container is observed running and ready.
     ready: Option<(Mark, Duration)>,
-    /// Since when it waits for what may never come.
+    /// The time since when it waits for a condition that may never come true.
     waits: Option<Duration>,
 }
 
 impl Memory {
-    /// Brings the memory up to date with the request and its pod as they are seen now. Call it
-    /// before every decision.
+    /// Updates the memory from the request and its pod as they are now. Call it before every
+    /// decision.
     pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Duration) {
         if let (None, Some(since)) = (&self.unready, &request.unready_acquired) {
             self.unready = Some((since.clone(), now));
@@ -74,7 +72,7 @@ impl Memory {
         }
     }
 
-    /// Takes notice of which containers wait, by a decision. Call it after every decision.
+    /// Records which containers wait, according to a decision. Call it after every decision.
     pub fn note(&mut self, decision: &Decision, now: Duration) {
         let Some(waiting) = &decision.waiting else {
             return;
@@ -85,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// The API server has denied a write to the pod, in these words.
+    /// Records that the API server has denied a write to the pod, with this message.
     pub fn note_denied(&mut self, words: &str, now: Duration) {
         let first = self
             .denied
@@ -96,44 +94,44 @@ impl Memory {
         self.denied = Some(Denied { first, last, words });
     }
 
-    /// A write to the pod was applied.
+    /// Records that a write to the pod was applied.
     pub fn note_applied(&mut self) {
         self.denied = None;
     }
 
-    /// For how long each write to the pod has been denied, and the last words.
+    /// Returns for how long every write to the pod has been denied, and the last message.
     pub(crate) fn denied(&self) -> Option<(Duration, &str)> {
         let denied = self.denied.as_ref()?;
         Some((denied.last.saturating_sub(denied.first), &denied.words))
     }
 
-    /// Since when a container waits for what may never come.
+    /// Returns since when a container waits for a condition that may never come true.
     pub(crate) fn waits_since(&self, container: &str) -> Option<Duration> {
         self.containers.get(container)?.waits
     }
 
-    /// Since when the node is to restart the container.
+    /// Returns since when the node is to restart the container.
     pub(crate) fn changed_at(&self, container: &str) -> Option<Duration> {
         Some(self.containers.get(container)?.changed.as_ref()?.1)
     }
 
-    /// Since when another container is seen.
+    /// Returns since when another container is observed.
     pub(crate) fn restarted_at(&self, container: &str) -> Option<Duration> {
         Some(self.containers.get(container)?.restarted.as_ref()?.1)
     }
 
-    /// Since when the pod is not ready for the request, as it was written down first, and since
-    /// when that is seen.
+    /// Returns since when the pod is not ready for the request, as first recorded, and when that
+    /// was observed.
     pub(crate) fn unready(&self) -> Option<&(Box<str>, Duration)> {
         self.unready.as_ref()
     }
 
-    /// Since when the container that is there now is seen running.
+    /// Returns since when the present container is observed running.
     pub(crate) fn running_at(&self, container: &str) -> Option<Duration> {
         Some(self.containers.get(container)?.running.as_ref()?.1)
     }
 
-    /// Since when the container that is there now is seen running and ready.
+    /// Returns since when the present container is observed running and ready.
     pub(crate) fn ready_at(&self, container: &str) -> Option<Duration> {
         Some(self.containers.get(container)?.ready.as_ref()?.1)
     }
@@ -162,7 +160,7 @@ impl Watched {
     }
 }
 
-/// The time stays as long as what it is about stays.
+/// Keeps the time of a fact while the fact stays the same; sets it to `now` for another one.
 fn keep<T: PartialEq>(since: &mut Option<(T, Duration)>, what: Option<T>, now: Duration) {
     *since = match (since.take(), what) {
         (Some((before, at)), Some(what)) if before == what => Some((before, at)),

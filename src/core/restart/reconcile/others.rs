@@ -1,6 +1,6 @@
-//! Requests that somebody else carries out: OpenKruise's own to end sidecars, those for virtual
-//! nodes whose vendor reads OpenKruise's label, and those of OpenKruise's daemon. None of them
-//! waits for ever for somebody who is gone.
+//! Requests that another controller carries out: OpenKruise's own to end sidecars, those for
+//! virtual nodes whose vendor reads OpenKruise's label, and those of OpenKruise's daemon. None of
+//! them waits for ever for a controller that is gone.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::cluster::node_class::NodeClass;
 use crate::report::reason::Reason;
 use crate::restart::request::RestartRequest;
 
-/// How long OpenKruise's daemon is waited for that has begun a request: it comes back after an
-/// update, and goes on.
+/// How long a request that OpenKruise's daemon has begun waits for the daemon, which comes back
+/// after an update and continues.
 const DAEMON_RETURNS: Duration = Duration::from_secs(600);
-/// What is said of a request that nobody goes on with.
+/// The message for a request that no controller continues.
 const ABANDONED: &str = "somebody has begun it who has written nothing down, and no kruise-daemon is on the node to go on with it";
 
-/// What is to be done about a request that somebody else carries out; `None` where it is for
-/// swaplet. What swaplet has begun it brings to its end, also where a daemon comes to the node, or
-/// somebody writes the label of a virtual node.
+/// Decides about a request that another controller carries out; `None` if swaplet carries it out.
+/// Swaplet completes what it has begun, even if a daemon comes to the node, or the label of a
+/// virtual node is added.
 pub(crate) fn carry_out(
     request: &RestartRequest,
     memory: &Memory,
@@ -53,13 +53,13 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Whether swaplet may have to carry a request out; see [`needs_pod`](super::needs_pod).
+/// Returns true if swaplet may have to carry the request out; see [`needs_pod`](super::needs_pod).
 pub(crate) fn may_be_ours(request: &RestartRequest, nodes_tell: bool) -> bool {
     let is_vendors = request.on_virtual_node && !nodes_tell;
     !request.ends_sidecars() && (request.journal.is_some() || !(is_vendors || request.is_taken()))
 }
 
-/// Whether others delete a request that is completed.
+/// Returns true if another controller deletes the request once it is completed.
 pub(crate) fn delete(request: &RestartRequest, around: &Around<'_>) -> bool {
     let is_vendors = request.on_virtual_node && around.left_to_vendor == Some(true);
     request.ends_sidecars() || (request.journal.is_none() && is_vendors)

@@ -1,5 +1,5 @@
-//! A container without an alias is restarted by the park image: it gets that, and as soon as it is
-//! seen to run the image before is put back. The park image stays, so it works under every restart
+//! Restarts by the park image, of containers without an alias: as soon as it is observed running,
+//! the image before is put back. The park image keeps running, so it works under every restart
 //! policy (`docs/measured.md`, row 20); an exit image would not (row 21).
 
 pub(super) mod before;
@@ -18,12 +18,12 @@ use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{ContainerState, PROVIDER_FAILED};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
-/// How long a parked sidecar is left to whoever ends it once the main containers are done: that
-/// needs one more restart less than if it were brought back first.
+/// How long a parked sidecar is left to be ended once the main containers are done: that takes one
+/// restart less than if it were brought back first.
 const LEFT_TO_ITS_END: Duration = Duration::from_secs(60);
 
 impl Target<'_> {
-    /// Until the container is seen parked.
+    /// Handles a container that is to be parked, until it is observed in the park image.
     pub(crate) fn goes_out(&self, intent: &Intent, restarts: u32) -> Step {
         let image = &self.container.image;
         if !self.case.around.parks(image) {
@@ -71,7 +71,7 @@ impl Target<'_> {
         }
     }
 
-    /// The image is as before: it has not been parked, or somebody has put the image back.
+    /// Handles a container with its image as before: it was not parked, or that was undone.
     fn not_parked(&self, intent: &Intent, restarts: u32) -> Step {
         match (
             self.is_untouched(intent),
@@ -100,7 +100,7 @@ impl Target<'_> {
         })
     }
 
-    /// Its image before instead of the park image, as far as the pod tells of it.
+    /// Replaces the park image by the image before, if the pod's record is trusted.
     fn taken_out(&self) -> Step {
         let Case {
             request,
@@ -116,8 +116,8 @@ impl Target<'_> {
         }
     }
 
-    /// The same where the time of the request is over, for this reason; `None` where it is not
-    /// parked for it.
+    /// Puts the image before back at the end of the request, which has this reason; `None` if the
+    /// container does not have the park image for it.
     fn ends(&self, why: &str) -> Option<Step> {
         let intent = self.mark.intent.as_ref()?;
         let parking = intent.parking?;
@@ -132,7 +132,7 @@ impl Target<'_> {
         })
     }
 
-    /// Until another container than the parked one is seen.
+    /// Handles a container that comes back, until another than the parked one is observed.
     pub(crate) fn comes_back(&self, intent: &Intent) -> Step {
         let image = &self.container.image;
         if self.case.around.parks(image) {
@@ -159,8 +159,8 @@ impl Target<'_> {
         })
     }
 
-    /// Whether to park a container now would overwrite what the pod says of one that is still
-    /// parked for another request.
+    /// Returns true if parking a container now would overwrite the pod's record of one that is
+    /// still parked for another request.
     pub(crate) fn overwrites(&self) -> bool {
         let is_parked = |name: &str| {
             self.case
@@ -177,7 +177,7 @@ impl Target<'_> {
         others.is_some_and(|parked| parked.images.keys().any(|name| is_parked(name)))
     }
 
-    /// The node's words for a park image that it cannot run.
+    /// Returns why the node cannot run the park image; `None` if it reports no problem.
     fn park_trouble(&self) -> Option<String> {
         if *self.case.pod.pod.reason == *PROVIDER_FAILED {
             return Some(
@@ -201,8 +201,8 @@ impl Target<'_> {
     }
 }
 
-/// Ends a request whose time is over, as far as containers are in the park image: each gets its
-/// image back that is parked for it, and of the others is said why not. `None` where none is.
+/// Ends a late request for its containers in the park image: those that it parked get their images
+/// back, for the others the reason is reported. `None` if there are none.
 pub(crate) fn end(case: Case<'_>, why: &str) -> Option<Decision> {
     let (request, pod) = (case.request, case.pod);
     let journal = request

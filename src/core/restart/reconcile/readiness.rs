@@ -1,11 +1,11 @@
-//! `unreadyGracePeriodSeconds`: the pod is not ready for so long before its containers are stopped,
-//! until the request is over. As in OpenKruise, by the readiness gate `KruisePodReady`, and with
-//! its finalizer, annotation and entry, so that either of the two takes away what the other has
-//! begun.
+//! `unreadyGracePeriodSeconds`: the pod is not ready for this many seconds before its containers
+//! are stopped, and until the request is over. As in OpenKruise, this uses the readiness gate
+//! `KruisePodReady`, with its finalizer, annotation and entry, so that either of the two removes
+//! what the other has begun.
 //!
-//! 1. `Finalize`: the request stays until its entry is taken away.
+//! 1. `Finalize`: the request stays until its entry is removed.
 //! 2. `SetReadiness`: the pod gets the entry, and is not ready.
-//! 3. `NoteUnready`: since when. From then on the time runs.
+//! 3. `NoteUnready`: the time since when is recorded; the grace period starts.
 //! 4. When the request is completed, or deleted: `SetReadiness` without the entry, then `Finalize`
 //!    without the finalizer.
 
@@ -18,7 +18,7 @@ use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{RestartRequest, UNREADY_ACQUIRED};
 
-/// What comes before the first container is stopped; `None` where nothing does any more.
+/// Decides what to do before the first container is stopped; `None` once nothing is left.
 pub(crate) fn before_restart(case: Case<'_>) -> Option<Decision> {
     let (request, pod, around) = (case.request, case.pod, case.around);
     let seconds = request.strategy.unready_seconds?;
@@ -29,7 +29,7 @@ pub(crate) fn before_restart(case: Case<'_>) -> Option<Decision> {
                 &format!("failed to parse unready time {text}"),
             ));
         };
-        // A time that is yet to come is none since when the pod can have been unready.
+        // The pod cannot have been unready since a time in the future.
         let until = in_time(since, seconds, around)
             .min(seen.saturating_add(Duration::from_secs(seconds.into())));
         return (until > around.now).then(|| Decision::later(Reason::RestartPending, until));
@@ -47,7 +47,7 @@ pub(crate) fn before_restart(case: Case<'_>) -> Option<Decision> {
     }
 }
 
-/// What comes after a request that is completed or deleted; `None` where nothing does any more.
+/// Decides what to do after the request is completed or deleted; `None` once nothing is left.
 pub(crate) fn after_restart(request: &RestartRequest, sight: Sight<'_>) -> Option<Decision> {
     let act = |action| Some(Decision::act(Reason::RequestOver, action));
     let left = match sight {
@@ -76,7 +76,7 @@ pub(crate) fn after_restart(request: &RestartRequest, sight: Sight<'_>) -> Optio
     }
 }
 
-/// What a pod without the gate makes of it: nobody is kept from sending requests to it.
+/// Returns a remark for a pod without the gate, which keeps receiving traffic; else `None`.
 pub(crate) fn remark(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
     let seconds = request
         .strategy
@@ -96,7 +96,7 @@ fn set(pod: &RestartPod, before: &PodReadiness, gate: GateCondition) -> Action {
     })
 }
 
-/// Whether this is the pod that it was made for, and is there to stay.
+/// Returns true if this is the pod that the request is for, and it is not being deleted.
 pub(crate) fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
     !pod.pod.deleting
         && request
@@ -105,13 +105,13 @@ pub(crate) fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
             .is_none_or(|uid| *uid == pod.pod.uid)
 }
 
-/// Whether a request that is over may have left something in its pod.
+/// Returns true if a request that is over may have left its entry or finalizer behind.
 pub(crate) fn is_held(request: &RestartRequest) -> bool {
     let may_have_left_it = request.active && request.strategy.unready_seconds.is_some();
     request.journal.is_some() && (request.is_held_back() || may_have_left_it)
 }
 
-/// Keeps a request until what it has begun in its pod is over.
+/// Adds the finalizer that keeps a request until what it has begun in its pod is over.
 pub(crate) fn hold(request: &RestartRequest) -> Action {
     let finalizers = request
         .finalizers

@@ -1,4 +1,4 @@
-//! All containers of a request together: which may be begun, what is written next, and when the
+//! The containers of a request together: which may begin, what is written next, and when the
 //! request is completed.
 
 use std::time::Duration;
@@ -13,24 +13,24 @@ use crate::report::reason::Reason;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
 
-/// What is to be done about all containers.
+/// The next steps of all containers.
 #[derive(Default)]
 struct Plan {
     states: Vec<RecreateState>,
     marks: Vec<(Box<str>, Mark)>,
     swaps: Vec<Swap>,
     again: Option<Duration>,
-    /// So many are begun, or about to be.
+    /// The number of containers that begin now, or are about to.
     begun: u32,
-    /// No further one may be begun.
+    /// Set once no further container may begin.
     stop: bool,
     waits: bool,
-    /// Those that wait for what may never come.
+    /// The containers that wait for a condition that may never come true.
     waiting: Vec<Box<str>>,
 }
 
-/// Goes on with a request that was taken up, and before which there is no other.
-pub(crate) fn go_on(case: Case<'_>, journal: &Journal) -> Decision {
+/// Continues an accepted request that is first in the queue of its pod.
+pub(crate) fn advance(case: Case<'_>, journal: &Journal) -> Decision {
     let request = case.request;
     if request.phase != RequestPhase::Recreating {
         return report(
@@ -77,7 +77,7 @@ fn carry_out(plan: Plan, case: Case<'_>, journal: &Journal) -> Decision {
     }
 }
 
-/// Before the first alias that has to be pulled is written down: the finalizer.
+/// Adds the finalizer before the first alias that has to be pulled is recorded; else `None`.
 fn held_back(
     request: &RestartRequest,
     pod: &RestartPod,
@@ -97,13 +97,13 @@ fn held_back(
         .then(|| Decision::act(Reason::RestartPending, readiness::hold(request)))
 }
 
-/// A status; what becomes final with it is told of the pod.
+/// Writes a status, and reports of the pod each container that becomes final with it.
 fn report(case: Case<'_>, phase: RequestPhase, states: Vec<RecreateState>) -> Decision {
     let (request, pod) = (case.request, case.pod);
     let news = states
         .iter()
         .filter(|state| state.phase.is_final() && request.state(&state.name).phase != state.phase);
-    let done = news.map(|state| told(request, state)).collect();
+    let done = news.map(|state| reported(request, state)).collect();
     let status = Status {
         phase,
         message: remark(request, pod),
@@ -115,7 +115,7 @@ fn report(case: Case<'_>, phase: RequestPhase, states: Vec<RecreateState>) -> De
     }
 }
 
-fn told(request: &RestartRequest, state: &RecreateState) -> Report {
+fn reported(request: &RestartRequest, state: &RecreateState) -> Report {
     let RecreateState {
         name,
         phase,
@@ -141,7 +141,7 @@ fn told(request: &RestartRequest, state: &RecreateState) -> Report {
     }
 }
 
-/// What the request asks for and does not get without a daemon.
+/// Returns the options of the request that cannot be honoured without a daemon; empty if none.
 fn remark(request: &RestartRequest, pod: &RestartPod) -> Box<str> {
     let grace = match (request.strategy.grace_seconds, pod.pod.grace_seconds) {
         (Some(wanted), Some(own)) if wanted != own => Some(format!(
@@ -157,7 +157,7 @@ fn remark(request: &RestartRequest, pod: &RestartPod) -> Box<str> {
         .into()
 }
 
-/// The state of a container with what is to be done about it.
+/// Returns the state of a container after this step.
 fn state_after(before: RecreateState, step: &Step, touched: bool) -> RecreateState {
     let killed = before.killed || touched;
     match step {
@@ -176,7 +176,7 @@ fn state_after(before: RecreateState, step: &Step, touched: bool) -> RecreateSta
     }
 }
 
-/// Whether a container has, or has had, another image for the request.
+/// Returns true if a container has, or has had, another image for the request.
 fn is_touched(case: Case<'_>, name: &str) -> bool {
     let intent = case
         .request
@@ -242,8 +242,8 @@ impl Plan {
         }
     }
 
-    /// Once one has failed under `failurePolicy: Fail`, those that were not begun are not; those
-    /// that were are seen to their end.
+    /// Fails the containers that have not begun, once one has failed under `failurePolicy: Fail`.
+    /// Those that have begun continue to their end.
     fn fail_the_rest(&mut self, request: &RestartRequest) {
         if request.strategy.ignores_failures {
             return;

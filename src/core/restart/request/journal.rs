@@ -1,5 +1,5 @@
-//! What is written down in a request before anything is done to its pod, so that a new life knows
-//! what the one before may have done.
+//! The journal of a request: each change of the pod is recorded in it before it is made, so that a
+//! new run of the process knows what an earlier one may have done.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use crate::objects::recreate_request::RequestPhase;
 /// The annotation of a request that holds its [`Journal`].
 pub const JOURNAL: &str = "swaplet.io/restart-journal";
 
-/// By container.
+/// The entries of a request, by container name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Journal(pub BTreeMap<Box<str>, Mark>);
 
-/// The container that is to be replaced: another one is the proof of a restart.
+/// The container that a restart replaces: a status that shows another one proves the restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Mark {
@@ -25,10 +25,10 @@ pub struct Mark {
     pub container_id: Box<str>,
     /// `restartCount`; always 0 on some virtual nodes.
     pub restart_count: i64,
-    /// When it was started, by the node's clock.
+    /// When the container was started, by the node's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<jiff::Timestamp>,
-    /// The change of its image that is, or may be, made; `None` before its turn.
+    /// The change of its image that may have been made; `None` before the container's turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
 }
@@ -37,18 +37,18 @@ pub struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Intent {
-    /// The image before.
+    /// The image before the change.
     pub from: Box<str>,
-    /// Its alias, or the park image.
+    /// The image after the change: an alias, or the park image.
     pub to: Box<str>,
-    /// `metadata.generation` of the pod before, where the API server counts it: it tells a change
-    /// that was not made from one that was made and undone.
+    /// `metadata.generation` of the pod before the change; `None` where the API server does not
+    /// count it. It distinguishes a change that was not made from one that was made and undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// Why the image before is put back; `None` where it is not.
+    /// Why the image before is put back; `None` while it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back: Option<Box<str>>,
-    /// How far it is, where `to` is the park image.
+    /// The half of the restart that is in progress, where `to` is the park image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parking: Option<Parking>,
 }
@@ -64,15 +64,16 @@ pub enum Parking {
 }
 
 impl Journal {
-    /// From the value of the annotation. `None` where it is none that this version writes.
+    /// Parses the value of the annotation. Returns `None` if it is not valid JSON of a journal.
     #[must_use]
     pub fn read(value: &str) -> Option<Self> {
         serde_json::from_str(value).ok()
     }
 
-    /// Whether it is one that swaplet has written, as far as the rest of the request tells: whoever
-    /// makes a request may give it any text. A change of an image is written down only after the
-    /// status has said `Recreating`, and before that a journal comes with the labels.
+    /// Returns true if swaplet can have written the journal, judging by the rest of the request.
+    /// Anyone who creates a request may put any text into it. But swaplet records a change of an
+    /// image only after the status is `Recreating`, and before that a journal comes with the
+    /// labels.
     #[must_use]
     pub fn is_taken_up(&self, phase: RequestPhase, has_labels: bool) -> bool {
         match phase {
@@ -83,7 +84,7 @@ impl Journal {
         }
     }
 
-    /// As the value of the annotation.
+    /// Returns the value of the annotation.
     #[must_use]
     pub fn as_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -91,7 +92,7 @@ impl Journal {
 }
 
 impl Mark {
-    /// The container that a status shows.
+    /// Returns the mark of the container that a status shows.
     #[must_use]
     pub(crate) fn of(status: &ContainerStatus) -> Self {
         let started_at = match &status.state {
@@ -107,9 +108,9 @@ impl Mark {
         }
     }
 
-    /// The container that a status shows, unless the status is older than this mark: what another
-    /// process has seen does not get forgotten by one that lags behind, or a restart from before
-    /// the request would count as made for it.
+    /// Returns the mark of the container that a status shows, or this mark if the status is older.
+    /// A process whose cache lags must not forget what another one has observed: a restart from
+    /// before the request would then count as made for it.
     #[must_use]
     pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
         let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
@@ -120,9 +121,9 @@ impl Mark {
         }
     }
 
-    /// Whether a status shows a later container than this one. No single field can be trusted: an
-    /// ID is constant on some virtual nodes, a count stays 0 on others. But a status that is older
-    /// than this mark, which another process has written, proves nothing.
+    /// Returns true if a status shows a later container than this one. No single field can be
+    /// trusted: an ID is constant on some virtual nodes, a count stays 0 on others. But a status
+    /// that is older than this mark, which another process has written, proves nothing.
     #[must_use]
     pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
         let now = Self::of(status);

@@ -1,4 +1,4 @@
-//! Requests that are to be made.
+//! Construction of new requests.
 
 use serde_json::{Value, json};
 
@@ -6,26 +6,25 @@ use super::{ACTIVE, NODE_NAME, POD_UID};
 use crate::objects::recreate_request::{GROUP, KIND, VERSION};
 use crate::objects::values::short_digest::short_digest;
 
-/// As much of a pod's name as fits into the name of its request beside the rest.
+/// The most characters of a pod's name that are used in the name of its request.
 const MOST_OF_A_NAME: usize = 220;
-/// Bytes of the digest: enough that no two requests of a pod meet.
+/// Bytes of the digest in the name: enough that no two requests of a pod collide.
 const DIGEST: usize = 5;
 
 /// The pod that a request is for.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestedPod<'a> {
-    /// Its namespace.
+    /// The namespace of the pod.
     pub namespace: &'a str,
-    /// Its name.
+    /// The name of the pod.
     pub name: &'a str,
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: &'a str,
-    /// Its node.
+    /// The name of the pod's node.
     pub node: &'a str,
 }
 
-/// A name for a request: begins with the name of the pod, as far as that fits, and is different
-/// wherever `what` is.
+/// Returns a name for a request: the pod's name, cut if necessary, `word`, and a digest of `what`.
 #[must_use]
 pub fn request_name(pod: &str, word: &str, what: &str) -> String {
     let name: String = pod.chars().take(MOST_OF_A_NAME).collect();
@@ -36,8 +35,8 @@ pub fn request_name(pod: &str, word: &str, what: &str) -> String {
     )
 }
 
-/// A request for a pod, with the labels that OpenKruise's webhook gives it: so it is for this pod
-/// and for no later one of the same name, and it goes with the pod.
+/// Builds a request for a pod, with the labels that OpenKruise's webhook sets. So it applies to
+/// this pod and to no later one of the same name, and it is garbage-collected with the pod.
 #[must_use]
 pub fn new_request<'a>(
     name: &str,

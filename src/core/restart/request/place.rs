@@ -1,13 +1,13 @@
-//! Requests for the same pod are carried out one after another.
+//! The order of requests for the same pod: they are carried out one after another.
 
 use super::RestartRequest;
 use crate::objects::recreate_request::RequestPhase;
 
-/// The place of a request in the line of those for its pod: one that was begun comes first, then
-/// the oldest, then by name.
+/// The place of a request in the queue of its pod: a request that has begun comes first, then the
+/// oldest, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Whether it has yet to begin.
+    /// True until the phase is `Recreating`.
     pub waits: bool,
     created_at: Option<jiff::Timestamp>,
     /// The name of the request.
@@ -15,8 +15,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// That of a request; none for one that holds nobody up: it is over, somebody else's, or being
-    /// deleted, for its restart, if it was begun, needs no end; unless it is kept for one.
+    /// Returns the place of a request; `None` if it blocks no other: it is completed, ends
+    /// sidecars, or is being deleted and not held back by the finalizer.
     #[must_use]
     pub fn of(request: &RestartRequest) -> Option<Self> {
         let is_gone = request.deleting && !request.is_held_back();

@@ -1,5 +1,5 @@
-//! The request as it comes over the wire. As for pods, only JSON that is no object of Kubernetes at
-//! all cannot be decoded.
+//! The request as it comes over the wire. As for pods, decoding fails only for JSON that is no
+//! Kubernetes object at all.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
@@ -120,8 +120,8 @@ impl<'de> Deserialize<'de> for RestartRequestWire {
 }
 
 impl RestartRequestWire {
-    /// Reads the request. `None` where name, namespace or uid are missing: such an object cannot be
-    /// addressed.
+    /// Reads the request. Returns `None` if name, namespace or uid are missing: such an object
+    /// cannot be addressed.
     #[must_use]
     pub fn read(self) -> Option<RestartRequest> {
         let Self {

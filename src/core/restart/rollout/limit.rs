@@ -1,29 +1,29 @@
-//! How many pods may be unavailable.
+//! The limit of unavailable pods.
 
 use std::str::FromStr;
 
-/// A number of pods, or a share of them.
+/// A number of pods, or a percentage of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many.
+    /// A fixed number of pods.
     Count(usize),
-    /// So many of a hundred.
+    /// A percentage of the pods.
     Percent(usize),
 }
 
-/// How a share becomes a number, which differs from kind to kind in Kubernetes' own
+/// The rounding of a percentage, which differs from kind to kind in Kubernetes' own
 /// `maxUnavailable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// As of a `Deployment`.
+    /// Rounds down, as for a `Deployment`.
     Down,
-    /// As of a `StatefulSet` and a `DaemonSet`.
+    /// Rounds up, as for a `StatefulSet` and a `DaemonSet`.
     Up,
 }
 
 impl Limit {
-    /// How many of so many pods; at least one, as in Kubernetes, for nothing would ever happen with
-    /// none (`pkg/controller/deployment/util`, `ResolveFenceposts`).
+    /// Returns the limit for this number of pods. At least one, as in Kubernetes: with none nothing
+    /// would ever happen (`pkg/controller/deployment/util`, `ResolveFenceposts`).
     #[must_use]
     pub const fn of(self, pods: usize, rounding: Rounding) -> usize {
         let count = match (self, rounding) {

@@ -1,4 +1,4 @@
-//! What annotations and policies say of the containers of a pod.
+//! Findings about annotations and policies that name containers of the pod.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::objects::pod::Pod;
 use crate::objects::pod::roles::unended;
 use crate::terminate::turn;
 
-/// A policy that names containers of the pod, and counts for nothing there.
+/// Returns a finding about a policy that names containers of the pod but is not applied.
 pub(super) fn refused_policy(pod: &Pod) -> Option<Finding> {
     let rule = pod.refused_policy.as_ref()?;
     let seen = format!(
@@ -17,7 +17,7 @@ pub(super) fn refused_policy(pod: &Pod) -> Option<Finding> {
     Some(finding("policy", seen, RULES))
 }
 
-/// The steps in which sidecars are ended that have not, where there are several.
+/// Returns a finding about the steps in which unended sidecars are ended, if there are several.
 pub(super) fn steps(pod: &Pod) -> Option<Finding> {
     let mut steps = BTreeMap::<i32, Vec<&str>>::new();
     for (_, sidecar) in unended(pod) {

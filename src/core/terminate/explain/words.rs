@@ -1,4 +1,4 @@
-//! Decisions in words, for people who ask why.
+//! The text of decisions, for people who want to know why.
 
 use super::super::circumstances::Circumstances;
 use crate::objects::pod::annotations::SIDECARS;
@@ -8,7 +8,7 @@ use crate::objects::values::env::WHEN_JOB_EXIT;
 use crate::report::decision::{Action, Decision, Method};
 use crate::report::reason::Reason;
 
-/// A way to end sidecars, by its word in `--prefer`.
+/// Returns the name of a method, by its word in `--prefer`.
 pub(crate) const fn way(method: Method) -> &'static str {
     match method {
         Method::Swap => "way swap",
@@ -17,7 +17,7 @@ pub(crate) const fn way(method: Method) -> &'static str {
     }
 }
 
-/// An action in words that follow "swaplet".
+/// Returns a phrase for an action that continues a sentence beginning with "swaplet".
 #[must_use]
 pub fn describe(action: &Action) -> String {
     match action {
@@ -35,7 +35,7 @@ pub fn describe(action: &Action) -> String {
     }
 }
 
-/// The decision in one sentence.
+/// Returns the decision in one sentence.
 #[must_use]
 pub fn sentence(pod: &Pod, decision: &Decision) -> String {
     match &decision.action {
@@ -63,7 +63,7 @@ fn unfinished_main(pod: &Pod) -> String {
     }
 }
 
-/// What happens next, and what the user can do.
+/// Returns what happens next, and what the user can do.
 pub(crate) fn next(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Vec<String> {
     let mut next: Vec<String> = decision
         .reports
@@ -107,7 +107,6 @@ fn done_means(pod: &Pod) -> &'static str {
     }
 }
 
-/// What comes of an action.
 fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
     let phase = if roles::mains_succeeded(pod) {
         "Succeeded"
@@ -146,7 +145,7 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
     }
 }
 
-/// The sidecars that have not ended, those of them that are wanted.
+/// Returns the names of the unended sidecars that `is_wanted` accepts, joined by commas.
 fn names(pod: &Pod, is_wanted: impl Fn(&str) -> bool) -> String {
     let names = roles::unended(pod)
         .into_iter()

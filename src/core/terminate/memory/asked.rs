@@ -1,48 +1,48 @@
-//! What is remembered of the request to OpenKruise's daemon.
+//! The memory of the request to OpenKruise's daemon.
 
 use std::time::Duration;
 
 use super::Memory;
 use crate::objects::recreate_request::RecreateRequest;
 
-/// How long the daemon may take to answer. Alone it answers in a second; with its client's 5
+/// How long the daemon may take to handle a request. Alone it takes a second; with its client's 5
 /// requests per second and a full node it takes longer. OpenKruise's manager gives up after 60 s,
 /// and the next method has to be reached within a minute.
 pub(crate) const ANSWERS: Duration = Duration::from_secs(40);
 
-/// A request that was made, or tried.
+/// A request that was created, or tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// When that came back for the first time.
+    /// When the first try returned.
     pub at: Duration,
-    /// The words of the API server where the request was not created.
+    /// The error of the API server if the request was not created.
     pub error: Option<String>,
-    /// Whether it does not take the request, however often it is tried.
+    /// True if the API server rejects the request, however often it is tried.
     pub refused: bool,
 }
 
 impl Asked {
-    /// Whether it may be tried once more.
+    /// Returns true if the request may be tried once more.
     pub(crate) fn is_worth_another_try(&self, now: Duration) -> bool {
         self.error.is_some() && !self.refused && now < self.at + ANSWERS
     }
 }
 
 impl Memory {
-    /// Brings the memory up to date with the request for the pod. Call it before every decision.
+    /// Updates the memory from the request for the pod. Call it before every decision.
     pub fn observe_request(&mut self, request: Option<&RecreateRequest>, now: Duration) {
         if request.is_some() {
             self.request_seen_at.get_or_insert(now);
         }
     }
 
-    /// Records what became of a request of ours: `error` where it was not created.
+    /// Records the result of creating a request: `error` if it was not created.
     pub fn asked_for(&mut self, error: Option<String>, refused: bool, now: Duration) {
         let at = self.asked.as_ref().map_or(now, |asked| asked.at);
         self.asked = Some(Asked { at, error, refused });
     }
 
-    /// Since when there is a request for the pod, or the wish for one.
+    /// Returns when the request for the pod was first tried or observed.
     #[must_use]
     pub fn asked_at(&self) -> Option<Duration> {
         self.asked
@@ -51,7 +51,7 @@ impl Memory {
             .or(self.request_seen_at)
     }
 
-    /// Whether this process has written something for the pod.
+    /// Returns true if this run of the process has written something for the pod.
     #[must_use]
     pub(crate) fn has_acted(&self) -> bool {
         let finished = self

@@ -1,29 +1,29 @@
-//! Which writes the API server has denied (a policy, a webhook, or a right that is missing), and
-//! when they are tried again.
+//! The writes that the API server has denied (a policy, a webhook, or a missing right), and when
+//! they are retried.
 //!
-//! A lone denial says little: a webhook that was not reached, an API server whose view of roles
-//! lags behind. So the first tries follow within seconds, and are not told. What is denied then as
-//! well stays denied until an administrator changes something.
+//! A single denial proves little: a webhook may not have been reached, or an API server's view of
+//! roles may lag behind. So the first retries follow within seconds, and are not reported. What is
+//! still denied then stays denied until an administrator changes something.
 
 use std::time::Duration;
 
 use crate::objects::values::backoff::Backoff;
 use crate::report::decision::Method;
 
-/// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and
-/// tells it or goes another way for it, waits for these tries ([`Denials::are_lasting`]).
+/// The number of quick retries of a denied write, within seconds. Whatever reports a denial, or
+/// uses another method because of it, waits for them ([`Denials::are_lasting`]).
 pub const QUICK_DENIED_RETRIES: u32 = 3;
-/// The wait before the first of them; it doubles with each further one.
+/// The wait before the first of these retries; it doubles with each further one.
 const QUICK_RETRY: Duration = Duration::from_millis(500);
-/// The first wait after them; it doubles too.
+/// The first wait after these retries; it doubles too.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 
-/// Denials, one after another.
+/// A number of denials, one after another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Denials(u32);
 
 impl Denials {
-    /// One more. Answers how long to wait until the next try, at most `longest`.
+    /// Counts one more denial. Returns the wait until the next retry, at most `longest`.
     pub fn one_more(&mut self, longest: Duration) -> Duration {
         let before = self.0;
         self.0 = before.saturating_add(1);
@@ -34,26 +34,26 @@ impl Denials {
         Backoff { first, longest }.after(doubled)
     }
 
-    /// Whether the quick tries were denied as well.
+    /// Returns true if the quick retries were denied as well.
     #[must_use]
     pub const fn are_lasting(self) -> bool {
         self.0 > QUICK_DENIED_RETRIES
     }
 
-    /// Whether they are lasting if another one comes.
+    /// Returns true if one more denial makes them lasting.
     #[must_use]
     pub const fn last_with_one_more(self) -> bool {
         self.0 >= QUICK_DENIED_RETRIES
     }
 
-    /// Whether it is the last one that has made them lasting: the time to tell it.
+    /// Returns true if the latest denial has made them lasting: the time to report it.
     #[must_use]
     pub const fn are_news(self) -> bool {
         self.0 == QUICK_DENIED_RETRIES + 1
     }
 }
 
-/// The denials of the writes to one pod, by the way that was tried; few, for there are few ways.
+/// The denials of the writes to one pod, by method; few, because there are few methods.
 #[derive(Clone, Debug, Default)]
 pub struct DeniedWays(Vec<DeniedWay>);
 
@@ -66,15 +66,15 @@ struct DeniedWay {
 }
 
 impl DeniedWays {
-    /// The denials of this way, one after another.
+    /// Returns the denials of this method, one after another.
     #[must_use]
     pub fn of(&self, method: Method) -> Denials {
         self.way(method)
             .map_or_else(Denials::default, |way| way.denials)
     }
 
-    /// A write of this way was denied, in these words. Answers until when it is not worth another
-    /// try, at most `longest` from now.
+    /// Records a denied write of this method, with its error. Returns the end of the wait before
+    /// the next retry, at most `longest` from now.
     pub fn remember(
         &mut self,
         method: Method,
@@ -94,12 +94,13 @@ impl DeniedWays {
         until
     }
 
-    /// A write of this way was applied.
+    /// Forgets the denials of this method, because a write was applied.
     pub fn forget(&mut self, method: Method) {
         self.0.retain(|way| way.method != method);
     }
 
-    /// Until when this way is closed, and the words; denials that do not last close none.
+    /// Returns until when this method is closed, and the error; denials that do not last close
+    /// none.
     pub(crate) fn closes(&self, method: Method, now: Duration) -> Option<(Duration, &str)> {
         let way = self
             .way(method)

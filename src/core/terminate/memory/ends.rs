@@ -1,12 +1,12 @@
-//! By which method each sidecar was ended, and where its log is then: as it is when its own end is
-//! first seen.
+//! The method by which each sidecar ended, and where its log is, recorded when its own end is first
+//! observed.
 
 use super::{Memory, SwapRecord};
 use crate::objects::pod::evidence::exit_image_shown;
 use crate::objects::pod::{Container, Pod, roles};
 use crate::report::decision::Method;
 
-/// The sidecars that were seen to have ended since the main containers are done.
+/// The sidecars observed to have ended since the main containers are done.
 #[derive(Clone, Debug, Default)]
 pub struct SeenEnds(Vec<SeenEnd>);
 
@@ -17,15 +17,15 @@ struct SeenEnd {
     is_told: bool,
 }
 
-/// Where the node has the log of a sidecar that has ended.
+/// The place where the node has the log of a sidecar that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogPlace {
-    /// That of the container that the status shows.
+    /// The log of the container that the status shows.
     Current,
-    /// That of the container before the exit image.
+    /// The log of the container before the exit image.
     Previous,
-    /// The node shows nothing of the sidecar itself any more (kubelets before 1.36 drop it about a
-    /// second after the exit image has ended).
+    /// No log: the node shows nothing of the sidecar itself any more (kubelets before 1.36 drop it
+    /// about a second after the exit image has ended).
     Gone,
 }
 
@@ -36,8 +36,8 @@ impl SeenEnds {
 }
 
 impl Memory {
-    /// The exit image that takes the place of a sidecar does not undo its end; where nothing was
-    /// written, one that runs again has not ended.
+    /// Records the sidecars that have ended. The exit image that replaces one does not undo its
+    /// end; if nothing was written, a sidecar that runs again has not ended.
     pub(super) fn observe_ends(&mut self, pod: &Pod) {
         if self.mains_done_at.is_none() {
             return self.ends.0.clear();
@@ -75,12 +75,12 @@ impl Memory {
         }
     }
 
-    /// The method that ended a sidecar, or the last one that was tried where its end was not seen;
-    /// `None`: it ended by itself.
+    /// Returns the method that ended a sidecar, or the last one that was tried if its end was not
+    /// observed; `None` if it ended by itself.
     #[must_use]
     pub fn method_of(&self, sidecar: &str) -> Option<Method> {
         match self.ends.of(sidecar) {
-            // The watch may show the end before the answer to the write comes.
+            // The watch may show the end before the write returns.
             Some(seen) => seen
                 .method
                 .or_else(|| self.swap_of(sidecar).map(|_| Method::Swap)),
@@ -88,8 +88,8 @@ impl Memory {
         }
     }
 
-    /// The sidecars that a method has ended and of which this was not asked before, each with where
-    /// its log is.
+    /// Returns the sidecars that a method has ended and that no earlier call returned, each with
+    /// the place of its log.
     pub fn take_new_ends(&mut self, pod: &Pod) -> Vec<(Box<str>, LogPlace)> {
         let mut new = Vec::new();
         for sidecar in roles::sidecars(pod) {

@@ -1,48 +1,47 @@
-//! What is remembered of a pod whose phase is to be written: how long it has been quiet, and what
-//! became of the writes.
+//! The memory of a pod whose phase is to be written: how long it was quiet, and the writes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crate::objects::pod::Pod;
 
-/// How long a kubelet's pod must not have changed: the worker looks at nothing new before the
+/// How long a kubelet's pod must not have changed: the pod worker handles nothing new before the
 /// runtime was listed once more after its last work, which takes a second on an idle node and
 /// several while many pods start.
 pub const QUIET: Duration = Duration::from_secs(10);
-/// After so long without such a time, changes that a kubelet has no part in do not count any more.
+/// After this long without such a time, changes in which a kubelet has no part are ignored.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// What is waited then since the last change of the status: shorter than the shortest back-off of a
+/// How long the status must not have changed then: shorter than the shortest back-off of a
 /// container that crashes (10 s).
 pub(crate) const QUIET_STATUS: Duration = Duration::from_secs(3);
-/// The pause between two writes on a virtual node, where nobody is known to take the phase back.
+/// The pause between two writes on a virtual node, where nothing is known to revert the phase.
 const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
-/// How long a phase that is written may stay unseen, where another state of the pod came before the
-/// answer: nobody knows which is newer.
+/// How long a written phase may stay unobserved if another state of the pod came before the
+/// response: it is unknown which is newer.
 const UNSEEN: Duration = Duration::from_secs(2);
 
-/// What is remembered of a pod for this method, from when its main containers are done. All times
-/// are since the start of the process.
+/// The memory of this method, from when the main containers are done. All times are since the start
+/// of the process.
 #[derive(Clone, Debug)]
 pub struct FinishRecord {
-    /// Since when the pod has not been quiet, until it was last seen to change.
+    /// The start of the present unrest: reset by a change after a quiet time.
     pub(crate) unrest_since: Duration,
     version: Box<str>,
     pub(crate) changed_at: Duration,
-    /// A digest of what a kubelet's status shows.
+    /// A digest of the status fields that a kubelet changes.
     status: u64,
     status_changed_at: Duration,
-    /// How often the phase was written, and when last.
+    /// The number of writes of the phase, and the time of the last.
     pub(crate) writes: u32,
     pub(crate) written_at: Option<Duration>,
-    /// A write that has begun and whose answer has not come, or never will.
+    /// When a write began whose response has not come, or never will.
     under_way: Option<Duration>,
-    /// The last write is applied, and the watch has shown no terminal phase since it has begun.
+    /// True if the last write was applied and the watch has shown no terminal phase since it began.
     is_unseen: bool,
 }
 
 impl FinishRecord {
-    /// A pod that is looked at for the first time counts as changed just now.
+    /// Creates the record; a pod observed for the first time counts as changed just now.
     pub(crate) fn new(pod: &Pod, now: Duration) -> Self {
         Self {
             unrest_since: now,
@@ -73,8 +72,9 @@ impl FinishRecord {
         self.confirm(pod);
     }
 
-    /// The watch may show a write before its answer comes, or instead of it. A pod whose containers
-    /// have ended gets a terminal phase from its node too; the condition comes with a write only.
+    /// Confirms a write that the watch shows, before its response or instead of it. A node too
+    /// writes a terminal phase once all containers have ended; the condition comes with a write
+    /// only.
     fn confirm(&mut self, pod: &Pod) {
         if !pod.phase.is_terminal() {
             return;
@@ -85,12 +85,13 @@ impl FinishRecord {
         }
     }
 
-    /// A write of the phase has begun: a terminal phase that is seen from now on is ours.
+    /// Records that a write of the phase begins: a terminal phase observed from now on is ours.
     pub const fn begun(&mut self, now: Duration) {
         self.under_way = Some(now);
     }
 
-    /// The write that has begun is applied. Once per write, however often it is learned.
+    /// Records that the write that has begun was applied. Counts once per write, however often
+    /// called.
     pub fn written(&mut self, now: Duration) {
         if self.under_way.take().is_some() {
             self.writes += 1;
@@ -99,7 +100,7 @@ impl FinishRecord {
         }
     }
 
-    /// The same, where the watch has shown another state of the pod since the write has begun.
+    /// Like [`Self::written`], if the watch has shown another state since the write began.
     pub fn written_unseen(&mut self, now: Duration) {
         if self.under_way.is_some() {
             self.written(now);
@@ -107,36 +108,36 @@ impl FinishRecord {
         }
     }
 
-    /// The write that has begun is known not to be applied.
+    /// Records that the write that has begun was not applied.
     pub const fn not_written(&mut self) {
         self.under_way = None;
     }
 
-    /// When the phase was written last, if it was.
+    /// Returns when the phase was written last, if it was.
     #[must_use]
     pub const fn written_at(&self) -> Option<Duration> {
         self.written_at
     }
 
-    /// Whether the phase was written, or is being written.
+    /// Returns true if the phase was written, or is being written.
     pub(crate) const fn has_begun(&self) -> bool {
         self.written_at.is_some() || self.under_way.is_some()
     }
 
-    /// Whether the pod has kept changing for too long to wait for quiet.
+    /// Returns true if the pod has kept changing for too long to wait for quiet.
     pub(crate) fn is_restless(&self, now: Duration) -> bool {
         now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE
     }
 
-    /// When the phase may be written.
+    /// Returns when the phase may be written.
     pub(crate) fn due(&self, kubelet: bool) -> Duration {
         match (kubelet, self.written_at) {
             (true, None) => {
                 let without_others = self.status_changed_at + QUIET_STATUS;
                 (self.changed_at + QUIET).min(without_others.max(self.unrest_since + PATIENCE))
             }
-            // What the worker has begun with the phase taken back ends in a wrong phase, so every
-            // moment counts.
+            // What the pod worker begins after a revert ends in a wrong phase, so every moment
+            // counts.
             (true, Some(at)) if self.is_unseen => at + UNSEEN,
             (true, Some(at)) => at,
             (false, None) => Duration::ZERO,
@@ -145,7 +146,7 @@ impl FinishRecord {
     }
 }
 
-/// What decisions read of the status: a kubelet changes it with every change of a container.
+/// Digests the status fields that decisions read: every change of a container changes them.
 fn digest(pod: &Pod) -> u64 {
     let mut hasher = DefaultHasher::new();
     pod.phase.hash(&mut hasher);

@@ -1,11 +1,11 @@
-//! Exit images that cannot be had, as pods have shown it: what a node could not pull, and what pods
-//! of a namespace may not be given.
+//! Exit images that cannot be used, as pods have shown: images that a node could not pull, and
+//! images that pods of a namespace may not be given.
 //!
 //! Under `Never` a sidecar that is stopped for an exit image which cannot be pulled fails its pod,
 //! and its Job runs finished work again: one lost tag would do that to every pod of the cluster. So
-//! once it is known, such swaps are held back. Pods under `OnFailure` go on, lose nothing by it,
-//! and show when the image is there again; where there are none, one pod at a time tries, ever more
-//! rarely.
+//! once it is known, such swaps are held back. Pods under `OnFailure` are still swapped, lose
+//! nothing by it, and show when the image is there again. If there are none, one pod at a time
+//! tries, ever more rarely.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,55 +15,56 @@ use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progr
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::objects::values::backoff::Backoff;
 
-/// How many troubles are kept; beyond, the one that was seen longest ago is forgotten.
+/// The number of troubles kept; beyond, the one observed longest ago is forgotten.
 const KEPT: usize = 1024;
-/// How long an image is not tried under `Never` after a node was last seen to fail with it; doubled
-/// with each try that fails.
+/// How long an image is not tried under `Never` after a node was last observed to fail with it;
+/// doubled with each try that fails.
 const NOT_TRIED: Backoff = Backoff {
     first: Duration::from_secs(30 * 60),
     longest: Duration::from_secs(12 * 3600),
 };
-/// How long a pod that tries keeps the others waiting.
+/// How long other pods wait for one that tries.
 const TRIAL: Duration = Duration::from_secs(120);
-/// When a trouble that nobody has seen again is forgotten.
+/// How long a trouble is kept that is not observed again.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
-/// On so many nodes an image cannot be had anywhere: the registry does not have it, or is away.
+/// With a trouble on this many nodes an image counts as unavailable everywhere: the registry does
+/// not have it, or is away.
 const ANYWHERE: usize = 2;
-/// How many pods of a namespace, one after another, are forbidden an image until the others do not
-/// ask.
+/// The number of pods of a namespace that are forbidden an image, one after another, until the
+/// others do not request it.
 const FORBIDDEN: u32 = 2;
-/// How long they do not ask.
+/// How long they do not request it.
 const NOT_ASKED: Duration = Duration::from_secs(10 * 60);
 
-/// Where an image cannot be had.
+/// A place where an image cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
     Node(Box<str>),
     Namespace(Box<str>),
 }
 
-/// What is known of one image in one place.
+/// The trouble with one image in one place.
 #[derive(Clone, Debug)]
 struct Trouble {
     seen: Duration,
     until: Duration,
-    /// The tries that have failed, or the pods that were forbidden it.
+    /// The number of tries that failed, or of pods that were forbidden it.
     times: u32,
-    /// The pod that has shown it last.
+    /// The pod that showed it last.
     by: Box<str>,
     /// The pod that tries, and until when the others wait for it.
     trial: Option<(Box<str>, Duration)>,
-    /// Another node could pull the image since: this one has a trouble of its own.
+    /// True once another node could pull the image: this one has a trouble of its own.
     is_alone: bool,
 }
 
-/// All that is known.
+/// All known troubles, by place and image.
 #[derive(Clone, Debug, Default)]
 pub struct ImageTroubles(BTreeMap<(Place, Box<str>), Trouble>);
 
 impl ImageTroubles {
-    /// Takes notice of what a pod shows of the exit images in it. The memory must have observed
-    /// this state.
+    /// Records what a pod shows about the exit images in it. The memory must have observed this
+    /// state.
     pub fn observe(&mut self, pod: &Pod, memory: &Memory, now: Duration) {
         for record in &memory.swaps {
             let container = pod.containers.iter().find(|container| {
@@ -77,7 +78,7 @@ impl ImageTroubles {
         }
     }
 
-    /// Until when a pod under `Never` is not to try this image on its node.
+    /// Returns until when a pod under `Never` is not to try this image on its node.
     #[must_use]
     pub fn not_pulled_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
         if self.0.is_empty() {
@@ -97,8 +98,8 @@ impl ImageTroubles {
         own.and_then(|(_, trouble)| trouble.holds(&pod.uid, now))
     }
 
-    /// A pod is given this image: where it is in trouble, the others wait for what comes of it. One
-    /// under `OnFailure` risks nothing, so nobody has to wait for it.
+    /// Records that a pod is given this image: if it is in trouble, the others wait for the result.
+    /// A pod under `OnFailure` risks nothing, so nobody has to wait for it.
     pub fn tried(&mut self, pod: &Pod, image: &str, now: Duration) {
         if pod.restart_policy == RestartPolicy::OnFailure {
             return;
@@ -121,7 +122,7 @@ impl ImageTroubles {
         }
     }
 
-    /// The API server has forbidden, more than once, that this pod is given the image.
+    /// Records that the API server has forbidden, more than once, to give this pod the image.
     pub fn denied(&mut self, pod: &Pod, image: &str, now: Duration) {
         let key = (Place::Namespace(pod.namespace.clone()), image.into());
         let before = self
@@ -139,13 +140,14 @@ impl ImageTroubles {
         self.keep(key, trouble);
     }
 
-    /// A pod of this namespace was given the image.
+    /// Records that a pod of this namespace was given the image.
     pub fn allowed(&mut self, pod: &Pod, image: &str) {
         self.0
             .remove(&(Place::Namespace(pod.namespace.clone()), image.into()));
     }
 
-    /// Until when no other pod of this namespace asks for the image, because it would be forbidden.
+    /// Returns until when no other pod of this namespace requests the image, because it would be
+    /// denied.
     #[must_use]
     pub fn denied_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
         if self.0.is_empty() {
@@ -161,7 +163,7 @@ impl ImageTroubles {
     fn not_pulled(&mut self, pod: &Pod, image: &str, now: Duration) {
         let key = (Place::Node(pod.node.clone()), image.into());
         let before = self.0.get(&key);
-        // A try has failed once, however long its pod shows it.
+        // One failed try counts once, however long its pod shows it.
         let failed = before
             .is_some_and(|before| before.trial.as_ref().is_some_and(|(by, _)| *by == pod.uid));
         let times = before.map_or(0, |before| before.times.saturating_add(u32::from(failed)));
@@ -180,8 +182,7 @@ impl ImageTroubles {
         self.keep(key, trouble);
     }
 
-    /// The image is there: this node has it, and others that do not have it lack something of their
-    /// own.
+    /// Records that the node has the image: others that do not have it have a trouble of their own.
     fn pulled(&mut self, node: &str, image: &str) {
         self.0.retain(|(place, other), _| {
             !(is_same(other, image) && matches!(place, Place::Node(name) if **name == *node))
@@ -234,7 +235,7 @@ impl Trouble {
         }
     }
 
-    /// Until when a pod waits: for the next try, or for the one that is being made by another pod.
+    /// Returns until when a pod waits: for the next try, or for the present one by another pod.
     fn holds(&self, uid: &str, now: Duration) -> Option<Duration> {
         match &self.trial {
             Some((by, _)) if **by == *uid => None,
@@ -244,9 +245,9 @@ impl Trouble {
     }
 }
 
-/// Whether the node could pull the exit image that the container has; `None` where it does not
-/// tell. Another container proves it, an image in the status does not: some providers copy it from
-/// the spec.
+/// Returns whether the node could pull the exit image of the container; `None` if its status does
+/// not show it. Another container proves it; an image in the status does not, because some
+/// providers copy it from the spec.
 fn shown(container: &Container, record: &SwapRecord) -> Option<bool> {
     if matches!(
         progress(container, record.before.as_ref()),
@@ -267,7 +268,7 @@ fn shown(container: &Container, record: &SwapRecord) -> Option<bool> {
         .then_some(true)
 }
 
-/// A webhook may have put a digest to one of them.
+/// Compares images; a webhook may have added a digest to one of them.
 fn is_same(known: &str, image: &str) -> bool {
     known == image || exit_image_shown(known, image) == Some(true)
 }

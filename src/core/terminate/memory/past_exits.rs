@@ -1,8 +1,8 @@
-//! How sidecars have ended before, in whatever pod: what a container answers to SIGTERM it will
-//! answer again.
+//! The exit codes with which sidecars ended before, in any pod: a container reacts to SIGTERM the
+//! same way each time.
 //!
-//! Kept by namespace, name and image, so that the second pod of a Job, and the next Job of a
-//! CronJob, are told by the first. Where nothing is known, one pod at a time finds out: ten at once
+//! They are kept by namespace, name and image, so that the second pod of a Job, and the next Job of
+//! a CronJob, profit from the first. If nothing is known, one pod at a time finds out: ten at once
 //! would fail ten times.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,8 @@ use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::recreate_request::RecreateRequest;
 
-/// How many are kept: more kinds of sidecars than a cluster has. Beyond it the oldest is forgotten.
+/// The number of exit codes kept: more kinds of sidecars than a cluster has. Beyond it the oldest
+/// is forgotten.
 const KEPT: usize = 4096;
 
 type Key = (Box<str>, Box<str>, Box<str>);
@@ -26,7 +27,7 @@ pub struct PastExits {
     tries: BTreeMap<Key, Try>,
 }
 
-/// A pod finds out how a kind of sidecar ends.
+/// A pod that finds out how a kind of sidecar ends.
 #[derive(Clone, Debug)]
 struct Try {
     pod: Box<str>,
@@ -34,7 +35,7 @@ struct Try {
 }
 
 impl PastExits {
-    /// None are known.
+    /// Returns an empty record.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -44,10 +45,10 @@ impl PastExits {
         }
     }
 
-    /// Remembers the sidecars of a pod that ended when their main containers were done: somebody
-    /// stopped them. Whether a pod may wait for that: one that was to find out has found out, or
-    /// nothing was known of the kind. Another code than before wakes nobody, for sidecars that end
-    /// with one code and another in turn would wake everybody each time.
+    /// Records the sidecars of a pod that ended when their main containers were done: somebody
+    /// stopped them. Returns true if pods may wait for that: a pod that was to find out has found
+    /// out, or nothing was known of the kind. A changed code is no such news, because sidecars that
+    /// end with two codes in turn would wake every pod each time.
     pub fn learn(
         &mut self,
         pod: &Pod,
@@ -81,14 +82,14 @@ impl PastExits {
         tried || before.is_none()
     }
 
-    /// The exit code of the last sidecar like this one.
+    /// Returns the exit code of the last sidecar like this one.
     #[must_use]
     pub fn of(&self, pod: &Pod, sidecar: &Container) -> Option<i64> {
         self.codes.get(&key(pod, sidecar)).copied()
     }
 
-    /// This pod finds out how these of its containers end, if that is not known; nobody waits
-    /// longer for it than `until`.
+    /// Records that this pod finds out how these of its containers end, if that is unknown; other
+    /// pods wait no longer than `until`.
     pub fn try_starts(&mut self, pod: &Pod, containers: &[Box<str>], until: Duration) {
         for sidecar in pod
             .containers
@@ -108,12 +109,12 @@ impl PastExits {
         }
     }
 
-    /// The pod is gone, or its request was not made: it finds out nothing.
+    /// Records that the pod finds out nothing: it is gone, or its request was not created.
     pub fn try_ends(&mut self, uid: &str) {
         self.tries.retain(|_, try_| *try_.pod != *uid);
     }
 
-    /// Until when another pod finds out how a sidecar like this one ends.
+    /// Returns until when another pod finds out how a sidecar like this one ends.
     #[must_use]
     pub fn tried_until(&self, pod: &Pod, sidecar: &Container, now: Duration) -> Option<Duration> {
         let try_ = self
@@ -124,7 +125,7 @@ impl PastExits {
     }
 }
 
-/// The exit code of a container that was stopped, also where the node has started it again by now.
+/// Returns the exit code of a container that was stopped, even if the node has started it again.
 fn stopped_with(sidecar: &Container, request: Option<&RecreateRequest>) -> Option<i64> {
     let back = || {
         request?

@@ -1,8 +1,9 @@
-//! What a pod proves about its node.
+//! The facts that a pod proves about its node.
 //!
-//! On an ordinary node nothing is learned from a swap without effect: that is a busy kubelet.
-//! `ProviderFailed` is believed everywhere, for only a virtual-kubelet says it. A swapped container
-//! that has ended is no proof, for it may have ended by itself: another container must be seen.
+//! On an ordinary node nothing is learned from a swap without effect: the kubelet is only busy.
+//! `ProviderFailed` is believed everywhere, because only a virtual-kubelet writes it. A swapped
+//! container that has ended proves nothing, for it may have ended by itself: a new container must
+//! be observed.
 
 use std::time::Duration;
 
@@ -11,8 +12,7 @@ use crate::cluster::node_verdicts::Proved;
 use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, evidence, roles};
 use crate::terminate::methods::swap::patience;
 
-/// What the pod proves about its node, as it is seen now; `None` where it proves nothing (any more,
-/// or yet).
+/// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).
 #[must_use]
 pub fn proved(pod: &Pod, memory: &Memory, now: Duration) -> Option<Proved> {
     if memory.rejected {
@@ -45,7 +45,7 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Duration) -> Option<Proved> {
         .then_some(Proved::Inert)
 }
 
-/// Whether nobody else has ended the pod, as far as it shows.
+/// Returns true if nobody else has ended the pod, as far as its state shows.
 fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
     !pod.deleting
         && memory
@@ -54,7 +54,7 @@ fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
             .is_none_or(|record| record.written_at().is_none())
 }
 
-/// The swap that the spec still shows: somebody may have undone it.
+/// Returns the swap that the spec still shows: somebody may have undone it.
 fn record<'a>(sidecar: &Container, memory: &'a Memory) -> Option<&'a SwapRecord> {
     memory
         .swap_of(&sidecar.name)

@@ -1,13 +1,13 @@
 //! The method `finish`: the pod's phase is written, and the node ends what still runs.
 //!
 //! OpenKruise's `KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE` does the same (`sidecarterminator`,
-//! "mark terminated"). A kubelet needs a nudge with it: it takes a phase that it sees with a change
-//! of the metadata for the end of the pod, and takes one that it sees alone back when it compares
-//! statuses, every 10 s (`docs/measured.md`, rows 31 and 32). Until its worker has noticed, that
-//! comparison may still take the phase back, and a pod whose sidecar is stopped in that moment is
-//! judged by the sidecar's exit code: `Failed`, for good (the same, "The phase against the
-//! kubelet's own writes"). So a kubelet's pod is finished only when it has been quiet, and again at
-//! once when the phase was taken back.
+//! "mark terminated"). A kubelet needs a nudge with it. If the phase arrives with a change of the
+//! metadata, it takes the phase for the end of the pod; if alone, it reverts the phase when it
+//! compares statuses, every 10 s (`docs/measured.md`, rows 31 and 32). Until its pod worker has
+//! noticed, that comparison may still revert the phase, and a pod whose sidecar is stopped in that
+//! moment is judged by the sidecar's exit code: `Failed`, for good (the same, "The phase against
+//! the kubelet's own writes"). So a kubelet's pod is finished only when it has been quiet, and
+//! again at once when the phase was reverted.
 //!
 //! How long it has to be quiet was measured (`docs/measured.md`, "The phase against the kubelet's
 //! own writes").
@@ -25,20 +25,20 @@ use crate::terminate::memory::finish_record::{FinishRecord, PATIENCE, QUIET_STAT
 use crate::terminate::methods::Step;
 use crate::terminate::methods::swap::words::changes;
 
-/// How often the phase of one pod is written: a kubelet takes it back at most every 10 s, so this
-/// is two minutes of it.
+/// The most writes of the phase of one pod: a kubelet reverts it at most every 10 s, so this covers
+/// two minutes.
 const WRITES: u32 = 12;
-/// How long a finished pod on a virtual node is watched: two polls of a provider that is asked for
-/// statuses every 5 s.
+/// How long a finished pod on a virtual node is watched: two polls of a provider that is polled
+/// every 5 s.
 const VIRTUAL_SETTLES: Duration = Duration::from_secs(10);
 /// How long a finished pod is watched after its last change: two of the kubelet's comparisons.
 const SETTLES: Duration = Duration::from_secs(20);
 /// How long a kubelet may take to show that all containers have ended, besides their grace period.
 const TEARDOWN: Duration = Duration::from_secs(60);
-/// The grace period where the pod gives none (the API server's default).
+/// The grace period if the pod sets none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
-/// What is to be done for a pod whose main containers are done and whose phase is not terminal.
+/// Decides about a pod whose main containers are done and whose phase is not terminal.
 pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let Some(record) = memory.finish.as_deref() else {
@@ -83,14 +83,14 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
             note: note(phase, unended, kubelet, restless),
         },
     );
-    // One that is repeated was told.
+    // A repeated write was reported before.
     decision.done = decision.done.filter(|_| record.written_at.is_none());
     Step::Here(decision)
 }
 
-/// What this method has begun it goes on with, whatever the order of the methods and also when the
-/// sidecars have just ended: a kubelet that has taken the phase back judges the pod by them.
-pub(crate) fn go_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
+/// Continues what this method has begun, whatever the order of the methods, and also if the
+/// sidecars just ended: a kubelet that reverted the phase judges the pod by them.
+pub(crate) fn advance(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     let memory = case.memory;
     memory.finish.as_deref()?.written_at?;
     match step(case, unended) {
@@ -99,7 +99,8 @@ pub(crate) fn go_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision>
     }
 }
 
-/// Waits for quiet; says so when that takes long, for then something else is wrong with the pod.
+/// Waits for quiet; reports when that takes long, because then something else is wrong with the
+/// pod.
 fn wait(record: &FinishRecord, due: Duration, now: Duration) -> Decision {
     let impatient = record.unrest_since + PATIENCE;
     if record.written_at.is_some() {
@@ -115,7 +116,7 @@ fn wait(record: &FinishRecord, due: Duration, now: Duration) -> Decision {
     );
     Decision {
         again: Some(due),
-        ..Decision::tell(Reason::FinishNotQuiet, note)
+        ..Decision::reporting(Reason::FinishNotQuiet, note)
     }
 }
 
@@ -143,8 +144,8 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
     }
 }
 
-/// What is to be done for a pod whose phase this method has written: nothing, but the node may
-/// still take it back. `None` once there is nothing left to see.
+/// Waits after the phase was written: the node may still revert it. `None` once nothing is left to
+/// observe, or if the phase was not written.
 pub(crate) fn watch(case: Case<'_>) -> Option<Decision> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let record = memory.finish.as_deref()?;
@@ -152,7 +153,7 @@ pub(crate) fn watch(case: Case<'_>) -> Option<Decision> {
     (until > around.now).then(|| Decision::later(Reason::FinishPending, until))
 }
 
-/// When what the node shows can be taken for the end.
+/// Returns when the state that the node shows can be taken for the end.
 fn settled(
     pod: &Pod,
     record: &FinishRecord,
@@ -173,7 +174,7 @@ fn settled(
     written_at.saturating_add(grace).saturating_add(TEARDOWN)
 }
 
-/// What to tell about a pod whose phase this method has written, once there is nothing left to see.
+/// Reports on a pod whose phase this method has written, once nothing is left to observe.
 pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.finish.as_deref()?.written_at?;
@@ -187,7 +188,7 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
         let note = format!(
             "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase{changes}"
         );
-        return Some(Decision::tell(Reason::PodFailedAfterFinish, note));
+        return Some(Decision::reporting(Reason::PodFailedAfterFinish, note));
     }
     let note = if around.may_be_kubelet() {
         let late = ending::lateness(pod, memory);
@@ -197,7 +198,7 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
             "the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted{changes}"
         )
     };
-    Some(Decision::tell(Reason::SidecarEnded, note))
+    Some(Decision::reporting(Reason::SidecarEnded, note))
 }
 
 fn describe(sidecar: &Container, memory: &Memory) -> String {

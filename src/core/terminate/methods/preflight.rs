@@ -1,9 +1,9 @@
-//! Which exit image would end a sidecar, asked before anything is written.
+//! The exit image that would end a sidecar, determined before anything is written.
 //!
-//! The default has the standard paths. For a path that it does not have, an image is derived, if
-//! the installation derives images. An image that a pod asks for, and that the administrator
-//! listed, is taken at its word: its paths are not known, so only what no image at all can cure
-//! keeps it from being written.
+//! The default image has the standard paths. For a path that it lacks, an image is derived, if the
+//! installation derives images. An image that a pod requests, and that the administrator listed, is
+//! trusted: its paths are unknown, so only an obstacle that no image can remove keeps it from being
+//! written.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::objects::values::env::WITH_IMAGE;
 use crate::report::decision::{Paths, Report};
 use crate::report::reason::Reason;
 
-/// What is to be said of a sidecar before it is swapped.
+/// The result for a sidecar before it is swapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Preflight<'a> {
     /// This image ends it.
     Image {
-        /// The image.
+        /// The image that ends it.
         image: &'a str,
-        /// The image that the pod asked for and does not get.
+        /// The image that the pod requested and does not get.
         refused: Option<&'a str>,
     },
     /// The image that it needs is being pushed.
@@ -36,12 +36,12 @@ pub(crate) enum Preflight<'a> {
         report: Report,
         /// The image that it needs.
         wants: Option<Paths>,
-        /// When there may be one.
+        /// When there may be one; `None` if unknown.
         again: Option<Duration>,
     },
 }
 
-/// The exit image for a sidecar of a pod.
+/// Determines the exit image for a sidecar of a pod.
 pub(crate) fn preflight<'a>(
     pod: &Pod,
     container: &'a Container,
@@ -62,7 +62,7 @@ pub(crate) fn preflight<'a>(
         image: choice.image,
         refused: choice.refused,
     };
-    // Facts are kept of every container that is marked.
+    // Facts are kept for every container that is marked.
     let Some(facts) = container.facts.as_deref() else {
         return blocked(
             Reason::NotSwappable,
@@ -94,8 +94,8 @@ fn verdict(facts: &ContainerFacts, choice: &Choice<'_>, exit_images: &ExitImages
     }
 }
 
-/// A derived image has the standard paths and those that are missing there, whatever the default
-/// has.
+/// Looks up a derived image. It has the standard paths and those that are missing there, whatever
+/// the default image has.
 fn derived<'a>(
     pod: &Pod,
     container: &Container,
@@ -159,7 +159,7 @@ fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
     }
 }
 
-/// As a shell takes it for one word, whatever a tenant has written: somebody will paste it.
+/// Quotes a path as one word of a shell, whatever a tenant has written: somebody will paste it.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:=,".contains(c);
     if path.chars().all(plain) {
@@ -169,7 +169,7 @@ fn quoted(path: &str) -> String {
     }
 }
 
-/// What is wrong, and what to do about it.
+/// Describes the obstacle and its fix.
 fn refusal(obstacle: Obstacle, path: Option<&str>) -> String {
     let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
     format!("{}{path}: {}", obstacle.problem(), obstacle.fix())
@@ -209,7 +209,7 @@ fn blocked<'a>(reason: Reason, container: &Container, what: &str) -> Preflight<'
 }
 
 fn report(reason: Reason, container: &Container, what: &str) -> Report {
-    // What a spec says must not be able to draw on a terminal.
+    // Text from a spec must not be able to control a terminal.
     let what: String = cut(what, MESSAGE)
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })

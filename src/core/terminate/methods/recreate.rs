@@ -1,14 +1,14 @@
-//! The method `recreate`: OpenKruise's daemon is asked, by a `ContainerRecreateRequest`, and the
-//! request is followed to its end.
+//! The method `recreate`: a `ContainerRecreateRequest` is created for OpenKruise's daemon and
+//! followed to its end.
 //!
-//! The daemon stops a container as the kubelet does, and nothing takes the container's place: so
-//! its own exit code counts. One other than 0 fails the pod under `Never`, and under `OnFailure`
-//! the kubelet starts the sidecar again for ever (`docs/measured.md`, "OpenKruise 1.9.0 on an
-//! ordinary node"). There is one request per pod, whoever makes it: it is never tried twice.
+//! The daemon stops a container like the kubelet does, and nothing replaces the container: so its
+//! own exit code counts. One other than 0 fails the pod under `Never`, and under `OnFailure` the
+//! kubelet starts the sidecar again for ever (`docs/measured.md`, "OpenKruise 1.9.0 on an ordinary
+//! node"). There is one request per pod, whoever creates it: it is never tried twice.
 //!
-//! Its name is OpenKruise's own, so a request by OpenKruise, by an earlier life or by this one is
-//! the same object. Its `statusContext` has the id of the container that was to be stopped, so no
-//! memory is needed to see that another one runs.
+//! Its name is OpenKruise's own, so a request by OpenKruise, by an earlier run of swaplet or by
+//! this one is the same object. Its `statusContext` has the id of the container that was to be
+//! stopped, so no memory is needed to detect that another one runs.
 
 mod consequences;
 mod progress;
@@ -30,8 +30,8 @@ use crate::objects::recreate_request::RecreateRequest;
 use crate::report::decision::{Action, Decision, Report, one_per_reason};
 use crate::report::reason::Reason;
 
-/// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead
-/// on.
+/// Requests the end of the sidecars that no pending swap may end, follows an existing request, or
+/// reports why a request cannot end them.
 pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
     let (memory, around) = (case.memory, case.around);
     let sidecars = unended.iter().map(|(_, sidecar)| *sidecar);
@@ -86,8 +86,8 @@ fn ask(case: Case<'_>, targets: &[&Container]) -> Step {
     })
 }
 
-/// One pod at a time finds out how a sidecar ends, and the others wait for it; not longer than for
-/// a daemon that does not answer.
+/// Waits while another pod finds out how a sidecar ends; not longer than for a daemon that does not
+/// answer.
 fn tried_elsewhere(case: Case<'_>, targets: &[&Container]) -> Option<Step> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let unknown = targets
@@ -118,7 +118,7 @@ fn tried_elsewhere(case: Case<'_>, targets: &[&Container]) -> Option<Step> {
     })
 }
 
-/// How many containers may come back, and count as restarts of the Job like those of swaps.
+/// Returns the number of containers that may be restarted, which counts for the Job like swaps do.
 fn restarts_risked(case: Case<'_>, targets: &[&Container]) -> u32 {
     let pod = case.pod;
     let comes_back = |target: &&&Container| {
@@ -131,7 +131,7 @@ fn restarts_risked(case: Case<'_>, targets: &[&Container]) -> u32 {
     u32::try_from(risked.count()).unwrap_or(u32::MAX)
 }
 
-/// How long a request may take at most, until it is known how its containers have ended.
+/// Returns how long a request may take at most, until it is known how its containers ended.
 #[must_use]
 pub fn patience(pod: &Pod) -> Duration {
     swap::graces(pod)
@@ -139,7 +139,7 @@ pub fn patience(pod: &Pod) -> Duration {
         .saturating_add(STOPPED_VISIBLE)
 }
 
-/// A request that was made, or tried, and that the watch does not show.
+/// Handles a request that was created, or tried, and that the watch does not show.
 fn not_seen(asked: &Asked, now: Duration) -> Step {
     let until = asked.at + ANSWERS;
     let (reason, note) = match &asked.error {
@@ -186,7 +186,7 @@ fn follow(case: Case<'_>, targets: &[&Container], request: &RecreateRequest) -> 
     })
 }
 
-/// What to tell about a pod that is finished and was ended by a request.
+/// Reports on a finished pod that was ended by a request; `None` if it was not.
 pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
     let left = [Reason::LeftToOpenKruise, Reason::OpenKruiseIncomplete]
         .iter()
@@ -202,14 +202,14 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
         let note = format!(
             "the pod is Failed although every main container exited with 0: {ends}; let it exit with 0 on SIGTERM, or allow finish"
         );
-        return Some(Decision::tell(Reason::PodFailedAfterRecreate, note));
+        return Some(Decision::reporting(Reason::PodFailedAfterRecreate, note));
     }
     let phase = if pod.phase == Phase::Succeeded {
         "Succeeded"
     } else {
         "Failed"
     };
-    Some(Decision::tell(
+    Some(Decision::reporting(
         Reason::SidecarEnded,
         format!("the pod is {phase}: {ends}"),
     ))

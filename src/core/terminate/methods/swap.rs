@@ -1,11 +1,11 @@
 //! The method `swap`: the images of the sidecars are changed to an exit image, and the node is
 //! watched until it has acted.
 //!
-//! A sidecar that can be swapped does not wait for one that cannot; the phase is written after
-//! those that were swapped have ended, for it would meet a container that is just being replaced. A
-//! pod that an earlier life, or somebody else, has left stuck on an exit image that cannot run is
-//! swapped once more under `OnFailure`, to the right one; what this life wrote itself was checked
-//! before.
+//! A sidecar that can be swapped does not wait for one that cannot. The phase is written after
+//! those that were swapped have ended, because it would meet a container that is just being
+//! replaced. A pod that was left stuck on an exit image that cannot run, by an earlier run of
+//! swaplet or somebody else, is swapped once more under `OnFailure`, to the right one; swaps by
+//! this run were checked before.
 
 mod plan;
 mod room;
@@ -29,15 +29,15 @@ pub(crate) use room::no_room;
 pub(crate) use time::graces;
 pub use time::{age_when_told, patience};
 
-/// What a started exit image may take until it counts as running on: it exits in milliseconds, but
-/// its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5 s),
-/// and more under load.
+/// How long a started exit image may take until it counts as not ending: it exits in milliseconds,
+/// but its end becomes visible with the kubelet's next relist (1 s), the poll of a virtual node (5
+/// s), and later under load.
 const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
-/// What a node may take to get over a trouble with the exit image before the next method is tried:
-/// two tries of a pull that backs off for 10 s.
+/// How long a node may fail with the exit image before the next method is tried: two tries of a
+/// pull that backs off for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
 
-/// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later`
+/// Decides about the sidecars that have not ended, or returns why swaps cannot end them. `later`
 /// are the methods that come after.
 pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) -> Step {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
@@ -74,12 +74,12 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
     )
 }
 
-/// How many swaps are still to be made.
+/// Returns the number of swaps that are still to be made.
 pub(crate) fn wanted(case: Case<'_>, unended: &[Unended<'_>]) -> u32 {
     Plan::make(case, unended).size()
 }
 
-/// How many swaps are to be made of those sidecars whose turn has not come.
+/// Returns the number of swaps to be made of sidecars whose turn has not come.
 pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
     let (pod, around) = (case.pod, case.around);
     let later: Vec<_> = unended(pod)
@@ -95,8 +95,8 @@ pub(crate) fn wanted_later(case: Case<'_>, turn: &[Unended<'_>]) -> u32 {
     wanted(case, &later)
 }
 
-/// The derived exit images that the sidecars of a pod need and that are not there, also while its
-/// main containers run: then they are there when they are needed.
+/// Returns the derived exit images that the sidecars of a pod need and that do not exist yet, also
+/// while its main containers run: then they exist when they are needed.
 pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
     let (pod, around) = (case.pod, case.around);
     if !around.exit_images.derives() || !around.may_swap(pod) {
@@ -115,7 +115,8 @@ pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
     wanted.collect()
 }
 
-/// The library asks the provider again by itself, so nothing that could be written would help.
+/// Reports a swap that the provider failed on. The library retries by itself, so no write would
+/// help.
 fn rejected(pod: &Pod, memory: &Memory) -> Report {
     let changed: Vec<_> = memory.swaps.iter().map(SwapRecord::words).collect();
     let note = format!(
@@ -129,18 +130,18 @@ fn rejected(pod: &Pod, memory: &Memory) -> Report {
     }
 }
 
-/// A container whose spec shows the exit image and that has not ended.
+/// The state of a container whose spec shows the exit image and that has not ended.
 struct Swapped {
-    /// What is wrong, or will be at `until`.
+    /// The problem, or what it will be at `until`.
     trouble: Report,
-    /// Whether it is wrong now.
-    told: bool,
-    /// When this method gives it up.
+    /// True if the problem exists now.
+    reported: bool,
+    /// When this method gives up on the container.
     until: Duration,
 }
 
-/// Every sidecar that could be swapped shows an exit image: has the node acted? `climbs`: whether
-/// there is another method.
+/// Decides once every sidecar that could be swapped shows an exit image: has the node acted?
+/// `climbs`: whether there is another method.
 fn pending(
     pod: &Pod,
     unended: &[Unended<'_>],
@@ -151,7 +152,7 @@ fn pending(
     let swapped = unended
         .iter()
         .filter_map(|(_, sidecar)| Some(watch(pod, sidecar, memory.swap_of(&sidecar.name)?)));
-    let gives_up = |swapped: &Swapped| now >= swapped.until || (swapped.told && !climbs);
+    let gives_up = |swapped: &Swapped| now >= swapped.until || (swapped.reported && !climbs);
     let (given_up, hoped): (Vec<_>, Vec<_>) = swapped.partition(gives_up);
     let again = hoped.iter().map(|swapped| swapped.until).min();
     if !given_up.is_empty() {
@@ -165,7 +166,7 @@ fn pending(
     }
     let mut reports: Vec<_> = hoped
         .into_iter()
-        .filter(|swapped| swapped.told)
+        .filter(|swapped| swapped.reported)
         .map(|swapped| swapped.trouble)
         .collect();
     if reports.is_empty() {
@@ -182,7 +183,10 @@ fn pending(
 }
 
 fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
-    let (reason, told, patience, what) = match evidence::progress(sidecar, record.before.as_ref()) {
+    let (reason, reported, patience, what) = match evidence::progress(
+        sidecar,
+        record.before.as_ref(),
+    ) {
         Progress::NotPulled(why, message) => {
             let what = format!(
                 "the node cannot pull {}, and goes on trying: push it, or let the node pull it ({why}: {message})",
@@ -215,12 +219,12 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     let note = format!("container {}: {what}", record.words());
     Swapped {
         trouble: Report { reason, note },
-        told,
+        reported,
         until: record.at + patience,
     }
 }
 
-/// Whether a swap of this container was made and may still take effect.
+/// Returns true if a swap of this container was made and may still take effect.
 pub(crate) fn is_hoped_for(case: Case<'_>, sidecar: &Container) -> bool {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let record = memory

@@ -1,6 +1,6 @@
 //! The feature gates of OpenKruise's manager, as its command line sets them.
 
-/// Whether a manager with these flags does no job that pulls images.
+/// Returns true if a manager with these flags handles no job that pulls images.
 pub(super) fn pull_jobs_are_off(command_line: &[String]) -> bool {
     let gate = |wanted: &str| {
         feature_gates(command_line)
@@ -19,9 +19,9 @@ pub(super) fn pull_jobs_are_off(command_line: &[String]) -> bool {
         || gate("ImagePullJobGate") == Some(false) && !pre_downloads.contains(&Some(true))
 }
 
-/// The feature gate `SidecarTerminator`, as the flags of the manager set it: off where nothing is
-/// said; `AllAlpha` counts where the gate itself is not named; without `KruiseDaemon` it is forced
-/// off (OpenKruise: `features.SetDefaultFeatureGates`).
+/// Returns true if these flags of the manager turn the feature gate `SidecarTerminator` on. It is
+/// off by default; `AllAlpha` counts where the gate itself is not named; without `KruiseDaemon` it
+/// is forced off (OpenKruise: `features.SetDefaultFeatureGates`).
 #[must_use]
 pub fn gate_is_on(command_line: &[String]) -> bool {
     let gate = |wanted: &str| {
@@ -39,7 +39,7 @@ pub fn gate_is_on(command_line: &[String]) -> bool {
             .unwrap_or(false)
 }
 
-/// Each `name=value` of `--feature-gates=...` or `--feature-gates ...`.
+/// Returns each `name=value` of `--feature-gates=...` or `--feature-gates ...`.
 fn feature_gates(command_line: &[String]) -> impl Iterator<Item = (&str, bool)> {
     let after_flag = command_line
         .windows(2)
@@ -60,7 +60,7 @@ fn is_flag(word: &str) -> bool {
     word.trim_start_matches('-') == "feature-gates" && word.starts_with('-')
 }
 
-/// As Go's `strconv.ParseBool` reads it.
+/// Reads a boolean like Go's `strconv.ParseBool`; anything else is false.
 fn is_true(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

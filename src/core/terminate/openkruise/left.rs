@@ -1,4 +1,4 @@
-//! Which pods are left to OpenKruise, and what is told of them.
+//! The pods that are left to OpenKruise, and what is reported about them.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::report::reason::Reason;
 use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 
-/// How long a pod whose main containers are done stays Pending until OpenKruise is not expected to
-/// see it in another phase: an image that is still being pulled passes.
+/// How long a pod whose main containers are done may stay Pending until OpenKruise is not expected
+/// to observe another phase; long enough for an image that is still being pulled.
 const STAYS_PENDING: Duration = Duration::from_secs(60);
 
-/// Whether the pod is left to OpenKruise, and what to tell about that. A pod in which swaplet has
-/// acted stays its own.
+/// Returns the decision to leave the pod to OpenKruise, with what to report; `None` if swaplet
+/// takes it. A pod on which swaplet has acted stays its own.
 pub(crate) fn left(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     let (memory, around) = (case.memory, case.around);
     let OpenKruise {
@@ -43,7 +43,7 @@ pub(crate) fn left(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> 
 }
 
 fn left_because(why: &str) -> Decision {
-    Decision::tell(
+    Decision::reporting(
         Reason::LeftToOpenKruise,
         format!("main containers are done; {why}"),
     )
@@ -52,10 +52,10 @@ fn left_because(why: &str) -> Decision {
 fn unclear() -> Decision {
     let note = "OpenKruise is installed, and whether its SidecarTerminator is on cannot be seen: allow swaplet to read its Deployment \
         (deploy/openkruise.yaml), or say who ends sidecars with --coexist=own or --coexist=defer";
-    Decision::tell(Reason::OpenKruiseUnclear, note.to_owned())
+    Decision::reporting(Reason::OpenKruiseUnclear, note.to_owned())
 }
 
-/// Its SidecarTerminator is on: does it act on this pod, and on all of its sidecars?
+/// Decides while the SidecarTerminator is on: does it act on this pod, and on all of its sidecars?
 fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let OpenKruise {
@@ -63,14 +63,14 @@ fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     } = around.openkruise;
     let labelled_virtual = around.facts.labelled_virtual;
     if !labelled_virtual && daemon == Daemon::None {
-        // It makes a request, and nobody ever carries it out.
+        // OpenKruise would create a request that nothing ever handles.
         return None;
     }
     if unended
         .iter()
         .any(|(_, sidecar)| !sidecar.mark.is_sidecar())
     {
-        // To OpenKruise that is a main container, which runs: it waits for it.
+        // To OpenKruise that is a running main container, for which it waits.
         return None;
     }
     if pod.phase == Phase::Pending {
@@ -95,8 +95,8 @@ fn acts_on(case: Case<'_>, unended: &[Unended<'_>]) -> Option<Decision> {
     ))
 }
 
-/// On a virtual node OpenKruise acts on sidecars that name an image, on all others on those with
-/// the plain mark.
+/// Returns true if OpenKruise acts on the sidecar: on a virtual node if it names an image,
+/// elsewhere if it has the plain mark.
 const fn is_marked(sidecar: &Container, labelled_virtual: bool) -> bool {
     if labelled_virtual {
         sidecar.mark.with_image.is_some()
@@ -105,19 +105,19 @@ const fn is_marked(sidecar: &Container, labelled_virtual: bool) -> bool {
     }
 }
 
-/// OpenKruise does not act while a pod is Pending; but a phase may pass.
+/// Leaves a Pending pod, on which OpenKruise does not act, to it for a while: the phase may change.
 fn while_pending(memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     let until = memory.mains_done_at.unwrap_or(around.now) + STAYS_PENDING;
     (around.now < until).then(|| Decision::later(Reason::LeftToOpenKruise, until))
 }
 
-/// On ordinary nodes a sidecar whose exit code is to be ignored has the whole pod ended, by its
-/// phase.
+/// Returns true if OpenKruise ends the whole pod by its phase: on ordinary nodes, if the exit code
+/// of a sidecar is to be ignored.
 fn ends_the_pod(acts: &[&Container], labelled_virtual: bool) -> bool {
     !labelled_virtual && acts.iter().any(|sidecar| sidecar.mark.ignores_exit_code())
 }
 
-/// It acts on some sidecars of the pod and leaves others, which keep the pod from ending.
+/// Reports the sidecars on which OpenKruise does not act and which keep the pod from ending.
 fn ignored(leaves: &[&Container], labelled_virtual: bool) -> Option<Report> {
     let names = leaves
         .iter()
@@ -138,7 +138,7 @@ fn ignored(leaves: &[&Container], labelled_virtual: bool) -> Option<Report> {
     })
 }
 
-/// Its request is over, and a sidecar runs, or runs again: it does not try twice.
+/// Reports a completed request whose sidecar runs, still or again: OpenKruise does not try twice.
 fn given_up(acts: &[&Container], request: Option<&RecreateRequest>) -> Option<Report> {
     let request = request.filter(|request| request.phase == RequestPhase::Completed)?;
     let (sidecar, recreated) = acts

@@ -10,46 +10,47 @@ use serde_json::{Value, json};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{ITEMS, MESSAGE, cut};
 
-/// The group and version.
+/// The group and version of `ImageCache`.
 pub const API_VERSION: &str = "eci.alibabacloud.com/v1";
-/// The name in URLs.
+/// The plural, as URLs spell it.
 pub const IMAGE_CACHES: &str = "imagecaches";
-/// The label of those that swaplet has made, with the value `true`.
+/// The label of the caches that swaplet has created, with the value `true`.
 pub const IMAGE_CACHE: &str = "swaplet.io/image-cache";
 
-/// An `ImageCache` that swaplet has made.
+/// An `ImageCache` that swaplet has created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageCache {
     /// `metadata.name`
     pub name: Box<str>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.images`
     pub images: BTreeSet<Box<str>>,
-    /// `status.phase`; empty where the provider has said nothing yet.
+    /// `status.phase`; empty until the provider has reported one.
     pub phase: Box<str>,
-    /// `status.progress`, as `30%`.
+    /// `status.progress`, such as `30%`.
     pub progress: Box<str>,
     /// The message of the last of `status.events`.
     pub message: Box<str>,
 }
 
-/// One that is to be made.
+/// An `ImageCache` that is to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewImageCache {
-    /// Its name, by which those who want the same images find the same object.
+    /// The name: the same for the same images, secrets and size, so that two requests share one
+    /// object.
     pub name: Box<str>,
-    /// The images, in order.
+    /// The images, sorted.
     pub images: BTreeSet<Box<str>>,
-    /// Secrets to pull with, as `NAMESPACE:NAME`; the provider reads them, swaplet does not.
+    /// The Secrets to pull with, as `NAMESPACE:NAME`; the provider reads them, swaplet does not.
     pub pull_secrets: Vec<Box<str>>,
     /// The size of its disk, in GiB.
     pub size: u32,
-    /// After so many days the provider deletes the snapshot.
+    /// The number of days after which the provider deletes the snapshot.
     pub retention_days: u32,
 }
 
-/// What the client has to know.
+/// Returns the API resource of `ImageCache`, for the client.
 #[must_use]
 pub fn resource() -> ApiResource {
     let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
@@ -63,7 +64,7 @@ pub fn resource() -> ApiResource {
 }
 
 impl ImageCache {
-    /// Reads one. `None` where the name is missing: such an object cannot be addressed.
+    /// Reads a cache; `None` if its name is missing: such an object cannot be addressed.
     #[must_use]
     pub fn read(object: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, data } = object;
@@ -91,7 +92,7 @@ impl ImageCache {
 }
 
 impl NewImageCache {
-    /// As it is sent.
+    /// Returns the object as it is sent to the API server.
     #[must_use]
     pub fn object(&self) -> Value {
         let mut spec = json!({"images": self.images, "imageCacheSize": self.size, "retentionDays": self.retention_days});

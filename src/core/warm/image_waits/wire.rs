@@ -1,4 +1,4 @@
-//! A pod of which only counts whether it waits for an image, as the API server sends it.
+//! A pod as the API server sends it, decoded only as far as it shows a wait for an image.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
@@ -8,12 +8,12 @@ use crate::objects::pod::ContainerState;
 use crate::objects::pod::wire::StateWire;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
 
-/// What is waited for where the node says this of a container, or nothing; any other reason is
-/// another trouble than a pull under way.
+/// The reasons of a waiting container that may mean a pull under way, or one about to begin. Any
+/// other reason means different trouble.
 const STARTS: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
-/// A pod of a list or watch, read at once. As for pods, only JSON that is no object of Kubernetes
-/// at all cannot be decoded.
+/// A pod of a list or watch, reduced while it is decoded. Decoding fails only for JSON that is not
+/// a Kubernetes object.
 #[derive(Clone, Debug)]
 pub struct ImageWaitWire {
     metadata: ObjectMeta,
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for ImageWaitWire {
 }
 
 impl ImageWaitWire {
-    /// What was read; `None` of a pod that has no uid or no node.
+    /// Returns the pod; `None` if it has no uid or no node.
     #[must_use]
     pub fn read(self) -> Option<ImageWait> {
         self.pod
@@ -97,8 +97,8 @@ impl ImageWaitWire {
 }
 
 impl StatusWire {
-    /// Init containers are started one after another: the first that is not through says what the
-    /// pod waits for. Of the others each may be the one.
+    /// Returns true if the pod waits for an image. Init containers start one after another, so the
+    /// first unfinished one decides; of the other containers any may be waiting.
     fn waits(self) -> bool {
         let mut init = self
             .init_container_statuses
@@ -117,8 +117,8 @@ impl StatusWire {
 }
 
 impl ContainerWire {
-    /// The state of one that has neither ended well nor goes on beside the pod, as a sidecar that
-    /// has started.
+    /// Returns the container's state; `None` if it ended with exit code 0, or runs as a sidecar
+    /// that has started.
     fn not_through(self) -> Option<ContainerState> {
         let is_up = self.started.value == Some(true);
         match self.state.value.0.read() {

@@ -12,8 +12,7 @@ use crate::objects::pod::wire::StateWire;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Said, Text};
 
-/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot
-/// be decoded.
+/// A pod of a list or watch. Decoding fails only for JSON that is not a Kubernetes object.
 #[derive(Clone, Debug)]
 pub struct WarmerPodWire {
     metadata: ObjectMeta,
@@ -144,8 +143,8 @@ impl<'de> Deserialize<'de> for WarmerPodWire {
 }
 
 impl WarmerPodWire {
-    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the
-    /// annotations or a container for each image.
+    /// Reads the pod; `None` if it has no name or uid, or is not ours: without the annotations, or
+    /// without a container for each image.
     #[must_use]
     pub fn read(self) -> Option<WarmerPod> {
         let Self {
@@ -188,7 +187,7 @@ impl WarmerPodWire {
 }
 
 impl VolumeWire {
-    /// A webhook may add volumes of its own.
+    /// Returns true for a volume that swaplet added; a webhook may add others.
     fn is_ours(&self) -> bool {
         let is_numbered = self
             .name
@@ -220,7 +219,7 @@ fn shape(spec: &SpecWire) -> Shape {
     }
 }
 
-/// What the container of this name is to pull, and what its node says of it.
+/// Returns the image of the container with this name, and what its node reports about it.
 fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Option<WarmerImage> {
     let mut containers = spec
         .containers

@@ -1,5 +1,5 @@
-//! Deployments, StatefulSets and OpenKruise's CloneSets, reduced to what pre-download needs: which
-//! pods are theirs, which images they are to have, and what the annotations ask for.
+//! Deployments, StatefulSets and OpenKruise's CloneSets, reduced to what pre-download needs: their
+//! pods, the images of their template, and what their annotations request.
 
 mod wire;
 
@@ -17,26 +17,26 @@ use crate::objects::recreate_request::{GROUP, VERSION};
 use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 
-/// The annotation that asks for pre-download, with the value `true`.
+/// The annotation that requests pre-download, with the value `true`.
 pub const PREDOWNLOAD: &str = "swaplet.io/predownload";
-/// OpenKruise's annotation for how many nodes may pull at a time: a number, or a percentage.
+/// OpenKruise's annotation for how many nodes may pull at a time: a number or a percentage.
 pub const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
 /// OpenKruise's annotation for how long one try may take, in seconds.
 pub const TIMEOUT: &str = "apps.kruise.io/image-predownload-timeout-seconds";
 
-/// The kinds of workloads.
+/// The kinds of workloads that can request pre-download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadKind {
-    /// `apps/v1`
+    /// A Deployment of `apps/v1`.
     Deployment,
-    /// `apps/v1`
+    /// A StatefulSet of `apps/v1`.
     StatefulSet,
-    /// `apps.kruise.io/v1alpha1`
+    /// A CloneSet of `apps.kruise.io/v1alpha1`.
     CloneSet,
 }
 
 impl WorkloadKind {
-    /// The kind, as in manifests.
+    /// Returns the kind as manifests spell it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl WorkloadKind {
         }
     }
 
-    /// The API version in which it is read.
+    /// Returns the API version in which the kind is read.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl WorkloadKind {
         }
     }
 
-    /// What the client has to know of CloneSets.
+    /// Returns the API resource of CloneSets, for the client.
     #[must_use]
     pub fn clone_sets() -> ApiResource {
         ApiResource {
@@ -67,7 +67,7 @@ impl WorkloadKind {
         }
     }
 
-    /// The label by which its pods of one template are told from those of another.
+    /// Returns the label that distinguishes the pods of one template from those of another.
     #[must_use]
     pub const fn revision_label(self) -> &'static str {
         match self {
@@ -77,10 +77,10 @@ impl WorkloadKind {
     }
 }
 
-/// A workload.
+/// A workload, reduced to what pre-download needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Which of the kinds it is.
+    /// The kind of the workload.
     pub kind: WorkloadKind,
     /// `metadata.namespace`
     pub namespace: Box<str>,
@@ -88,12 +88,12 @@ pub struct Workload {
     pub name: Box<str>,
     /// `metadata.uid`
     pub uid: Box<str>,
-    /// What the annotations ask for: nothing, this, or what cannot be done, with the name of the
-    /// annotation and the fix.
+    /// What the annotations request: `None` for nothing, or an error that names the annotation and
+    /// the fix.
     pub wish: Result<Option<Wish>, String>,
-    /// `spec.selector`, or what is wrong with it and the fix.
+    /// `spec.selector`, or an error that names the problem and the fix.
     pub selector: Result<LabelSelector, String>,
-    /// The image of each container of the template by its name, init containers too.
+    /// The image of each container of the template by its name, including init containers.
     pub images: BTreeMap<Box<str>, Box<str>>,
     /// `spec.template.spec.imagePullSecrets`
     pub pull_secrets: Vec<Box<str>>,
@@ -102,28 +102,28 @@ pub struct Workload {
 /// How images are to be pre-downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// How many nodes may pull at a time, as OpenKruise's jobs have it.
+    /// How many nodes may pull at a time, in the form that OpenKruise's jobs use.
     pub parallelism: IntOrString,
-    /// How long one try may take.
+    /// How long one try may take, in seconds.
     pub timeout_seconds: u32,
 }
 
 impl Workload {
-    /// Reads a Deployment. `None` where it has no name, namespace, uid or spec.
+    /// Reads a Deployment; `None` if it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_deployment(deployment: WorkloadWire<Deployment>) -> Option<Self> {
         let WorkloadWire { metadata, spec, .. } = deployment;
         Self::of(WorkloadKind::Deployment, metadata, &*spec?)
     }
 
-    /// Reads a StatefulSet. `None` where it has no name, namespace, uid or spec.
+    /// Reads a StatefulSet; `None` if it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_stateful_set(set: WorkloadWire<StatefulSet>) -> Option<Self> {
         let WorkloadWire { metadata, spec, .. } = set;
         Self::of(WorkloadKind::StatefulSet, metadata, &*spec?)
     }
 
-    /// Reads a CloneSet. `None` where it has no name, namespace, uid or spec.
+    /// Reads a CloneSet; `None` if it has no name, namespace, uid or spec.
     #[must_use]
     pub fn of_clone_set(set: BoundedObject) -> Option<Self> {
         let BoundedObject { metadata, mut data } = set;
@@ -149,7 +149,7 @@ impl Workload {
 }
 
 impl Wish {
-    /// The defaults are OpenKruise's.
+    /// Reads the annotations; `None` if they request nothing. The defaults are OpenKruise's.
     fn read(annotations: &BTreeMap<String, String>) -> Result<Option<Self>, String> {
         let text = |name: &str| annotations.get(name).map(String::as_str);
         match text(PREDOWNLOAD) {

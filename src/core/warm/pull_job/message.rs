@@ -1,20 +1,20 @@
-//! The message of a job: OpenKruise's words for how far it is, then what a user has to know
-//! besides.
+//! The message of a job: its progress in OpenKruise's words, followed by what else a user has to
+//! know.
 
 use super::pins::Pull;
 use super::{Known, Stage};
 use crate::warm::image_cache::CacheState;
 use crate::warm::warming::{SLOW, Waits};
 
-/// Since Kubernetes 1.35 a kubelet asks the registry again for a pod with other credentials than
-/// the image was pulled with (KEP-2535).
+/// The note about KEP-2535: since Kubernetes 1.35 a kubelet queries the registry again for a pod
+/// with other credentials than the image was pulled with.
 const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod again, so pods need them also where the image is there";
 
-/// Keys of `sandboxConfig` that are named, and how much of each.
+/// The most keys of `sandboxConfig` that are named, and the most characters of each.
 const KEYS_TOLD: usize = 5;
 const KEY_CHARS: usize = 100;
 
-/// `done` of `all` are final.
+/// Returns the message of a job of which `done` of `all` are final: nodes, or images of a list.
 pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -> String {
     let Known {
         spec,
@@ -64,7 +64,7 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
     parts.join("; ")
 }
 
-/// What keeps nodes waiting that is not the job's own doing.
+/// Returns what nodes wait for that the job itself does not cause.
 fn waits(waits: &Waits) -> impl Iterator<Item = String> {
     let elsewhere = (waits.elsewhere > 0).then(|| {
         format!(
@@ -91,7 +91,7 @@ fn waits(waits: &Waits) -> impl Iterator<Item = String> {
     [elsewhere, kept, slow, stuck].into_iter().flatten()
 }
 
-/// Keys are told as they may be written in a terminal.
+/// Returns the note about keys that were left out, escaped so that a terminal can show them.
 fn left_out(keys: &[Box<str>]) -> String {
     let named = keys.iter().take(KEYS_TOLD).map(|key| {
         key.chars()

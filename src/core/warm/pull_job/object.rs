@@ -1,5 +1,5 @@
-//! OpenKruise's `ImagePullJob` and `ImageListPullJob`: what is to be pulled to which nodes, and how
-//! far it is. Read as `v1alpha1`, which every release serves.
+//! OpenKruise's `ImagePullJob` and `ImageListPullJob`: which images to pull to which nodes, and the
+//! progress so far. Read as `v1alpha1`, which every release serves.
 
 mod spec;
 mod status;
@@ -16,30 +16,30 @@ use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 pub use status::{FailedImage, Failure, ImageCounts, ListStatus, Pinned, PullStatus, Pulls};
 
-/// The annotation that asks for tags to be pinned, with the value `true`. OpenKruise has no field
-/// for it.
+/// The annotation that turns on pinning of tags, with the value `true`. OpenKruise has no field for
+/// it.
 pub const PIN_TAGS: &str = "swaplet.io/pin-tags";
 
-/// The most images of one job: as many as OpenKruise's webhook lets through.
+/// The most images of one job: OpenKruise's webhook allows no more.
 pub const MOST_IMAGES: usize = 255;
 
-/// OpenKruise puts this finalizer on each job that is not completed, and takes it away when the job
-/// is deleted: nobody does where it is gone.
+/// The finalizer that OpenKruise puts on each job that is not completed, and removes when the job
+/// is deleted. Where OpenKruise is gone, nothing else removes it.
 pub const OPENKRUISES_FINALIZER: &str = "apps.kruise.io/deletion-protection";
 
-/// The two kinds of jobs.
+/// The two kinds of pull jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
-    /// One image.
+    /// A job for one image.
     ImagePullJob,
-    /// A list of images.
+    /// A job for a list of images.
     ImageListPullJob,
 }
 
-/// A job.
+/// A pull job, as read from the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PullJob {
-    /// Which of the two it is.
+    /// The kind of the job.
     pub kind: JobKind,
     /// `metadata.namespace`
     pub namespace: Box<str>,
@@ -47,15 +47,15 @@ pub struct PullJob {
     pub name: Box<str>,
     /// `metadata.uid`
     pub uid: Box<str>,
-    /// `metadata.resourceVersion`: writes of ours are made to this version only.
+    /// `metadata.resourceVersion`: our writes apply to this version only.
     pub version: Box<str>,
-    /// `metadata.generation`: another one for every change of the spec.
+    /// `metadata.generation`: it increases with every change of the spec.
     pub generation: i64,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.finalizers` without OpenKruise's own, where that is among them.
+    /// `metadata.finalizers` without OpenKruise's own; `None` if that is not among them.
     pub other_finalizers: Option<Vec<Box<str>>>,
-    /// `spec`, or what is wrong with it: the field and the problem.
+    /// `spec`, or an error that names the field and the problem.
     pub spec: Result<PullSpec, String>,
     /// `status.observedGeneration`
     pub observed_generation: Option<i64>,
@@ -63,16 +63,16 @@ pub struct PullJob {
     pub started_at: Option<Timestamp>,
     /// `status.completionTime`
     pub completed_at: Option<Timestamp>,
-    /// `status.pinned`, as far as it can be read.
+    /// `status.pinned`, without entries that cannot be read.
     pub pinned: Vec<Pinned>,
 }
 
-/// `spec`
+/// `spec` of a pull job, with defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PullSpec {
-    /// The images, each once, in their order.
+    /// The images, each once, in the order of the spec.
     pub images: Vec<Box<str>>,
-    /// Where they are wanted.
+    /// The nodes on which the images are wanted.
     pub targets: Targets,
     /// How many nodes may pull at a time.
     pub parallelism: Parallelism,
@@ -80,46 +80,46 @@ pub struct PullSpec {
     pub timeout_seconds: u32,
     /// `pullPolicy.backoffLimit`
     pub backoff_limit: u32,
-    /// When it is over.
+    /// When the job is over.
     pub completion: Completion,
-    /// What the pods that pull have to be like.
+    /// How the pods that pull are made.
     pub pods: PodWishes,
-    /// Whether each tag is pulled by the digest that it has when the job begins ([`PIN_TAGS`]).
+    /// True if each tag is pulled by the digest that it has when the job begins ([`PIN_TAGS`]).
     pub pin_tags: bool,
 }
 
-/// What decides how the pods of a job are made: jobs that differ in it cannot share a pod.
+/// The settings by which a job's pods are made. Jobs that differ in them cannot share a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodWishes {
     /// `pullSecrets`: names of Secrets of the job's namespace.
     pub pull_secrets: Vec<Box<str>>,
-    /// Whether `imagePullPolicy` is `Always`.
+    /// True if `imagePullPolicy` is `Always`.
     pub always_pulls: bool,
     /// `sandboxConfig.labels`
     pub labels: BTreeMap<String, String>,
     /// `sandboxConfig.annotations`
     pub annotations: BTreeMap<String, String>,
-    /// Keys of both that are not taken over.
+    /// The keys of `sandboxConfig` that are not copied to the pods.
     pub left_out: Vec<Box<str>>,
 }
 
 /// The nodes of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
-    /// Those with these labels; all of them where nothing is asked for.
+    /// Nodes with these labels; all nodes if the selector is empty.
     Labels(Selector),
-    /// Those of these names that are there.
+    /// Nodes with these names, if they exist.
     Names(BTreeSet<Box<str>>),
-    /// Those on which pods of the job's namespace with these labels run.
+    /// Nodes on which pods of the job's namespace with these labels run.
     Pods(Selector),
 }
 
 /// How many nodes may pull at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
-    /// So many; none while it is 0.
+    /// This many nodes; 0 pauses the job.
     Nodes(u32),
-    /// So many of a hundred, rounded up.
+    /// This percentage of the job's nodes, rounded up.
     Percent(u32),
 }
 
@@ -133,15 +133,15 @@ pub enum Completion {
         /// `ttlSecondsAfterFinished`
         ttl_seconds: Option<u32>,
     },
-    /// Never: nodes that are new get the images too.
+    /// Never: new nodes get the images too.
     Never,
 }
 
 impl JobKind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::ImagePullJob, Self::ImageListPullJob];
 
-    /// The kind, as in manifests.
+    /// Returns the kind as manifests spell it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -150,7 +150,7 @@ impl JobKind {
         }
     }
 
-    /// The name in URLs.
+    /// Returns the plural, as URLs spell it.
     #[must_use]
     pub const fn plural(self) -> &'static str {
         match self {
@@ -159,7 +159,7 @@ impl JobKind {
         }
     }
 
-    /// What the client has to know.
+    /// Returns the API resource of the kind, for the client.
     #[must_use]
     pub fn resource(self) -> ApiResource {
         ApiResource {
@@ -173,7 +173,7 @@ impl JobKind {
 }
 
 impl Parallelism {
-    /// How many of these nodes; of a percentage that is not 0 at least one.
+    /// Returns how many of these nodes may pull at a time; at least one for a percentage above 0.
     #[must_use]
     pub fn of(self, nodes: usize) -> usize {
         match self {
@@ -186,7 +186,7 @@ impl Parallelism {
 }
 
 impl PullJob {
-    /// Reads a job. `None` where name, namespace or uid are missing: such an object cannot be
+    /// Reads a job; `None` if name, namespace or uid are missing: such an object cannot be
     /// addressed.
     #[must_use]
     pub fn read(kind: JobKind, object: BoundedObject) -> Option<Self> {
@@ -244,7 +244,7 @@ impl PullJob {
         })
     }
 
-    /// Whether nothing is done for it any more: it is completed, and its spec is as it was then.
+    /// Returns true if the job is completed and its spec has not changed since.
     #[must_use]
     pub fn is_completed(&self) -> bool {
         self.completed_at.is_some()

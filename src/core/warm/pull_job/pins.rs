@@ -1,8 +1,8 @@
 //! Tags that are pinned to the digest that they have when a job begins, so that all nodes get the
 //! same bytes although a tag moves meanwhile.
 //!
-//! A digest counts once it stands in the status of the job: whoever reads the job knows it, the
-//! next life of the controller among them. Until then nothing of the image is pulled.
+//! A digest counts once it is stored in the status of the job, where it survives a restart of the
+//! controller. Until then nothing is pulled for the image.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,76 +11,76 @@ use crate::image::ImageReference;
 use crate::objects::values::backoff::Backoff;
 use crate::warm::pull_job::object::{Completion, Pinned, PullSpec};
 
-/// The wait after a registry did not answer; one that is mended is asked within the longest.
+/// The back-off while a registry does not answer, or refuses.
 const RETRY: Backoff = Backoff {
     first: Duration::from_secs(5),
     longest: Duration::from_secs(300),
 };
-/// The longest wait that a registry can ask for; which one is asked a tenant says.
+/// The longest wait that a registry can request, because a tenant chooses which registry is
+/// queried.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
-/// What is said of pull secrets, which are not read.
+/// The note about pull secrets, which are not read.
 const SECRETS: &str =
     "registries are asked with the credentials of swaplet itself, not with pullSecrets";
-/// What a user can do about an image that cannot be pinned.
+/// The remedy for an image that cannot be pinned.
 const REMEDY: &str = "write the digest into the image yourself, as app:v1@sha256:..., or take the annotation swaplet.io/pin-tags away";
 
-/// An image of a job.
+/// An image of a job, and what is pulled for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As the job has it.
+    /// The image as the job spells it.
     pub image: Box<str>,
-    /// What is pulled for it.
+    /// The reference that is pulled for it, if any.
     pub pull: Pull,
 }
 
 /// What is pulled for an image of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pull {
-    /// This image.
+    /// This image reference.
     Image(Box<str>),
-    /// Nothing yet: its digest is not written down.
+    /// Nothing yet: the digest is not stored in the status.
     Waits,
-    /// Nothing; why.
+    /// Nothing, for this reason.
     Fails(Box<str>),
 }
 
-/// What asking a registry for the digest of a tag came to.
+/// The digest of a tag as a registry returned it, or why it is unknown.
 pub type Resolved = Result<Box<str>, Unresolved>;
 
-/// Why a digest is not known.
+/// An error for a tag whose digest is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unresolved {
-    /// In words.
+    /// The reason, as text.
     pub words: Box<str>,
-    /// Whether the registry has answered: to ask it again is of no use until something has been
-    /// changed.
+    /// True if the registry has answered: another query is of no use until something has changed.
     pub is_answer: bool,
-    /// How long the registry asks to wait.
+    /// The wait that the registry requests.
     pub retry_after: Option<Duration>,
 }
 
-/// What is known of the tags of a job besides what its status says. It can be lost: then registries
-/// are asked again for what the status does not say.
+/// The state of a job's tags besides what its status records. It can be lost: then registries are
+/// queried again for what the status lacks.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
-    /// Digests that do not stand in the status yet.
+    /// Digests that are not in the status yet.
     resolved: BTreeMap<Box<str>, Box<str>>,
-    /// Images that have failed, and why.
+    /// Images that cannot be pinned, with the reason.
     failed: BTreeMap<Box<str>, Box<str>>,
-    /// What the last registry said that did not answer.
+    /// The last error of a registry that did not answer.
     trouble: Option<Box<str>>,
     is_asking: bool,
-    /// Whether registries have been asked for what the job has now.
+    /// Set once registries have been queried for the present spec.
     has_asked: bool,
     failures: u32,
     not_before: Duration,
-    /// Since when is asked for what is not known.
+    /// When the first query for unknown digests was made; `None` while none is unknown.
     since: Option<Duration>,
 }
 
 impl Pins {
-    /// The spec has changed: what has failed gets another chance.
+    /// Follows a change of the spec: images that have failed get another chance.
     pub fn follow(&mut self, spec: &PullSpec) {
         self.resolved.retain(|image, _| spec.images.contains(image));
         *self = Self {
@@ -90,7 +90,7 @@ impl Pins {
         };
     }
 
-    /// What is pulled for each image of the job, of whose tags these are pinned in its status.
+    /// Returns what is pulled for each image of the job; `pinned` is what its status records.
     #[must_use]
     pub fn targets(&self, spec: &PullSpec, pinned: &[Pinned]) -> Vec<Target> {
         let target = |image: &str| Target {
@@ -111,7 +111,7 @@ impl Pins {
         }
     }
 
-    /// What the status is to say, so that it counts from then on.
+    /// Returns the digests to store in the status, from which point on they count.
     #[must_use]
     pub fn to_keep(&self, spec: &PullSpec, pinned: &[Pinned]) -> Vec<Pinned> {
         let known = |image: &str| {
@@ -133,14 +133,14 @@ impl Pins {
             .collect()
     }
 
-    /// Whether the answers of registries are waited for before the job begins, so that they are
-    /// written down together with its start.
+    /// Returns true if the job waits for registries before it begins, so that digests are stored
+    /// together with its start.
     #[must_use]
     pub fn holds_up(&self, spec: &PullSpec, pinned: &[Pinned]) -> bool {
         !self.has_asked && self.open(spec, pinned).next().is_some()
     }
 
-    /// The images whose digest is to be asked for now; none while that is under way.
+    /// Returns the images whose digest is to be queried now; empty during a query or a back-off.
     pub fn question(&mut self, spec: &PullSpec, pinned: &[Pinned], now: Duration) -> Vec<Box<str>> {
         if self.is_asking || now < self.not_before {
             return Vec::new();
@@ -155,8 +155,8 @@ impl Pins {
         images
     }
 
-    /// Images of which neither is known what their tag stands for nor that this will not be known.
-    /// Who does a job that goes on for ever goes on asking.
+    /// Returns the images whose tag is neither resolved nor known to fail. Jobs of type `Never`
+    /// keep querying failed ones too.
     fn open<'a>(
         &'a self,
         spec: &'a PullSpec,
@@ -172,7 +172,7 @@ impl Pins {
         spec.images.iter().filter(move |image| is_open(image))
     }
 
-    /// Registries have been asked; what is not among the answers was not.
+    /// Records the answers of registries. Images without an answer were not queried.
     pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, spec: &PullSpec, now: Duration) {
         (self.is_asking, self.has_asked, self.trouble) = (false, true, None);
         let (mut retry_after, mut has_failed) = (Duration::ZERO, false);
@@ -215,8 +215,8 @@ impl Pins {
         };
     }
 
-    /// A registry is not waited for for ever: until the deadline of the job, or where it has none
-    /// so long as for a node that is not Ready.
+    /// Fails images without a digest once the job's deadline is over; without a deadline, after the
+    /// `timeoutSeconds` of the job. Jobs of type `Never` wait for ever.
     pub fn settle(&mut self, spec: &PullSpec, pinned: &[Pinned], is_late: bool, now: Duration) {
         let has_deadline = matches!(
             spec.completion,
@@ -254,8 +254,8 @@ impl Pins {
         }
     }
 
-    /// The status was written, and the API server has not kept the digests: an older CRD is
-    /// installed.
+    /// Records that the API server dropped the digests from the status that was written: an older
+    /// CRD is installed.
     pub fn are_not_kept(&mut self, spec: &PullSpec) {
         let why = "the installed CRD of the job has no status.pinned; apply the one of this release from deploy/crds";
         for image in spec.images.iter().filter(|image| needs_pin(image, spec)) {
@@ -264,7 +264,7 @@ impl Pins {
         }
     }
 
-    /// What a user has to know besides what has failed.
+    /// Returns the last error of a registry that did not answer, for the message of the job.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
@@ -276,14 +276,14 @@ fn needs_pin(image: &str, spec: &PullSpec) -> bool {
         && ImageReference::parse(image).is_ok_and(|reference| reference.digest().is_none())
 }
 
-/// An image with the digest that the status has for it.
+/// Returns the image with the digest that the status records; `None` if it records none.
 fn pinned_reference(image: &str, pinned: &[Pinned]) -> Option<Box<str>> {
     let digest = &pinned.iter().find(|pin| *pin.image == *image)?.digest;
     let reference = ImageReference::parse(image).ok()?.pinned(digest).ok()?;
     Some(reference.as_str().into())
 }
 
-/// What a registry calls a digest has to be one.
+/// Returns the registry's digest, or an error if it is none.
 fn check(image: &str, digest: Box<str>) -> Resolved {
     match ImageReference::parse(image).and_then(|reference| reference.pinned(&digest)) {
         Ok(_) => Ok(digest),

@@ -1,23 +1,23 @@
-//! Which labels and annotations jobs may give to the pods that pull for them (`sandboxConfig`).
+//! The labels and annotations that jobs may give to the pods that pull for them (`sandboxConfig`).
 //! Webhooks, networks and autoscalers of the cluster act on such keys, in a namespace that is not
-//! the job's: so none is taken over that the administrator has not listed.
+//! the job's. So only keys that the administrator has listed are copied.
 
 use std::collections::BTreeMap;
 
 use crate::image::pattern::matches_glob;
 use crate::warm::pull_job::object::PodWishes;
 
-/// What the keys of swaplet begin with: by some of them it knows its own pods.
+/// The prefix of swaplet's own keys, some of which identify its pods.
 const OWN: &str = "swaplet.io/";
-/// The longest key that Kubernetes takes: a prefix, a slash and a name.
+/// The longest key that Kubernetes accepts: a prefix, a slash and a name.
 const MOST_BYTES: usize = 253 + 1 + 63;
 
-/// The keys that are taken over; `*` stands for any characters but `/`.
+/// The patterns of the keys that are copied; `*` matches any characters but `/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxKeys(Vec<Box<str>>);
 
 impl SandboxKeys {
-    /// These; none where there are none.
+    /// Creates the list from patterns; without patterns no key is copied.
     #[must_use]
     pub fn new(patterns: impl IntoIterator<Item = String>) -> Self {
         Self(patterns.into_iter().map(Into::into).collect())
@@ -32,7 +32,7 @@ impl SandboxKeys {
         key.len() <= MOST_BYTES && !key.starts_with(OWN) && is_listed()
     }
 
-    /// Takes all other keys away, and notes them.
+    /// Removes all other keys from `wishes`, and records them in its `left_out`.
     pub fn keep_to(&self, wishes: &mut PodWishes) {
         let left_out =
             [&mut wishes.labels, &mut wishes.annotations].map(|keys| self.taken_from(keys));

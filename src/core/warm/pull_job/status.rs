@@ -1,5 +1,5 @@
-//! The status of a job, counted from what is known of its nodes. It is bounded, however many nodes
-//! there are.
+//! The status of a job, counted from the state of its nodes. Its size is bounded, however many
+//! nodes there are.
 //!
 //! Nodes that are skipped are not in `desired`, as in OpenKruise, which knows no virtual nodes. A
 //! job that has no others has failed on all of them, instead of having succeeded with 0 of 0.
@@ -15,50 +15,51 @@ use crate::warm::pull_job::object::{
 use crate::warm::warming::pulled::Pulled;
 use crate::warm::warming::{End, ImageProgress, Warming};
 
-/// Names of nodes that are listed: enough for a page, and no danger for the size of the object.
+/// The most names of failed nodes that are listed: enough for a page, yet no danger for the size of
+/// the object.
 const FAILED_NODES: usize = 100;
-/// Failures that are told with their reason.
+/// The most failures that are reported with their reason.
 const FAILURES: usize = 10;
-/// Images whose failure is told with its reason.
+/// The most failed images that are reported with their reason.
 const FAILED_IMAGES: usize = 50;
 
-/// How far a job is.
+/// The stage that a job has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It goes on.
+    /// The job continues.
     Running,
-    /// Everything is final.
+    /// Each image on each node is final.
     Completed,
-    /// Everything is final, because it has taken too long.
+    /// Each image on each node is final, because the deadline is over.
     DeadlineExceeded,
 }
 
-/// The status of either kind.
+/// The status of a job of either kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Status {
-    /// Of an `ImagePullJob`.
+    /// The status of an `ImagePullJob`.
     Pull(PullStatus),
-    /// Of an `ImageListPullJob`.
+    /// The status of an `ImageListPullJob`.
     List(ListStatus),
 }
 
-/// What is known of a job that is under way.
+/// The state of a job that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// The job.
+    /// The spec of the job.
     pub spec: &'a PullSpec,
-    /// What is pulled for its images.
+    /// What is pulled for the images of the job.
     pub targets: &'a [Target],
-    /// How far its nodes are.
+    /// The progress of the nodes.
     pub warming: &'a Warming,
-    /// The nodes for which a cache of their provider stands.
+    /// The nodes that use an image cache of their provider, and the state of that cache.
     pub cached: &'a Cached,
-    /// What a registry has said that does not tell what tags stand for.
+    /// The last error of a registry that did not answer.
     pub trouble: Option<&'a str>,
 }
 
-/// What the status of a job is to say; these tags are pinned.
+/// Returns the status of a job. `pinned` is written only if the job pins its tags.
 #[must_use]
 pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage) -> Status {
     let pinned = known.spec.pin_tags.then_some(pinned);
@@ -74,7 +75,7 @@ pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage
     }
 }
 
-/// What the status of a job says whose spec cannot be used.
+/// Returns the status of a job whose spec cannot be used.
 #[must_use]
 pub fn unusable(kind: JobKind, problem: &str) -> Status {
     let message = format!("nothing is pulled, for the spec cannot be used: {problem}");
@@ -90,7 +91,7 @@ pub fn unusable(kind: JobKind, problem: &str) -> Status {
     }
 }
 
-/// One image on the nodes.
+/// The counts of one image over all nodes.
 #[derive(Default)]
 struct Count<'a> {
     desired: usize,
@@ -101,11 +102,11 @@ struct Count<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// Where no node can be warmed, all that are skipped have failed: such a job must not look like
-    /// one that has succeeded.
+    /// Counts the nodes. If no node can be warmed, all skipped ones count as failed: such a job
+    /// must not look like one that has succeeded.
     fn of(target: &'a Target, known: Known<'a>) -> Self {
         let (mut count, warming) = (Self::default(), known.warming);
-        // Each node has the images in this order.
+        // The images of each node are in this order.
         let index = |image: &str| {
             warming
                 .images()
@@ -159,7 +160,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// A node whose provider has a cache, or will have it.
+    /// Counts a node whose provider has a cache, or will have it.
     fn add_cached(&mut self, node: &'a str, state: &'a CacheState, pull: &'a Pull) {
         self.desired += 1;
         match (pull, state) {
@@ -176,7 +177,7 @@ impl<'a> Count<'a> {
     }
 }
 
-/// One pull more, unless the kubelet has said that the image was there.
+/// Counts one pull, unless the kubelet reported that the image was there already.
 fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
     let Some(took) = pulled.took else { return };
     let sum = pulls.get_or_insert_with(|| Pulls {

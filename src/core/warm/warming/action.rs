@@ -1,110 +1,111 @@
-//! What is written for a node, what comes of it, and what bounds it.
+//! The writes for a node, their results, and the limits of the work.
 
 use std::time::Duration;
 
 use super::pulled::Pulled;
 use crate::warm::pod::{Shape, WarmerPod};
 
-/// What bounds the work.
+/// The limits of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How many nodes may pull at a time.
     pub parallelism: usize,
-    /// How long one try of an image may take, and how long a node is waited for that is not Ready.
+    /// How long one try of an image may take, and how long a node may be not Ready.
     pub timeout: Duration,
-    /// How many tries of an image may fail before it has failed; the same for pods of a node that
-    /// get lost.
+    /// How many failed tries of an image are followed by another one; the same for lost pods of a
+    /// node.
     pub backoff_limit: u32,
-    /// How long after it was asked the last time a node is asked for all images again, as one may
-    /// have been removed or its tag have moved meanwhile; `None`: never.
+    /// The age at which a settled node is checked again for all images, as one may have been
+    /// removed or its tag may have moved; `None`: never.
     pub ask_again: Option<Duration>,
 }
 
-/// What became of an image on a node.
+/// The final result of an image on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The pod's status has proved that it is there.
     Succeeded,
-    /// It is not, or nobody knows; why.
+    /// The image is not there, or that is unknown, for this reason.
     Failed(Box<str>),
 }
 
-/// One write.
+/// A write for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make a warmer pod.
+    /// Create a warmer pod.
     Create {
-        /// What it is.
+        /// How the pod pulls.
         shape: Shape,
-        /// The images that it begins with; one, unless its shape has a container for each.
+        /// The images that the pod begins with; one, unless its shape has a container for each.
         images: Vec<Box<str>>,
-        /// How many pods the node has had before, so that no two have one name.
+        /// How many pods the node has had before, so that no two have the same name.
         number: u32,
     },
-    /// Give the container another image.
+    /// Replace the image of the container.
     Swap {
-        /// The pod.
+        /// The name of the pod.
         name: Box<str>,
-        /// Its uid.
+        /// The uid of the pod.
         uid: Box<str>,
         /// The index of the container.
         index: usize,
-        /// The image that it has.
+        /// The present image.
         from: Box<str>,
-        /// The image that it gets.
+        /// The new image.
         to: Box<str>,
-        /// The id of the container that is there now, or nothing: the next one will have another.
+        /// The id of the present container, or the empty string; the next container will have
+        /// another.
         before: Box<str>,
     },
     /// Delete the pod.
     Delete {
-        /// The pod.
+        /// The name of the pod.
         name: Box<str>,
-        /// Its uid.
+        /// The uid of the pod.
         uid: Box<str>,
     },
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The pod as it is stored now.
+    /// Applied: the pod as it is stored now.
     Pod(Box<WarmerPod>),
-    /// It was done, and the watch will show it.
+    /// Applied: the watch will show the result.
     Done,
-    /// The pod is not what it was when this was decided.
+    /// The pod is no longer what the decision was based on.
     Conflict,
-    /// The pod, or for a new one the namespace, is not there.
+    /// The pod is gone, or the namespace of a new one does not exist.
     Gone,
-    /// The API server forbids it; its words.
+    /// The API server forbids the write; its message.
     Denied(String),
-    /// It failed, or nobody knows.
+    /// The write failed, or its result is unknown.
     Failed {
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
     },
 }
 
-/// What became of one image on one node.
+/// The final result of one image on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The node.
+    /// The name of the node.
     pub node: Box<str>,
-    /// The image.
+    /// The image, as it was requested.
     pub image: Box<str>,
-    /// What became of it.
+    /// The result.
     pub end: End,
-    /// What the kubelet has said of the pull.
+    /// What the kubelet reported about the pull.
     pub pulled: Option<Pulled>,
 }
 
-/// What others do on a node who warm images as well.
+/// What others do on a node: other jobs, and pods that wait for their images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// A pod of theirs is there: no other begins.
+    /// Another job has a pod there, so none is created.
     pub taken: bool,
-    /// They wait for the node.
+    /// Another job waits for the node.
     pub wanted: bool,
-    /// Pods that warm nothing wait there for their images, which come first.
+    /// Pods that are not warmer pods wait there for their images, which come first.
     pub others_pull: bool,
 }

@@ -1,16 +1,16 @@
-//! What the status of a warmer pod proves of the image that is to be pulled.
+//! What the status of a warmer pod proves about an image that it pulls.
 //!
-//! A kubelet kills the container with the old image, pulls, and only then creates the next one;
-//! while it pulls, the status may still tell of the old container, and just after a swap it may
-//! start that once more. So in a pod that has had another image before, a container proves the pull
-//! only if the runtime calls its image by the name that was asked for, or the kubelet has said so
-//! in an Event.
+//! A kubelet kills the container with the old image, pulls, and only then creates the next one.
+//! While it pulls, the status may still show the old container, and just after a swap the kubelet
+//! may start that once more. So once a pod has had another image, a new container alone is no
+//! proof. The runtime has to report its image by the requested name, or the kubelet has to report
+//! the image in an Event.
 
 use crate::image::ImageReference;
 use crate::objects::pod::ContainerState;
 use crate::warm::pod::{Reported, Shape, WarmerImage, WarmerPod};
 
-/// The kubelet's reasons for a pull that did not work (`kubelet/images/types.go`).
+/// The kubelet's reasons for a failed pull (`kubelet/images/types.go`).
 const PULL_FAILURES: [&str; 7] = [
     "ErrImagePull",
     "ImagePullBackOff",
@@ -21,54 +21,54 @@ const PULL_FAILURES: [&str; 7] = [
     "SignatureValidationFailed",
 ];
 
-/// The kubelet's reasons for what comes after a pull and did not work (`kuberuntime_container.go`,
-/// startContainer). `CrashLoopBackOff` is none of them: after a failed pull it is said of the
-/// container before (measured on 1.34.4).
+/// The kubelet's reasons for a failure after the pull (`kuberuntime_container.go`, startContainer).
+/// `CrashLoopBackOff` is not among them: after a failed pull the kubelet reports it for the
+/// previous container (measured on 1.34.4).
 const PAST_THE_PULL: [&str; 3] = [
     "CreateContainerConfigError",
     "CreateContainerError",
     "RunContainerError",
 ];
 
-/// The runtimes' reasons for a container that was made of its image and whose program could not be
-/// started (containerd: `errorStartReason` in `container_start.go`, measured with 2.1; cri-dockerd:
-/// `container_status.go`). CRI-O makes no such container: its kubelet says `CreateContainerError`.
+/// The runtimes' reasons for a container that was created from its image but whose program could
+/// not be started (containerd: `errorStartReason` in `container_start.go`, measured with 2.1;
+/// cri-dockerd: `container_status.go`). CRI-O creates no such container: its kubelet reports
+/// `CreateContainerError`.
 const NOT_STARTED: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
-/// What containerd says of an image that has nothing for the node's platform: trying again does not
-/// help.
+/// The text that containerd reports for an image without content for the node's platform: another
+/// try is of no use.
 const WRONG_PLATFORM: &str = "no match for platform";
 
-/// The longest reason that is kept.
+/// The most characters of a reason that are kept.
 const REASON_CHARS: usize = 400;
 
-/// What a status proves.
+/// What a status proves about an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The image is on the node.
     Pulled,
-    /// A pull of it has failed, in the node's words.
+    /// A pull of the image has failed.
     Refused {
-        /// Why.
+        /// The reason, in the node's words.
         why: Box<str>,
-        /// Whether another try is of no use.
+        /// True if another try is of no use.
         is_final: bool,
     },
-    /// There is a new container, and no telling which image it runs: as with two names of the same
-    /// bytes. A pod that has never had another image would tell.
+    /// There is a new container, but which image it runs is unknown, as with two names of the same
+    /// bytes. A pod that has never had another image would prove it.
     Unclear,
-    /// The image is there, perhaps, and the node cannot make a container that has it as a volume;
-    /// in the node's words.
+    /// The image may be there, but the node cannot create a container that has it as a volume; in
+    /// the node's words.
     NotMounted(Box<str>),
-    /// A container has run a program, though its command is one that no image has; how that was
-    /// seen.
+    /// A container has run a program, though no image has its command; how that was observed.
     HasRun(Box<str>),
-    /// Nothing yet.
+    /// The status proves nothing yet.
     Pending,
 }
 
-/// Judges what the status of a warmer pod says of one of its images. `announced` is whether the
-/// kubelet has said, of this pod, that the image of its spec is pulled or already there.
+/// Judges what the status of a warmer pod proves about one of its images. `announced` is true if
+/// the kubelet has reported, for this pod, that the image of its spec is pulled or already there.
 #[must_use]
 pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
     match pod.shape {
@@ -78,8 +78,8 @@ pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
     }
 }
 
-/// A container that runs has its volume; one that could not be made may lack it, as with a runtime
-/// that has no image volumes (containerd before 2.1).
+/// Judges an image volume. A running container has its volume; one that could not be created may
+/// lack it, as with a runtime without image volumes (containerd before 2.1).
 fn judge_volume(container: &Reported) -> Verdict {
     match &container.state {
         ContainerState::Running { .. } => Verdict::Pulled,
@@ -103,10 +103,11 @@ fn judge_volume(container: &Reported) -> Verdict {
     }
 }
 
-/// Each container has one image all its life, and must not have run.
+/// Judges a container that has one image all its life, and must never run.
 fn judge_impossible(container: &Reported) -> Verdict {
     match &container.state {
-        // Made up for a container that never was: the pod has been ended from outside.
+        // The status was made up for a container that never existed: the pod was ended from
+        // outside.
         ContainerState::Terminated(_)
             if container.image_id.is_empty() || container.container_id.is_empty() =>
         {
@@ -161,8 +162,8 @@ fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verd
     }
 }
 
-/// Whether a pod has come so far that its containers are next: its init container is done, or its
-/// node has taken it where it has none.
+/// Returns true if the containers of the pod are next: its init container has succeeded, or,
+/// without one, its node has taken the pod up.
 #[must_use]
 pub fn has_started(pod: &WarmerPod) -> bool {
     let init_is_done =
@@ -176,7 +177,7 @@ pub fn has_started(pod: &WarmerPod) -> bool {
     init_is_done || pod.images.iter().any(is_begun)
 }
 
-/// That a container has run which must not, and how that was seen.
+/// Returns the reason of a failure because a container has run; `how` is how that was observed.
 #[must_use]
 pub fn has_run(how: &str) -> String {
     format!(
@@ -184,7 +185,7 @@ pub fn has_run(how: &str) -> String {
     )
 }
 
-/// Why a pod has not started, in words.
+/// Returns the reason why a pod has not started.
 #[must_use]
 pub fn what_keeps(pod: &WarmerPod) -> String {
     match &pod.init {
@@ -208,7 +209,7 @@ pub fn what_keeps(pod: &WarmerPod) -> String {
     }
 }
 
-/// Whether the runtime calls the container's image by this name.
+/// Returns true if the runtime reports the container's image by this name.
 fn is_called(reported: &Reported, image: &str) -> bool {
     let Ok(asked) = ImageReference::parse(image) else {
         return false;
@@ -220,7 +221,7 @@ fn is_called(reported: &Reported, image: &str) -> bool {
     }
 }
 
-/// Whether a message names this image, as the spec has it or in full.
+/// Returns true if a message quotes this image, as the spec has it or in full.
 fn names(message: &str, image: &str) -> bool {
     let quoted = |name: &str| message.contains(&format!("\"{name}\""));
     quoted(image) || ImageReference::parse(image).is_ok_and(|image| quoted(&image.normalized()))

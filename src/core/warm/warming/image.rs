@@ -1,8 +1,8 @@
-//! One image on one node: how often it was tried, and when it may be tried again.
+//! One image on one node: its failed tries, and when the next may begin.
 //!
-//! An image is tried again a little later than the kubelet would (12 s instead of 10): sooner, the
-//! kubelet only repeats what it has said. `CrashLoopBackOff` is no sign that an image was pulled:
-//! after a failed pull the kubelet says it of the container before (measured).
+//! An image is tried again a little later than the kubelet would (after 12 s instead of 10):
+//! sooner, the kubelet only repeats its last report. `CrashLoopBackOff` does not show that an image
+//! was pulled: after a failed pull the kubelet reports it for the previous container (measured).
 
 use crate::objects::values::backoff::Backoff;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use std::time::Duration;
 use super::action::{End, Ended};
 use super::pulled::Pulled;
 
-/// The wait before the second try of an image; it doubles. A little longer than the kubelet's own
-/// (10 s, doubled up to 300 s), so that each of our tries is a real pull.
+/// The back-off between tries of an image. It is a little longer than the kubelet's own (10 s,
+/// doubled up to 300 s), so that each of our tries is a real pull.
 const RETRY: Backoff = Backoff {
     first: Duration::from_secs(12),
     longest: Duration::from_secs(330),
 };
 
-/// One image on one node.
+/// The progress of one image on one node.
 #[derive(Clone, Debug)]
 pub struct ImageProgress {
-    /// As it was asked for.
+    /// The image, as it was requested.
     pub image: Box<str>,
-    /// What became of it, once that is known.
+    /// The final result; `None` until it is known.
     pub end: Option<End>,
-    /// What the kubelet has said of the pull.
+    /// What the kubelet reported about the pull.
     pub pulled: Option<Pulled>,
     failures: u32,
-    /// When the next try may begin.
+    /// The earliest time of the next try.
     pub(crate) not_before: Duration,
-    /// What this try has taken before others had their turn on the node.
+    /// How long this try took before others had their turn on the node.
     pub(crate) spent: Duration,
 }
 
@@ -49,7 +49,7 @@ impl ImageProgress {
         self.end.is_none() && now >= self.not_before
     }
 
-    /// What became of it on this node, once that is known.
+    /// Returns the final result on this node; `None` until it is known.
     pub(crate) fn ended(&self, node: &str) -> Option<Ended> {
         Some(Ended {
             node: node.into(),
@@ -59,7 +59,7 @@ impl ImageProgress {
         })
     }
 
-    /// A try has failed. Whether it gets another one, after a wait.
+    /// Records a failed try and sets the back-off. Returns true if another try is allowed.
     pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Duration) -> bool {
         let wait = RETRY.after(self.failures);
         self.failures += 1;

@@ -1,9 +1,9 @@
-//! One node: which of its images are open, what its warmer pod does, and what is to be done next.
+//! One node: its open images, the state of its warmer pod, and the next write.
 
 mod edits;
 mod kept;
-mod look;
 mod observe;
+mod open_images;
 mod stands;
 mod stuck;
 mod writes;
@@ -20,90 +20,90 @@ use super::shape::Shapes;
 use crate::objects::pod::Phase;
 use crate::warm::pod::{Shape, WarmerPod};
 
-/// From the creation of a pod until its init container is done: more than a busy scheduler and the
-/// pull of a small image take.
+/// The most time from the creation of a pod until its init container is done: more than a busy
+/// scheduler and the pull of a small image take.
 const START: Duration = Duration::from_secs(120);
-/// The wait before a pod that was lost is made again: once per minute and node (reliability, W12).
+/// The wait before a lost pod is replaced: once per minute and node.
 const REPLACE: Duration = Duration::from_secs(60);
-/// How long a node is kept from others that want it; from then on they have their turn, also in the
-/// middle of a pull.
+/// How long a job may keep a node while others want it; after that they have their turn, even in
+/// the middle of a pull.
 const TURN: Duration = Duration::from_secs(600);
-/// As many images one pod pulls at most, where its shape has a container for each.
+/// The most images that one pod pulls, if its shape has a container for each.
 const TOGETHER: usize = 8;
 
-/// One node.
+/// The state of one node.
 #[derive(Debug)]
 pub(crate) struct NodeProgress {
     pub images: Vec<ImageProgress>,
     pub ready: bool,
-    /// What has become final and was not told yet: indices of images.
+    /// Indices of images that have become final and were not reported yet.
     pub news: Vec<usize>,
     pod: Option<Seen>,
-    /// A write is under way.
+    /// True while a write is in flight.
     writing: bool,
-    /// Nobody knows whether the last creation has made a pod.
+    /// True while it is unknown whether the last creation has made a pod.
     unsure: bool,
-    /// Nothing is written before.
+    /// The earliest time of the next write.
     not_before: Duration,
-    /// Since when the pod is there, has started, or has its present image.
+    /// When the pod was first observed, started, got its present image, or began to terminate.
     since: Duration,
-    /// When a pod was made the last time.
+    /// When the last pod was created, or the node was added.
     asked: Duration,
-    /// An image has become final since.
+    /// Set once an image has become final since then.
     had_one: bool,
     unready_since: Option<Duration>,
     shapes: Shapes,
-    /// Why another shape is used now, until that was told.
+    /// Why another shape is used now; `None` once that was reported.
     pub fell_back: Option<Box<str>>,
-    /// An image was proved after a swap.
+    /// Set once an image was proved after a swap.
     swaps_work: bool,
-    /// Each image gets a pod of its own, because of several together nothing was heard.
+    /// Set once each image gets a pod of its own, because a pod with several did not work.
     alone: bool,
     /// The image that the next pod begins with.
     first: Option<usize>,
-    /// The end of the pod is our own doing.
+    /// Set if the end of the pod is our own doing.
     expected: bool,
-    /// How many pods were lost.
+    /// The number of pods that were lost.
     setbacks: u32,
-    /// How many pods there were.
+    /// The number of pods so far, which numbers the next one.
     number: u32,
-    /// The last of them that is gone: the watch may still show an old state of it, and Events of
-    /// its pulls may come late.
+    /// The last pod that is gone: the watch may still show an old state of it, and Events of its
+    /// pulls may arrive late.
     last: Option<WarmerPod>,
-    /// The uids of pods that were deleted, do not go away, and were replaced.
+    /// The uids of terminating pods that do not go away and were replaced.
     left: Vec<Box<str>>,
-    /// How long it was kept back for pods of others.
+    /// How long pulls were held back for pods of others.
     pub kept: Kept,
-    /// Nothing can be expected of the node any more.
+    /// Set once nothing can be expected of the node any more.
     abandoned: bool,
-    /// A decision about it has panicked.
+    /// Set once a decision about the node has panicked.
     pub is_broken: bool,
 }
 
-/// A pod, and what was seen of it.
+/// A pod, and what was observed of it.
 #[derive(Debug)]
 struct Seen {
     pod: WarmerPod,
-    /// Since when it says the same.
+    /// Since when its images and container statuses are unchanged.
     same_since: Duration,
-    /// The images after the last write as the API server stored them.
+    /// The images as the API server stored them after the last write; `None` if unknown.
     stored: Option<Vec<Box<str>>>,
     /// The images that the kubelet has announced.
     announced: BTreeSet<Box<str>>,
 }
 
-/// How it stands with the nodes that may pull at a time.
+/// The slots of all nodes, as they concern one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slots {
-    /// One more may begin.
+    /// True if one more node may begin.
     pub free: bool,
-    /// A node waits to begin.
+    /// True if a node waits to begin.
     pub wanted: bool,
-    /// Others wait for this one.
+    /// True if others wait for this node.
     pub is_asked_for: bool,
-    /// More have begun than may, since less are allowed now.
+    /// True if more nodes have begun than are allowed now.
     pub excess: bool,
-    /// Pods of others wait for their images on the node.
+    /// True if pods of others wait for their images on the node.
     pub others_pull: bool,
 }
 
@@ -140,17 +140,17 @@ impl NodeProgress {
         }
     }
 
-    /// Whether it may be pulling.
+    /// Returns true if the node may be pulling.
     pub const fn is_active(&self) -> bool {
         self.writing || ((self.pod.is_some() || self.unsure) && !self.abandoned)
     }
 
-    /// Whether it would make a pod, if it might.
+    /// Returns true if only a slot is missing to create a pod.
     pub fn wants_slot(&self, now: Duration) -> bool {
         self.pod.is_none() && self.ready && now >= self.not_before && self.next(now).is_some()
     }
 
-    /// Whether all is known and nothing is left to be done.
+    /// Returns true if all images are final, and no pod is left unless it is being deleted.
     pub fn is_over(&self) -> bool {
         let is_leaving = self.pod.as_ref().is_none_or(|seen| seen.pod.deleting);
         self.is_done() && !self.writing && is_leaving
@@ -164,10 +164,10 @@ impl NodeProgress {
         self.images.iter().all(|image| image.end.is_some())
     }
 
-    /// What is to be written next, if anything.
-    /// `slots` says whether it may begin, and whether others wait for it to end.
+    /// Returns the next write, if any. `slots` decides whether the node may begin, and whether it
+    /// has to make room for others.
     pub fn step(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
-        self.kept.look();
+        self.kept.begin();
         if self
             .unready_since
             .is_some_and(|since| now >= since + limits.timeout)
@@ -179,15 +179,15 @@ impl NodeProgress {
             return None;
         }
         let action = match &self.pod {
-            // A slot that may be taken already is this node's own.
+            // A slot that an unsure creation may have taken is this node's own.
             None => self.create(slots, now),
             Some(seen) if seen.pod.deleting => self.wait_for_deletion(limits, now),
             Some(_) if self.is_done() => self.delete(true),
             Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => {
-                self.take_leave(limits, now)
+                self.delete_ended_pod(limits, now)
             }
             Some(seen) if !has_started(&seen.pod) => self.wait_for_start(now),
-            Some(_) => self.go_on(limits, slots, now),
+            Some(_) => self.advance(limits, slots, now),
         };
         self.writing = action.is_some();
         action
@@ -247,9 +247,8 @@ impl NodeProgress {
         self.delete(true)
     }
 
-    /// Looks at the images that the pod has, and takes the next one where these are settled or have
-    /// to wait.
-    fn go_on(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
+    /// Judges the images of the pod, and takes the next image once these are final or have to wait.
+    fn advance(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
         if !self.is_ours() {
             self.setback(
                 "the image of the warmer pod was changed by somebody else",
@@ -257,7 +256,7 @@ impl NodeProgress {
             );
             return self.delete(true);
         }
-        if let Some(replace) = self.look(limits, now) {
+        if let Some(replace) = self.observe(limits, now) {
             return Some(replace);
         }
         let is_pulling = self.is_pulling(now);
@@ -265,27 +264,26 @@ impl NodeProgress {
             return self.delete(true);
         }
         if slots.is_asked_for && (now >= self.asked + TURN || (self.had_one && !is_pulling)) {
-            return self.give_way(now);
+            return self.yield_slot(now);
         }
         if is_pulling {
-            // Also where one that comes before it has its next try: a kubelet that pulls does
-            // nothing else for the pod, and after the loss of all memory the first image is open
-            // again.
+            // Even if an image before it has its next try: a kubelet that pulls does nothing else
+            // for the pod, and after the loss of all memory the first image is open again.
             return None;
         }
         match self.next(now) {
-            // An image that is not wanted any more is none of the images.
+            // An image that is no longer wanted is not in `images`.
             Some(next) if !self.kept.keeps(slots.others_pull, now) => self.swap(next),
-            // Only images are left that have to wait.
+            // Only images are left that have to back off.
             _ if slots.wanted => self.delete(true),
             _ => None,
         }
     }
 
-    /// Others have their turn. What was spent on a pull that is broken off counts when it goes on;
-    /// of several that are pulled one after another nobody knows which one takes so long, so each
+    /// Deletes the pod, because others have their turn. The time spent on an interrupted pull
+    /// counts when it continues. Of several images it is unknown which one takes so long, so each
     /// gets a pod of its own.
-    fn give_way(&mut self, now: Duration) -> Option<Action> {
+    fn yield_slot(&mut self, now: Duration) -> Option<Action> {
         match &*self.pod.as_ref()?.pod.images {
             [image] => {
                 if let Some(open) = self
@@ -301,7 +299,7 @@ impl NodeProgress {
         self.delete(true)
     }
 
-    /// The next image, by a swap where the pod has that shape, and else by another pod.
+    /// Takes the next image: by a swap if the pod has that shape, else by another pod.
     fn swap(&mut self, next: usize) -> Option<Action> {
         let seen = self.pod.as_ref()?;
         let (Shape::InPlace, Shape::InPlace, [present]) =
@@ -319,7 +317,7 @@ impl NodeProgress {
         })
     }
 
-    /// From now on pods have the other shape, if there is one.
+    /// Switches to the fallback shape for all further pods; returns false if there is none.
     fn fall_back(&mut self, why: &str) -> bool {
         let Some(shape) = self.shapes.fallback.take() else {
             return false;
@@ -358,7 +356,7 @@ impl NodeProgress {
         self.abandoned = true;
     }
 
-    /// Something that may go better with another pod.
+    /// Records trouble that another pod may avoid; beyond the limit all open images fail.
     fn setback(&mut self, why: &str, limits: &Limits) {
         self.setbacks += 1;
         if self.setbacks > limits.backoff_limit {

@@ -1,13 +1,13 @@
-//! Which nodes can be warmed at all.
+//! The nodes that can be warmed at all.
 
 use super::shape::{ShapeChoice, Shapes};
 use crate::cluster::node_class::{NodeClass, Recognised};
 use crate::objects::node::Node;
 
-/// What there is to do about nodes whose provider has image caches.
+/// The remedy for nodes whose provider has image caches.
 const CACHES: &str = "; jobs have an ImageCache made for it by swaplet run --warm --warm-image-caches, where the CRD of ImageCaches is there";
 
-/// Whether the provider of a node starts its machines from image caches.
+/// Returns true if the provider of a node starts its machines from image caches.
 #[must_use]
 pub fn has_image_caches(recognised: &Recognised) -> bool {
     recognised
@@ -16,14 +16,14 @@ pub fn has_image_caches(recognised: &Recognised) -> bool {
         .is_some_and(|row| row.eci_image_caches)
 }
 
-/// The shapes of the warmer pods for a node.
+/// Returns the shapes of the warmer pods for a node.
 ///
 /// On a virtual node there is no place where an image could wait for the next pod: each pod gets a
-/// machine of its own, or is run elsewhere (virtual-nodes, E.2). An answer of such a node would
+/// machine of its own, or runs elsewhere. A status from such a node would
 /// prove nothing.
 ///
 /// # Errors
-/// Why images cannot be warmed there.
+/// The reason why images cannot be warmed there.
 pub fn shapes(node: &Node, recognised: &Recognised, choice: ShapeChoice) -> Result<Shapes, String> {
     let provider = recognised.provider().unwrap_or("a virtual node");
     let why = &recognised.why;

@@ -1,25 +1,25 @@
-//! What the kubelet says of a pull in its Event `Pulled`: how long it took and how large the image
-//! is. Events may be lost, so all of it is extra; only [`evidence`](super::evidence) takes one for
-//! a proof where a status alone is unclear.
+//! What the kubelet reports about a pull in its Event `Pulled`: how long it took, and the size of
+//! the image. Events may be lost, so nothing depends on them; only [`evidence`](super::evidence)
+//! uses one as a proof where a status alone is unclear.
 
 use std::time::Duration;
 
 use crate::objects::values::go_duration::duration;
 
-/// A pull, in the kubelet's words.
+/// A pull, as the kubelet reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The image, as the spec of the pod has it.
     pub image: Box<str>,
-    /// How long it took, without waiting for other pulls of the node; `None`: the image was there
-    /// already.
+    /// The duration of the pull, without waiting for other pulls of the node; `None` if the image
+    /// was there already.
     pub took: Option<Duration>,
-    /// The size of the image, in bytes; kubelets before 1.30 do not say it.
+    /// The size of the image, in bytes; kubelets before 1.30 do not report it.
     pub bytes: Option<u64>,
 }
 
 impl Pulled {
-    /// Reads the message of an Event `Pulled` (`kubelet/images/image_manager.go`).
+    /// Reads the message of an Event `Pulled` (`kubelet/images/image_manager.go`), if it is one.
     #[must_use]
     pub fn read(message: &str) -> Option<Self> {
         if let Some(rest) = message.strip_prefix("Successfully pulled image \"") {

@@ -1,12 +1,11 @@
-//! In which shape the warmer pods of a node are made: by what the node can do, unless the operator
-//! has chosen.
+//! The shape of a node's warmer pods: what the node supports, unless the operator has chosen.
 //!
 //! * A container whose image is swapped in place, where the park program runs: one image after the
-//!   other. A node goes over to another shape for good when a swap is forbidden, or when its first
+//!   other. A node switches to another shape for good when a swap is forbidden, or when its first
 //!   one has led to nothing in the time of one try.
 //!
 //! * Image volumes, from kubelet 1.36 on: a container of the park program for each image, since the
-//!   status tells of containers, not of volumes. One that runs is the proof.
+//!   status reports containers, not volumes. A running container is the proof.
 //!
 //! * An impossible command, elsewhere: a container for each of up to 8 images. The command is a
 //!   name of 256 bytes, which no file system has, so no image can have it. A container that could
@@ -18,10 +17,10 @@ use crate::image::exit::Platform;
 use crate::objects::node::{KubeletVersion, Node};
 use crate::warm::pod::{Shape, System};
 
-/// What the operator has chosen.
+/// The operator's choice of the shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShapeChoice {
-    /// In place, and in another shape where that does not work.
+    /// In place, with a fallback to another shape if that does not work.
     #[default]
     Auto,
     /// In place only.
@@ -32,17 +31,17 @@ pub enum ShapeChoice {
     ImpossibleCommand,
 }
 
-/// The shapes for a node.
+/// The shapes of a node's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shapes {
-    /// The shape of its next pod.
+    /// The shape of the next pod.
     pub next: Shape,
-    /// The shape of those after it, where images of pods may not be changed or the node ignores it.
+    /// The shape if this one is forbidden, or the node ignores it; `None` if there is no other.
     pub fallback: Option<Shape>,
 }
 
 impl Shapes {
-    /// In place, whatever happens.
+    /// Returns the shape in place, without a fallback.
     #[must_use]
     pub const fn in_place() -> Self {
         Self {
@@ -51,8 +50,8 @@ impl Shapes {
         }
     }
 
-    /// The shapes where another one has not worked: a runtime, or a policy, may have no image
-    /// volumes though the kubelet has them.
+    /// Returns the shapes after a fallback to `next`. A runtime or a policy may not support image
+    /// volumes though the kubelet does, so these have a fallback of their own.
     #[must_use]
     pub fn after(next: Shape) -> Self {
         let fallback =
@@ -60,10 +59,10 @@ impl Shapes {
         Self { next, fallback }
     }
 
-    /// The shapes for a node that keeps images.
+    /// Returns the shapes for a node that keeps images.
     ///
     /// # Errors
-    /// Why no pod of ours can pull there.
+    /// The reason why no pod of ours can pull there.
     pub fn of(node: &Node, choice: ShapeChoice) -> Result<Self, String> {
         let system = system(node)?;
         let impossible = Shape::ImpossibleCommand(system);
@@ -91,7 +90,8 @@ impl Shapes {
     }
 }
 
-/// The first kubelet in which image volumes are stable (KEP-4639); before, a gate may be off.
+/// The first kubelet in which image volumes are stable (KEP-4639); before, the feature gate may be
+/// off.
 const IMAGE_VOLUMES: KubeletVersion = KubeletVersion {
     major: 1,
     minor: 36,
@@ -105,7 +105,7 @@ fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
     node.labels.get(key).map(|value| &**value)
 }
 
-/// What a node does not say is not held against it.
+/// Returns the node's operating system; a node without the label counts as Linux.
 fn system(node: &Node) -> Result<System, String> {
     match label(node, "kubernetes.io/os") {
         None | Some("linux") => Ok(System::Linux),
@@ -116,7 +116,7 @@ fn system(node: &Node) -> Result<System, String> {
     }
 }
 
-/// The park program runs on Linux, on the platforms that it is built for.
+/// Returns why the park program, which is built for some Linux platforms, cannot run there.
 fn no_park_program(node: &Node, system: System) -> Option<String> {
     if system == System::Windows {
         return Some("the park image is for Linux, and this node runs windows".to_owned());

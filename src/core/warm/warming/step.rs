@@ -1,4 +1,4 @@
-//! One step: what is to be written, node by node.
+//! One step of all nodes: decides the writes, node by node.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::warm::warming::action::{Action, Elsewhere};
 use crate::warm::warming::node::{NodeProgress, Slots};
 use crate::warm::warming::waits::Waits;
 
-/// What one node is offered of the slots of all.
+/// The slots that one node is offered.
 #[derive(Clone, Copy)]
 struct Offer {
-    /// One more may begin.
+    /// True if one more node may begin.
     free: bool,
-    /// A node waits to begin.
+    /// True if a node waits to begin.
     wanted: bool,
-    /// More have begun than may.
+    /// True if more nodes have begun than are allowed.
     excess: bool,
 }
 
@@ -32,8 +32,8 @@ impl Offer {
 }
 
 impl Warming {
-    /// What is to be written now: at most one thing per node, and none where a write is under way.
-    /// `elsewhere` tells of a node what others do there.
+    /// Returns the writes to make now: at most one per node, and none where a write is in flight.
+    /// `elsewhere` reports what others do on a node.
     pub fn step(
         &mut self,
         now: Duration,
@@ -89,7 +89,7 @@ impl Warming {
             }
             waits.note(name, node, now);
             if node.rests(offer.free && node.wants_slot(now)) {
-                node.kept.look();
+                node.kept.begin();
                 return None;
             }
             let action = isolate(&mut self.defects, name, node, |node| {
@@ -107,7 +107,7 @@ impl Warming {
         action.flatten()
     }
 
-    /// Whether a node could begin if there was a slot. Those on which somebody else is wait for them.
+    /// Returns true if a node could begin, given a slot. Nodes that others have taken do not count.
     fn is_one_free(&mut self, elsewhere: impl Fn(&str) -> Elsewhere, now: Duration) -> bool {
         let mut before = None;
         while let Some(name) = self.nodes.next_waiting(before.as_deref()) {
@@ -126,8 +126,8 @@ impl Warming {
         false
     }
 
-    /// Those that wait for an image come first; and what is known of a node stays until it has its
-    /// turn.
+    /// Checks settled nodes again with the slots that are left, because nodes that wait for an
+    /// image come first. The state of a node is kept until its turn.
     fn ask_again(
         &mut self,
         slots: usize,
@@ -157,7 +157,7 @@ impl Warming {
     }
 }
 
-/// A defect that one node meets is the trouble of this node alone.
+/// Confines a panic to one node: what is open there fails, and the other nodes continue.
 fn isolate(
     defects: &mut Vec<(Box<str>, String)>,
     name: &str,

@@ -1,5 +1,5 @@
-//! The nodes of a job, and for which of them something may be done: a step looks at these alone, for
-//! a job may have thousands of nodes, of which it is done with most, or may begin with few.
+//! The nodes of a job, indexed by what may have to be done for them. A step visits only these,
+//! because a job may have thousands of nodes, most of which are settled or cannot begin yet.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::node::NodeProgress;
 
-/// The nodes, by name.
+/// The nodes, by name, with an index for each place.
 #[derive(Debug)]
 pub(crate) struct Table {
     nodes: BTreeMap<Box<str>, Entry>,
@@ -18,11 +18,11 @@ pub(crate) struct Table {
     waiting: BTreeSet<Box<str>>,
     asleep: BTreeSet<(Duration, Box<str>)>,
     taken: BTreeSet<Box<str>>,
-    /// Those of which something is to be told.
+    /// The nodes with something to report.
     with_news: BTreeSet<Box<str>>,
-    /// No node that is settled was asked for its images before.
+    /// No settled node had a pod created before this; `MAX` if none is settled.
     settled_since: Duration,
-    /// The time of the last look.
+    /// The time of the last step.
     now: Duration,
 }
 
@@ -32,23 +32,23 @@ struct Entry {
     place: Place,
 }
 
-/// What may have to be done for a node.
+/// The reason why a node may have to be visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// It is under way, or a time runs for it.
+    /// It is under way, or a deadline of its own is running.
     Busy,
-    /// A pod can be made once there is a slot.
+    /// A pod can be created once there is a slot.
     Waiting,
-    /// A pod can be made from this time on.
+    /// A pod can be created from this time on.
     Asleep(Duration),
-    /// A pod can be made once somebody else has left the node.
+    /// A pod can be created once others have left the node.
     Taken,
-    /// Nothing.
+    /// Nothing is to be done.
     Rests,
 }
 
 impl Table {
-    /// No node.
+    /// Creates an empty table.
     pub const fn new() -> Self {
         Self {
             nodes: BTreeMap::new(),
@@ -66,31 +66,31 @@ impl Table {
         self.nodes.get(name).map(|entry| &entry.node)
     }
 
-    /// All of them, in the order of names.
+    /// Returns all nodes, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeProgress)> {
         self.nodes
             .iter()
             .map(|(name, entry)| (&**name, &entry.node))
     }
 
-    /// Those that are under way, or for which a time runs.
+    /// Returns the nodes that are under way, or have a deadline of their own.
     pub fn busy(&self) -> impl Iterator<Item = (&str, &NodeProgress)> {
         self.busy
             .iter()
             .filter_map(|name| Some((&**name, self.get(name)?)))
     }
 
-    /// Whether a pod is still to be made for one, now or later.
+    /// Returns true if a pod is still to be created for a node, now or later.
     pub fn has_more(&self) -> bool {
         !(self.waiting.is_empty() && self.asleep.is_empty() && self.taken.is_empty())
     }
 
-    /// How many wait for somebody else to leave.
+    /// Returns how many nodes wait for others to leave.
     pub fn taken(&self) -> usize {
         self.taken.len()
     }
 
-    /// Now is the time: those wake that have slept until then.
+    /// Sets the time, and moves nodes whose wait is over to those that wait for a slot.
     pub fn wake(&mut self, now: Duration) {
         self.now = now;
         while self.asleep.first().is_some_and(|(until, _)| *until <= now) {
@@ -100,7 +100,7 @@ impl Table {
         }
     }
 
-    /// The first node after this name that is under way, or with `and_waiting` that waits for a
+    /// Returns the first node after this name that is under way or, with `and_waiting`, waits for a
     /// slot.
     pub fn next(&self, after: Option<&str>, and_waiting: bool) -> Option<Box<str>> {
         let waiting = if and_waiting {
@@ -112,31 +112,31 @@ impl Table {
         busy.into_iter().chain(waiting).min()
     }
 
-    /// The first node after this name that waits for a slot.
+    /// Returns the first node after this name that waits for a slot.
     pub fn next_waiting(&self, after: Option<&str>) -> Option<Box<str>> {
         first_after(&self.waiting, after).map(Box::from)
     }
 
-    /// Somebody else is on a node that waits: it waits for them.
+    /// Records that others have taken a node that waits for a slot.
     pub fn is_taken(&mut self, name: &str) {
         if self.place(name) == Some(Place::Waiting) {
             self.put(name, Place::Taken);
         }
     }
 
-    /// They may have left.
+    /// Records that they may have left.
     pub fn is_free_again(&mut self, name: &str) {
         if self.place(name) == Some(Place::Taken) {
             self.put(name, Place::Waiting);
         }
     }
 
-    /// The nodes of which something is to be told.
+    /// Returns the nodes with something to report.
     pub fn with_news(&self) -> Vec<Box<str>> {
         self.with_news.iter().cloned().collect()
     }
 
-    /// The nodes of which all is known, and has been for so long, where there are `slots` for any.
+    /// Returns the nodes that have been settled for `age`; none without a slot.
     pub fn settled_for(&mut self, age: Duration, slots: usize, now: Duration) -> Vec<Box<str>> {
         if slots == 0 || now < self.settled_since.saturating_add(age) {
             return Vec::new();
@@ -169,7 +169,7 @@ impl Table {
         self.nodes.remove(name).map(|entry| entry.node)
     }
 
-    /// Does something that may change a node; nothing where it is not there.
+    /// Runs `work`, which may change a node; `None` if there is no such node.
     pub fn change<T>(
         &mut self,
         name: &str,
@@ -198,7 +198,7 @@ impl Table {
         Some(done)
     }
 
-    /// The same with each node.
+    /// Runs `work` on each node, as `change` does on one.
     pub fn change_all(&mut self, work: impl Fn(&mut NodeProgress)) {
         let names: Vec<_> = self.nodes.keys().cloned().collect();
         for name in names {

@@ -1,30 +1,30 @@
-//! What the nodes of a job wait for that is not the job's own doing.
+//! What the nodes of a job wait for that the job itself does not cause.
 
 use std::time::Duration;
 
 use super::node::NodeProgress;
 
-/// How many nodes wait for what, each with the first of them.
+/// The number of nodes that wait for each cause, with the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// Nodes that could begin, but for a pod of somebody else there.
+    /// Nodes that could begin if others had no pod there.
     pub elsewhere: usize,
-    /// Nodes that are kept back for a while, as pods of others wait for their images there.
+    /// Nodes on which pulls are held back for a while because pods of others wait there.
     pub kept: usize,
-    /// The first of these.
+    /// The first of the nodes in `kept`.
     pub first_kept: Option<Box<str>>,
-    /// Nodes that have pulled for long.
+    /// Nodes that have been pulling for long.
     pub slow: usize,
-    /// The first of these, with the image.
+    /// The first of the nodes in `slow`, with the image.
     pub first_slow: Option<(Box<str>, Box<str>)>,
-    /// Nodes with a pod that was deleted and does not go away.
+    /// Nodes with a deleted pod that does not go away.
     pub stuck: usize,
-    /// The first of these.
+    /// The first of the nodes in `stuck`.
     pub first_stuck: Option<Box<str>>,
 }
 
 impl Waits {
-    /// Nothing is waited for.
+    /// Creates counts of zero.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Waits {
         }
     }
 
-    /// What came of a look at the node.
+    /// Counts the node if its pulls have been held back for a while.
     pub(crate) fn note_kept(&mut self, name: &str, node: &NodeProgress, now: Duration) {
         if node.kept.is_long(now) {
             self.kept += 1;

@@ -1,38 +1,38 @@
-//! What goes wrong.
+//! The effects of faults.
 
 use std::time::Duration;
 
 use crate::apiserver::objects::status::ApiError;
 
-/// What happens instead of, or besides, what should.
+/// The effect of a fault on a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Answer this without doing anything.
+    /// Sends this answer and does nothing.
     Reply(Reply),
-    /// Do it after a while.
+    /// Does what was requested after a delay.
     Delay(Duration),
-    /// Never answer.
+    /// Never answers.
     Hang,
-    /// Break the connection without doing anything.
+    /// Breaks the connection and does nothing.
     Drop,
-    /// Do it, then break the connection.
+    /// Does what was requested, then breaks the connection.
     ApplyThenDrop,
-    /// Do it, and answer after a while: what comes of it may be seen before.
+    /// Does what was requested and answers after a delay: watches may show the result before.
     ApplyThenDelay(Duration),
-    /// Do it, then answer something else.
+    /// Does what was requested, then sends another answer.
     ApplyThenReply(Reply),
-    /// Answer a list as it was at an older revision.
+    /// Answers a list as of an older revision.
     ReplayList(u64),
-    /// A watch goes on but delivers nothing until [`Faults::clear`](super::Faults::clear) or
+    /// Keeps a watch open without events until [`Faults::clear`](super::Faults::clear) or
     /// [`Faults::remove`](super::Faults::remove); then it catches up.
     HoldWatch,
-    /// A watch does not deliver the events from one index up to, not including, another.
+    /// Loses the events of a watch from the first index up to, not including, the second.
     SkipEvents(usize, usize),
-    /// A watch ends after so many lines.
+    /// Ends a watch after this many lines.
     CloseWatch(usize),
-    /// A watch sends a line that is no JSON after so many lines.
+    /// Sends a line that is not JSON in a watch, after this many lines.
     Garbage(usize),
-    /// A watch reports 410 in the stream after so many lines, and ends.
+    /// Reports 410 in the stream of a watch after this many lines, and ends it.
     ExpireWatch(usize),
 }
 
@@ -45,7 +45,7 @@ pub struct Reply {
 }
 
 impl Effect {
-    /// An answer of this code with the usual reason and text.
+    /// Returns an answer with this code and the usual reason and text.
     #[must_use]
     pub fn reply(code: u16) -> Reply {
         Reply {
@@ -55,7 +55,7 @@ impl Effect {
         }
     }
 
-    /// Whether it can also befall a watch that runs already.
+    /// Returns true if the effect can also hit a running watch.
     pub(crate) fn is_of_watches(&self) -> bool {
         matches!(
             self,
@@ -83,12 +83,12 @@ impl Reply {
         self
     }
 
-    /// Seconds for the header.
+    /// Returns the seconds of the `Retry-After` header.
     pub(crate) fn seconds(&self) -> Option<u64> {
         self.retry_after
     }
 
-    /// As an error of the server.
+    /// Returns the reply as an error of the server.
     pub(crate) fn error(&self) -> ApiError {
         let reason = match self.code {
             401 => "Unauthorized",

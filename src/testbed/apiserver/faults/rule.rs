@@ -1,9 +1,9 @@
-//! Which requests it goes wrong for.
+//! The rules that select requests for faults.
 
 use super::effect::Effect;
 use crate::apiserver::request::{Request, Verb};
 
-/// Which requests a fault meets, and how often. Everything left open matches.
+/// A fault, the requests that it hits, and how often. Criteria that are not set match everything.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) effect: Effect,
@@ -20,7 +20,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule that meets every request, always.
+    /// Returns a rule that hits every request, always.
     #[must_use]
     pub fn new(effect: impl Into<Effect>) -> Self {
         Self {
@@ -38,56 +38,56 @@ impl Rule {
         }
     }
 
-    /// Only requests of this verb.
+    /// Limits the rule to this verb.
     #[must_use]
     pub fn verb(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
         self
     }
 
-    /// Only requests for this resource (plural name).
+    /// Limits the rule to this resource (plural name).
     #[must_use]
     pub fn resource(mut self, resource: &str) -> Self {
         self.resource = Some(resource.to_owned());
         self
     }
 
-    /// Only requests in this namespace.
+    /// Limits the rule to this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only requests for an object of this name.
+    /// Limits the rule to objects of this name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only requests for this subresource; empty for the resource itself.
+    /// Limits the rule to this subresource; empty for the resource itself.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
         self
     }
 
-    /// Only clients whose user agent contains this.
+    /// Limits the rule to clients whose user agent contains this.
     #[must_use]
     pub fn user_agent(mut self, part: &str) -> Self {
         self.user_agent = Some(part.to_owned());
         self
     }
 
-    /// Only requests that select by fields, and by something that contains this.
+    /// Limits the rule to requests with a field selector that contains this.
     #[must_use]
     pub fn field_selector(mut self, part: &str) -> Self {
         self.field_selector = Some(part.to_owned());
         self
     }
 
-    /// Only requests whose body contains this.
+    /// Limits the rule to requests whose body contains this.
     #[must_use]
     pub fn body(mut self, part: &str) -> Self {
         self.body = Some(part.to_owned());
@@ -101,7 +101,7 @@ impl Rule {
         self
     }
 
-    /// Meets only so many requests.
+    /// Limits the rule to `count` hits.
     #[must_use]
     pub fn times(mut self, count: usize) -> Self {
         self.times = count;

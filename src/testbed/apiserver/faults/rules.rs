@@ -1,4 +1,4 @@
-//! The rules of a server, and what they have met.
+//! The rules of a server, with their counts of matches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::effect::Effect;
 use super::rule::Rule;
 use crate::apiserver::request::Request;
 
-/// Names a rule that was added.
+/// The id of a rule that was added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleId(usize);
 
@@ -48,7 +48,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Adds a rule behind the others; the first that matches decides.
+    /// Appends a rule; the first that matches decides.
     pub fn add(&self, rule: Rule) -> RuleId {
         let id = self.turn();
         self.lock().push(Arc::new(Active {
@@ -71,7 +71,7 @@ impl Faults {
         self.turn();
     }
 
-    /// How many requests have matched a rule so far, those it let pass included.
+    /// Returns the number of requests that have matched a rule, including those that it let pass.
     #[must_use]
     pub fn hits(&self, id: RuleId) -> usize {
         self.lock()
@@ -80,12 +80,12 @@ impl Faults {
             .map_or(0, |active| active.seen.load(Ordering::Relaxed))
     }
 
-    /// The fault that meets a request, with the rule it comes from.
+    /// Returns the fault that hits a request, with the id of its rule.
     pub(crate) fn meet(&self, request: &Request) -> Option<(RuleId, Effect)> {
         self.lock().iter().find_map(|active| active.meet(request))
     }
 
-    /// The fault that meets a running watch, among the rules added since a generation.
+    /// Returns the fault that hits a running watch, among the rules added since a generation.
     pub(super) fn meet_running(&self, request: &Request, since: usize) -> Option<(RuleId, Effect)> {
         let rules = self.lock();
         let mut fresh = rules

@@ -7,7 +7,7 @@ use super::rules::{Faults, RuleId};
 use crate::apiserver::objects::status::ApiError;
 use crate::apiserver::request::Request;
 
-/// The fault of one watch: the one that met its request, or one that was added while it ran.
+/// The fault of one watch: the one that hit its request, or one that was added while it ran.
 #[derive(Debug)]
 pub struct WatchFaults {
     faults: Faults,
@@ -15,13 +15,13 @@ pub struct WatchFaults {
     generation: watch::Receiver<usize>,
     known: usize,
     fault: Option<(RuleId, Effect)>,
-    /// Lines that had been sent when the fault came.
+    /// The number of lines that had been sent when the fault was added.
     base: usize,
     passed: usize,
 }
 
 impl WatchFaults {
-    /// The part of a fault that concerns the stream.
+    /// Returns the faults of a watch, starting with the one that its request met, if any.
     pub fn new(faults: &Faults, request: &Request, fault: Option<(RuleId, Effect)>) -> Self {
         let generation = faults.generation.subscribe();
         let known = *generation.borrow();
@@ -36,8 +36,7 @@ impl WatchFaults {
         }
     }
 
-    /// Blocks while the watch is held; otherwise gives the line that is to be sent instead of the
-    /// next one.
+    /// Waits while the watch is held; otherwise returns the line to send instead of the next one.
     pub async fn interrupt(&mut self, sent: usize) -> Option<Vec<u8>> {
         self.adopt(sent);
         while let Some((id, Effect::HoldWatch)) = self.fault {
@@ -68,7 +67,7 @@ impl WatchFaults {
         }
     }
 
-    /// Takes over a rule that was added since the last look.
+    /// Adopts a rule that was added since the last call.
     fn adopt(&mut self, sent: usize) {
         let now = *self.generation.borrow_and_update();
         let since = std::mem::replace(&mut self.known, now);
@@ -80,12 +79,12 @@ impl WatchFaults {
         }
     }
 
-    /// Whether the watch ends now.
+    /// Returns true if the watch ends now.
     pub fn closes_at(&self, sent: usize) -> bool {
         matches!(self.fault, Some((_, Effect::CloseWatch(at))) if sent >= at + self.base)
     }
 
-    /// Whether this event is lost.
+    /// Returns true if this event is lost.
     pub fn skips(&mut self) -> bool {
         let index = self.passed;
         self.passed += 1;

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use crate::apiserver::objects::kinds::Kind;
 use crate::apiserver::storage::state::State;
 
-/// The version this server plays. Clients compare it with their own, so it is a real one.
+/// The version that this server reports. Clients compare it with their own, so it is a real one.
 const VERSION: (&str, &str, &str) = ("1", "34", "v1.34.4");
 
 /// An answer outside the resources: JSON or plain text.
 pub enum Answer {
-    /// JSON.
+    /// A JSON document.
     Json(Value),
-    /// Text.
+    /// Plain text.
     Text(&'static str),
 }
 
-/// Answers a path, if it is known.
+/// Returns the answer for a path; `None` if it is unknown.
 pub fn answer(state: &State, path: &str) -> Option<Answer> {
     let segments: Vec<_> = path
         .split('/')
@@ -34,8 +34,8 @@ pub fn answer(state: &State, path: &str) -> Option<Answer> {
         ["apis", group] => group_of(state, group)?,
         ["api", version] => resources(state, "", version)?,
         ["apis", group, version] => resources(state, group, version)?,
-        // An empty document, in protobuf: kubectl looks there for kinds that version 3 does not have,
-        // and says then itself that there is no such kind.
+        // An empty protobuf document: kubectl reads it for kinds that version 3 does not have, and
+        // then reports itself that there is no such kind.
         ["openapi", "v2"] => return Some(Answer::Text("")),
         ["openapi", "v3"] => schemas(state),
         ["openapi", "v3", "api", version] => schema(state, "", version)?,
@@ -56,7 +56,7 @@ fn core_versions() -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses})
 }
 
-/// Versions by group, without the core group.
+/// Returns the versions by group, without the core group.
 fn versions(state: &State) -> BTreeMap<&str, Vec<&str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for kind in state.kinds.iter().filter(|kind| !kind.group.is_empty()) {
@@ -177,8 +177,8 @@ fn schemas(state: &State) -> Value {
     json!({"paths": paths})
 }
 
-/// No schemas of types, but the one parameter by which `kubectl` knows that the server validates
-/// fields.
+/// Returns no schemas of types, only the one parameter that shows `kubectl` that the server
+/// validates fields.
 fn schema(state: &State, group: &str, version: &str) -> Option<Value> {
     let paths: serde_json::Map<_, _> = kinds(state, group, version)
         .map(|kind| (schema_path(kind), operations(kind)))

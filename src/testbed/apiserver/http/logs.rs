@@ -1,4 +1,4 @@
-//! Logs of containers, as far as somebody has said what is in them: no container runs here.
+//! The logs of containers, as set by the user of the testbed: no container runs here.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::apiserver::objects::status::ApiError;
 use crate::apiserver::request::Request;
 use crate::apiserver::storage::state::State;
 
-/// What the node of the pod answers; the refusals that come before are the real ones, in the words
-/// of the API server and of the kubelet.
+/// Returns the log that the pod's node would return; refusals have the words of the API server and
+/// of the kubelet.
 pub fn read(state: &State, request: &Request) -> Result<Vec<u8>, ApiError> {
     let pod = state.current(request)?;
     let key = LogKey {
@@ -63,7 +63,7 @@ fn has_previous(pod: &Value, container: &str) -> bool {
         .any(|status| status["name"] == container && !status["lastState"]["terminated"].is_null())
 }
 
-/// The last lines, and of these so many bytes from their begin.
+/// Returns the last `lines` lines, and of these the first `bytes` bytes.
 fn limited(log: &[u8], lines: Option<u64>, bytes: Option<u64>) -> Vec<u8> {
     let all: Vec<_> = log.split_inclusive(|byte| *byte == b'\n').collect();
     let count = |number: Option<u64>| {

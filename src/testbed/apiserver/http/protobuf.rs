@@ -1,22 +1,22 @@
-//! The bodies that `kubectl create namespace`, `configmap` and `serviceaccount` send: protobuf, read
-//! as far as these commands fill it in. What is more is not read, and the client is told so.
+//! Decodes the protobuf bodies that `kubectl create namespace`, `configmap` and `serviceaccount`
+//! send, as far as these commands fill them in. Bodies with more content are refused.
 
 use hyper::body::Bytes;
 use serde_json::{Map, Value, json};
 
-/// How every such body begins (Kubernetes: `runtime/serializer/protobuf`).
+/// The first bytes of every such body (Kubernetes: `runtime/serializer/protobuf`).
 const MAGIC: &[u8] = b"k8s\0";
-/// Types of a field.
+/// The wire types of a field.
 const VARINT: u64 = 0;
 const BYTES: u64 = 2;
 
-/// The body as JSON; `None` where it has more than is read here.
+/// Returns the body as JSON; `None` if it has content that is not decoded here.
 pub(super) fn as_json(body: &Bytes) -> Option<Bytes> {
     let envelope = fields(body.strip_prefix(MAGIC)?)?;
     let kind = fields(bytes_of(&envelope, 1)?)?;
     let raw = fields(bytes_of(&envelope, 2)?)?;
     let (api_version, kind) = (text(&kind, 1)?, text(&kind, 2)?);
-    // Beside the metadata: what clients leave to the server, and data.
+    // Besides the metadata: fields that clients leave to the server, and data.
     let read: &[u64] = match (&*api_version, &*kind) {
         ("v1", "Namespace") => &[1, 2, 3],
         ("v1", "ConfigMap") => &[1, 2],
@@ -34,7 +34,7 @@ pub(super) fn as_json(body: &Bytes) -> Option<Bytes> {
     Some(object.to_string().into())
 }
 
-/// Names, labels and annotations; what is empty says nothing.
+/// Returns names, labels and annotations; empty values are left out.
 fn metadata(fields: &[(u64, &[u8])]) -> Option<Value> {
     let mut metadata = Map::new();
     for (number, name) in [(1, "name"), (2, "generateName"), (3, "namespace")] {
@@ -69,7 +69,7 @@ fn text(fields: &[(u64, &[u8])], number: u64) -> Option<String> {
     Some(std::str::from_utf8(bytes).ok()?.to_owned())
 }
 
-/// The fields of a message that are messages and texts, with their numbers.
+/// Returns the length-delimited fields of a message, with their numbers.
 fn fields(mut message: &[u8]) -> Option<Vec<(u64, &[u8])>> {
     let mut fields = Vec::new();
     while !message.is_empty() {

@@ -16,7 +16,7 @@ impl ApiServer {
     /// loopback only.
     ///
     /// # Errors
-    /// When the listener fails, or when it listens to more than this machine.
+    /// The listener fails, or it listens to more than this machine.
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         refuse_public(listener.local_addr()?)?;
         // Connections end with this future.
@@ -33,13 +33,13 @@ impl ApiServer {
 
     async fn converse(self, stream: TcpStream) {
         let service = TowerToHyperService::new(self);
-        // What ends a connection early, an injected fault included, is the client's to notice.
+        // A connection that ends early, also by an injected fault, is for the client to notice.
         let _ = http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service)
             .await;
     }
 
-    /// A kubeconfig for a server on this address.
+    /// Returns a kubeconfig for a server on this address.
     #[must_use]
     pub fn kubeconfig(address: SocketAddr) -> String {
         let cluster = format!("- name: swaplet\n  cluster:\n    server: http://{address}\n");

@@ -1,4 +1,4 @@
-//! The two APIs of events: stored as core events, shown as either.
+//! The two APIs of events: stored as core events, served as either.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ const NAMES: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
 ];
 
-/// An event of `events.k8s.io` in the stored form.
+/// Converts an event of `events.k8s.io` to the stored form.
 pub fn to_core(event: &Value) -> Value {
     let mut core = renamed(event, |new| {
         NAMES
@@ -26,7 +26,7 @@ pub fn to_core(event: &Value) -> Value {
     core.into()
 }
 
-/// A stored event as `events.k8s.io` shows it.
+/// Converts a stored event to `events.k8s.io`.
 pub fn from_core(event: &Value) -> Value {
     let mut new = renamed(event, |core| {
         NAMES
@@ -48,7 +48,7 @@ fn renamed<'a>(event: &'a Value, name: impl Fn(&str) -> Option<&'a str>) -> Map<
         .collect()
 }
 
-/// Adds what the real type always writes.
+/// Adds the fields that the real type always writes.
 pub fn complete(event: &mut Map<String, Value>) {
     for field in ["eventTime", "firstTimestamp", "lastTimestamp"] {
         event.entry(field).or_insert(Value::Null);

@@ -1,4 +1,4 @@
-//! One table of kinds drives routing, discovery and tables.
+//! The table of kinds, which drives routing, discovery and tables.
 
 use std::sync::Arc;
 
@@ -10,49 +10,49 @@ use crate::apiserver::objects::status::group_resource;
 /// A served resource of one group and version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kind {
-    /// API group, empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Version in the group.
+    /// The version in the group.
     pub version: String,
-    /// Plural name, as in URLs.
+    /// The plural name, as in URLs.
     pub resource: String,
-    /// Singular name.
+    /// The singular name.
     pub singular: String,
-    /// Kind name, as in manifests.
+    /// The kind, as in manifests.
     pub kind: String,
-    /// Short names for `kubectl`.
+    /// The short names for `kubectl`.
     pub short: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True if objects are namespaced.
     pub namespaced: bool,
-    /// Whether `/status` is a resource of its own.
+    /// True if `/status` is a subresource.
     pub status: bool,
-    /// Whether `metadata.generation` counts changes of the spec.
+    /// True if `metadata.generation` counts changes of the spec.
     pub generation: bool,
-    /// Columns of tables besides the name.
+    /// The columns of tables besides the name.
     pub columns: Columns,
 }
 
-/// How rows of a table are made.
+/// The columns of the rows of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Columns {
     /// Name and age.
     Plain,
-    /// As the real server prints pods.
+    /// The columns of the real server for pods.
     Pod,
-    /// As the real server prints jobs.
+    /// The columns of the real server for jobs.
     Job,
-    /// As the real server prints nodes.
+    /// The columns of the real server for nodes.
     Node,
-    /// As the real server prints events.
+    /// The columns of the real server for events.
     Event,
-    /// As the real server prints namespaces.
+    /// The columns of the real server for namespaces.
     Namespace,
     /// The printer columns of a CRD: heading and path.
     Custom(Vec<(String, String)>),
 }
 
 impl Kind {
-    /// `group/version`, or the version alone in the core group.
+    /// Returns `group/version`, or the version alone in the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// Where objects of this kind are stored; the two APIs of events share one place.
+    /// Returns the name of the storage of this kind; the two APIs of events share one.
     #[must_use]
     pub fn storage(&self) -> String {
         if self.is_new_event() {
@@ -72,49 +72,49 @@ impl Kind {
         }
     }
 
-    /// The group in whose name the storage speaks.
+    /// Returns the group that the storage uses in its errors.
     #[must_use]
     pub fn storage_group(&self) -> &str {
         if self.is_new_event() { "" } else { &self.group }
     }
 
-    /// `events.k8s.io`, which is stored as core events.
+    /// Returns true for `events.k8s.io`, which is stored as core events.
     #[must_use]
     pub fn is_new_event(&self) -> bool {
         self.group == "events.k8s.io"
     }
 
-    /// Whether this is the core resource of that name.
+    /// Returns true for the core resource of this name.
     #[must_use]
     pub fn is_core(&self, resource: &str) -> bool {
         self.group.is_empty() && self.resource == resource
     }
 
-    /// Whether this is `batch/v1` jobs.
+    /// Returns true for `batch/v1` jobs.
     #[must_use]
     pub fn is_job(&self) -> bool {
         self.group == "batch" && self.resource == "jobs"
     }
 
-    /// Whether a PUT creates what is not there.
+    /// Returns true if a PUT creates a missing object.
     #[must_use]
     pub fn created_by_update(&self) -> bool {
         self.storage() == "events" || self.resource == "leases"
     }
 
-    /// Whether objects of it are questions: answered, and not stored.
+    /// Returns true if objects of the kind are reviews: answered, and not stored.
     pub fn is_review(&self) -> bool {
         self.group == "authorization.k8s.io"
     }
 
-    /// Whether this is the resource of CRDs.
+    /// Returns true for the resource of CRDs.
     #[must_use]
     pub fn is_crd(&self) -> bool {
         self.resource == "customresourcedefinitions"
     }
 }
 
-/// One line of the table: group, version, resource, kind, short names (with commas), and what it is.
+/// One row of the table: group, version, resource, kind, short names (with commas), and flags.
 type Row = (
     &'static str,
     &'static str,
@@ -124,11 +124,11 @@ type Row = (
     u8,
 );
 
-/// Its objects live in namespaces.
+/// Flag of namespaced kinds.
 const NAMESPACED: u8 = 1;
-/// `/status` is a resource of its own.
+/// Flag of kinds with a `/status` subresource.
 const STATUS: u8 = 2;
-/// `metadata.generation` counts changes of the spec.
+/// Flag of kinds whose `metadata.generation` counts changes of the spec.
 const GENERATION: u8 = 4;
 const WITH_SPEC: u8 = STATUS | GENERATION;
 const ALL: u8 = NAMESPACED | WITH_SPEC;
@@ -238,7 +238,7 @@ const TABLE: &[Row] = &[
     ),
 ];
 
-/// The kinds a fresh server knows.
+/// Returns the kinds of a new server.
 #[must_use]
 pub fn builtin() -> Vec<Arc<Kind>> {
     TABLE.iter().map(from_row).map(Arc::new).collect()
@@ -272,7 +272,7 @@ fn columns(group: &str, resource: &str) -> Columns {
     }
 }
 
-/// The kinds that a CRD brings, one per served version.
+/// Returns the kinds of a CRD, one per served version.
 #[must_use]
 pub fn from_crd(crd: &Value) -> Vec<Arc<Kind>> {
     let served = |version: &&Value| version["served"].as_bool().unwrap_or(true);

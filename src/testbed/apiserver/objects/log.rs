@@ -1,14 +1,14 @@
-//! How logs are named.
+//! The keys of logs.
 
-/// Of which container a log is.
+/// The container of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogKey {
-    /// Namespace of the pod.
+    /// The namespace of the pod.
     pub namespace: String,
-    /// Name of the pod.
+    /// The name of the pod.
     pub pod: String,
-    /// Name of the container.
+    /// The name of the container.
     pub container: String,
-    /// Whether it is that of the container before the one that the status shows.
+    /// True for the log of the container before the one that the status shows.
     pub previous: bool,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// A refusal, ready to be sent.
+/// An error of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
     /// The HTTP status.
@@ -13,11 +13,11 @@ pub struct ApiError {
     pub message: String,
     /// `details` of the status object, null for none.
     pub details: Value,
-    /// A token with which a list can go on after all.
+    /// The token to continue the list with after all.
     pub resume: Option<String>,
 }
 
-/// What is wrong with one field.
+/// An error of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     kind: &'static str,
@@ -34,7 +34,7 @@ impl FieldError {
         }
     }
 
-    /// A field that must be there.
+    /// Returns the error for a missing required field.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         let tail = if detail.is_empty() {
             String::new()
@@ -44,7 +44,7 @@ impl FieldError {
         Self::new("FieldValueRequired", field, format!("Required value{tail}"))
     }
 
-    /// A value that breaks a rule.
+    /// Returns the error for a value that breaks a rule.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self::new(
             "FieldValueInvalid",
@@ -53,7 +53,7 @@ impl FieldError {
         )
     }
 
-    /// A value that occurs twice where it may occur once.
+    /// Returns the error for a value that must be unique and is not.
     pub fn duplicate(field: impl Into<String>, value: &str) -> Self {
         Self::new(
             "FieldValueDuplicate",
@@ -62,12 +62,12 @@ impl FieldError {
         )
     }
 
-    /// A reference to something that is not there.
+    /// Returns the error for a reference to something that does not exist.
     pub fn not_found(field: impl Into<String>, value: &str) -> Self {
         Self::new("FieldValueNotFound", field, format!("Not found: {value:?}"))
     }
 
-    /// A value outside a closed list.
+    /// Returns the error for a value outside a closed list.
     pub fn unsupported(field: impl Into<String>, value: &str, allowed: &[&str]) -> Self {
         let allowed: Vec<_> = allowed.iter().map(|value| format!("{value:?}")).collect();
         let message = format!(
@@ -77,12 +77,12 @@ impl FieldError {
         Self::new("FieldValueNotSupported", field, message)
     }
 
-    /// A change that nobody may make.
+    /// Returns the error for a change that is never allowed.
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
     }
 
-    /// A field that may not change.
+    /// Returns the error for a change of an immutable field.
     pub fn immutable(field: impl Into<String>, value: &Value) -> Self {
         Self::invalid(field, value, "field is immutable")
     }
@@ -96,7 +96,7 @@ impl FieldError {
     }
 }
 
-/// The resource in the words of the real server: `pods`, `jobs.batch`.
+/// Returns the resource as the real server names it: `pods`, `jobs.batch`.
 pub fn group_resource(group: &str, resource: &str) -> String {
     if group.is_empty() {
         resource.to_owned()
@@ -116,7 +116,7 @@ fn details(group: &str, kind: &str, name: &str) -> Value {
 }
 
 impl ApiError {
-    /// A refusal with any code and reason; `details` stay empty.
+    /// Returns an error with any code and reason, and empty `details`.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -132,18 +132,18 @@ impl ApiError {
         self
     }
 
-    /// 400.
+    /// Returns 400 `BadRequest`.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 404 of an object.
+    /// Returns 404 for an object.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} not found", group_resource(group, resource));
         Self::new(404, "NotFound", message).with(details(group, resource, name))
     }
 
-    /// 404 of a resource or subresource that does not exist.
+    /// Returns 404 for a resource or subresource that does not exist.
     pub fn no_such_resource() -> Self {
         Self::new(
             404,
@@ -153,18 +153,18 @@ impl ApiError {
         .with(json!({}))
     }
 
-    /// 405.
+    /// Returns 405 `MethodNotAllowed`.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, "MethodNotAllowed", message).with(json!({}))
     }
 
-    /// 415.
+    /// Returns 415 `UnsupportedMediaType`.
     pub fn unsupported_media_type() -> Self {
         Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with(json!({}))
     }
 
-    /// 409 of a create.
+    /// Returns 409 for a create.
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!(
             "{} {name:?} already exists",
@@ -173,7 +173,7 @@ impl ApiError {
         Self::new(409, "AlreadyExists", message).with(details(group, resource, name))
     }
 
-    /// 409 of an update.
+    /// Returns 409 for an update.
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} {name:?}: {why}",
@@ -182,13 +182,13 @@ impl ApiError {
         Self::new(409, "Conflict", message).with(details(group, resource, name))
     }
 
-    /// 409 because the resourceVersion of the request is not the current one.
+    /// Returns 409 for a resourceVersion that is not the current one.
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(group, resource, name, why)
     }
 
-    /// 403.
+    /// Returns 403 `Forbidden`.
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let message = format!(
             "{} {name:?} is forbidden: {why}",
@@ -197,23 +197,23 @@ impl ApiError {
         Self::new(403, "Forbidden", message).with(details(group, resource, name))
     }
 
-    /// 422 of a patch that cannot be applied, a failed `test` included.
+    /// Returns 422 for a patch that cannot be applied, a failed `test` included.
     pub fn unprocessable_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(json!({}))
     }
 
-    /// 400 of a patch that cannot be read.
+    /// Returns 400 for a patch that cannot be decoded.
     pub fn undecodable_patch(why: &str) -> Self {
         Self::bad_request(format!("error decoding patch: {why}"))
     }
 
-    /// 410: the version asked for was compacted away.
+    /// Returns 410 for a version that was compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 422 of an object whose fields break rules.
+    /// Returns 422 for an object with invalid fields.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut detail = details(group, kind, name);
         detail["causes"] = errors.iter().map(FieldError::cause).collect();
@@ -225,8 +225,8 @@ impl ApiError {
         Self::new(422, "Invalid", message).with(detail)
     }
 
-    /// 504 of a list from the future. A watch from there is open, and silent until the version is
-    /// reached.
+    /// Returns 504 for a list at a future version. A watch from there is open, and silent until the
+    /// version is reached.
     pub fn future_version(asked: u64, current: u64) -> Self {
         let cause =
             json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
@@ -234,7 +234,7 @@ impl ApiError {
         Self::new(504, "Timeout", message).with(json!({"causes": cause, "retryAfterSeconds": 1}))
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     #[must_use]
     pub fn body(&self) -> Value {
         let mut body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -252,7 +252,7 @@ impl ApiError {
     }
 }
 
-/// Several errors as one line, each once, as the real server joins them.
+/// Joins errors into one line, each once, like the real server.
 fn aggregate(errors: &[FieldError]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in errors.iter().map(FieldError::line) {
@@ -266,7 +266,7 @@ fn aggregate(errors: &[FieldError]) -> String {
     }
 }
 
-/// The answer to a delete that left nothing behind.
+/// Returns the answer to a delete that left nothing behind.
 pub fn deleted(group: &str, resource: &str, name: &str, uid: &str) -> Value {
     let mut details = details(group, resource, name);
     details["uid"] = uid.into();

@@ -1,5 +1,5 @@
-//! Decoding of bodies by the real types: wrong types are refused, unknown fields dropped or, if
-//! asked for, refused.
+//! Decodes bodies by the real types: wrong types are refused, unknown fields dropped or, on
+//! request, refused.
 
 use k8s_openapi::api::{apps, batch, coordination, core, policy};
 use serde::Serialize;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::apiserver::objects::kinds::Kind;
 
-/// What a decoded body looks like.
+/// A decoded body.
 pub struct Decoded {
-    /// The object as the types know it.
+    /// The object with the fields of its type.
     pub object: Value,
-    /// Paths of fields the types do not know.
+    /// The paths of fields that the type does not have.
     pub unknown: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub fn decode(kind: &Kind, object: Value) -> Result<Decoded, String> {
     }
 }
 
-/// Whether objects of this kind have no type here, as custom resources and CRDs.
+/// Returns true if objects of this kind have no type here, like custom resources and CRDs.
 pub fn is_untyped(kind: &Kind) -> bool {
     !matches!(
         kind.group.as_str(),
@@ -129,7 +129,7 @@ fn compare_field(
     }
 }
 
-/// Maps whose keys are data: an empty value in them means something.
+/// Maps whose keys are data: an empty value in them has a meaning.
 const DATA: &[&str] = &[
     "labels",
     "annotations",
@@ -142,7 +142,7 @@ const DATA: &[&str] = &[
     "requests",
 ];
 
-/// What a node always says of itself, if only that it is empty.
+/// Fields of a node's info that are always written, even if empty.
 pub const NODE_INFO: [&str; 10] = [
     "architecture",
     "bootID",
@@ -179,7 +179,7 @@ const PLAIN_FLAGS: &[&str] = &[
     "unschedulable",
 ];
 
-/// Drops what the real types leave out when empty: lists, strings and maps of data.
+/// Drops empty values that the real types leave out: lists, strings and maps of data.
 fn drop_empty(value: &mut Value) {
     match value {
         Value::Object(map) => {

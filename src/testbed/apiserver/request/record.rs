@@ -1,42 +1,42 @@
-//! What has been asked of the server, for tests that count requests.
+//! The requests that the server has received, for tests that count them.
 
 use serde_json::Value;
 
 use crate::apiserver::request::{Request, Verb};
 
-/// One request as it arrived, faults and retries included.
+/// One request as it arrived, including those that met faults, and retries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// What it wanted to do.
+    /// The verb of the request.
     pub verb: Verb,
-    /// Plural name of the resource.
+    /// The plural name of the resource.
     pub resource: String,
-    /// API group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// Namespace or empty.
+    /// The namespace; empty if there is none.
     pub namespace: String,
-    /// Name or empty.
+    /// The name; empty if there is none.
     pub name: String,
-    /// Subresource or empty.
+    /// The subresource; empty if there is none.
     pub subresource: String,
-    /// The body, null if there was none or it was no JSON.
+    /// The body; null if there was none or it was not JSON.
     pub body: Value,
-    /// Media type of the body.
+    /// The media type of the body.
     pub content_type: String,
-    /// The media types that the client wants.
+    /// The `Accept` header.
     pub accept: String,
-    /// Who the client said it was.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// The fields it selected by.
+    /// The field selector.
     pub field_selector: String,
-    /// The resourceVersion it named.
+    /// The `resourceVersion` parameter.
     pub resource_version: String,
-    /// How many objects it wanted at most.
+    /// The `limit` parameter.
     pub limit: String,
 }
 
 impl Recorded {
-    /// Notes a request.
+    /// Records a request.
     #[must_use]
     pub fn of(request: &Request) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Recorded {
         }
     }
 
-    /// Whether it may have changed something.
+    /// Returns true if the request may have changed something.
     #[must_use]
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)

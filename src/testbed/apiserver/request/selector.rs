@@ -10,12 +10,12 @@ use crate::apiserver::objects::json::text;
 use crate::apiserver::objects::kinds::Kind;
 use crate::apiserver::objects::status::ApiError;
 
-/// Which objects a list or watch shows.
+/// The selection of a list or watch: namespace, labels and fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector {
     labels: kube::core::Selector,
     fields: Vec<FieldRequirement>,
-    /// Only this namespace; empty for all.
+    /// The namespace; empty for all.
     pub namespace: String,
 }
 
@@ -27,7 +27,7 @@ struct FieldRequirement {
 }
 
 impl Selector {
-    /// Reads both selectors of a request.
+    /// Parses both selectors of a request.
     pub fn parse(
         kind: &Kind,
         namespace: &str,
@@ -49,7 +49,7 @@ impl Selector {
         })
     }
 
-    /// Whether it selects the object (events in their stored form).
+    /// Returns true if the selection includes the object (events in their stored form).
     pub fn matches(&self, object: &Value) -> bool {
         let here =
             self.namespace.is_empty() || text(object, "/metadata/namespace") == self.namespace;
@@ -61,7 +61,7 @@ impl Selector {
     }
 }
 
-/// The labels that an object has; what is no text is no label.
+/// Returns the labels of an object; values that are not strings are ignored.
 fn labels(object: &Value) -> BTreeMap<String, String> {
     let labels = object["metadata"]["labels"]
         .as_object()
@@ -128,7 +128,7 @@ const OBJECT_FIELDS: &[&str] = &[
     "fieldPath",
 ];
 
-/// Where the value of a field label stands in the stored object.
+/// Returns the JSON pointer of a field label in the stored object; `None` if the label is unknown.
 fn pointer(kind: &Kind, label: &str) -> Option<String> {
     let known = match label {
         "metadata.name" | "metadata.namespace" => true,
@@ -143,7 +143,7 @@ fn pointer(kind: &Kind, label: &str) -> Option<String> {
     known.then(|| format!("/{}", label.replace('.', "/")))
 }
 
-/// Both APIs of events are stored as core events.
+/// Returns the pointer in a core event, as which the events of both APIs are stored.
 fn event_pointer(label: &str) -> Option<String> {
     if let Some(field) = label
         .strip_prefix("involvedObject.")

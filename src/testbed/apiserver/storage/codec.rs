@@ -1,4 +1,4 @@
-//! Between the form in which an object is stored and the form in which a client sends and sees it.
+//! Converts objects between their stored form and the form that a client sends and reads.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::apiserver::objects::status::{ApiError, FieldError};
 use crate::apiserver::objects::typed;
 use crate::apiserver::request::Request;
 
-/// A stored object as this kind shows it.
+/// Returns a stored object in the form of this kind.
 pub fn show(kind: &Kind, stored: &Arc<Value>) -> Arc<Value> {
     let version = kind.api_version();
     if kind.is_new_event() {
@@ -26,7 +26,7 @@ pub fn show(kind: &Kind, stored: &Arc<Value>) -> Arc<Value> {
     Arc::new(shown)
 }
 
-/// A body of this kind in its stored form.
+/// Converts a body of this kind to its stored form.
 pub fn decode(request: &Request, mut body: Value) -> Result<Value, DecodeError> {
     let kind = &request.kind;
     for (field, value) in [
@@ -60,16 +60,16 @@ pub fn decode(request: &Request, mut body: Value) -> Result<Value, DecodeError> 
     Ok(stored)
 }
 
-/// Why a body could not be decoded.
+/// The reason why a body could not be decoded.
 pub enum DecodeError {
-    /// Another kind than the path says.
+    /// The kind differs from that of the path.
     Kind(String),
     /// A field of the wrong type, or an unknown one under strict validation.
     Type(String),
 }
 
 impl DecodeError {
-    /// As an answer to a create or an update.
+    /// Returns the answer to a create or an update.
     pub fn of_body(self, kind: &Kind) -> ApiError {
         match self {
             Self::Kind(message) => ApiError::bad_request(message),
@@ -82,7 +82,7 @@ impl DecodeError {
         }
     }
 
-    /// As an answer to a patch, whose result was `patched`.
+    /// Returns the answer to a patch, whose result was `patched`.
     pub fn of_patch(self, patched: &Value) -> ApiError {
         let (Self::Kind(why) | Self::Type(why)) = self;
         let text = Value::from(patched.to_string());

@@ -1,4 +1,4 @@
-//! Lists, page by page and from any version that is still there.
+//! Lists, in pages and from any version that is not compacted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ pub struct Page {
     pub items: Vec<Arc<Value>>,
     /// The revision of the whole list.
     pub revision: u64,
-    /// Where the next page starts, empty on the last one.
+    /// The token of the next page; empty on the last one.
     pub next: String,
-    /// How many objects come after this page, where that is known.
+    /// The number of objects after this page, if it is known.
     pub remaining: Option<usize>,
 }
 
-/// The selector of a list, watch or deletion of many.
+/// Parses the selector of a list, watch or deletion of many.
 pub fn selector(request: &Request) -> Result<Selector, ApiError> {
     let (labels, fields) = (
         request.query.get("labelSelector"),
@@ -34,7 +34,7 @@ pub fn selector(request: &Request) -> Result<Selector, ApiError> {
 }
 
 impl State {
-    /// LIST. `pinned` serves the list as it was at an older revision.
+    /// Handles a LIST. `pinned` selects an older revision.
     pub fn list(&self, request: &Request, pinned: Option<u64>) -> Result<Page, ApiError> {
         let selector = selector(request)?;
         let limit = request
@@ -67,7 +67,7 @@ impl State {
         ))
     }
 
-    /// From which revision and after which key a list starts.
+    /// Returns the revision of a list, and the key after which it starts.
     fn start(&self, query: &Query, pinned: Option<u64>) -> Result<(u64, Option<Key>), ApiError> {
         let exact = query.get("resourceVersionMatch") == "Exact";
         let version = query.get("resourceVersion");
@@ -153,7 +153,7 @@ fn token(text: &str) -> Result<(u64, Key), ApiError> {
     }
 }
 
-/// A resourceVersion as a number; empty counts as zero.
+/// Parses a resourceVersion; empty counts as zero.
 pub fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);
@@ -161,7 +161,7 @@ pub fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
 }
 
-/// 422 of an option of a list or watch, or of a combination of such.
+/// Returns 422 for an option, or a combination of options, of a list or watch.
 pub fn refuse_option(option: &str, why: &str) -> ApiError {
     ApiError::invalid(
         "meta.k8s.io",

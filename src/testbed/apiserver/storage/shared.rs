@@ -1,4 +1,4 @@
-//! The state of a server, for all who read and write it at once.
+//! The state of a server, shared by all concurrent readers and writers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio::sync::watch::{Receiver, Sender};
 use super::state::State;
 use crate::clock::Clock;
 
-/// What all handles and all watches of one server share.
+/// The part that all handles and all watches of one server share.
 #[derive(Debug)]
 pub struct Shared {
     state: Mutex<State>,
@@ -16,7 +16,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// An empty server (but for the usual namespaces) that lives by this clock.
+    /// Returns a server with only the usual namespaces that runs on this clock.
     pub fn new(clock: Clock) -> Self {
         let state = State::new(clock);
         let revisions = Sender::new(state.store.revision());
@@ -27,25 +27,25 @@ impl Shared {
         }
     }
 
-    /// Its clock.
+    /// Returns the clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Its state.
+    /// Locks the state.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere must not spread through the lock: every change of the state is complete
         // in itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells watches that something may have changed.
+    /// Notifies watches of a possible change.
     pub fn announce(&self, revision: u64) {
         self.revisions
             .send_if_modified(|known| std::mem::replace(known, revision) != revision);
     }
 
-    /// The revisions that are announced from now on.
+    /// Returns a receiver of the revisions announced from now on.
     pub fn subscribe(&self) -> Receiver<u64> {
         self.revisions.subscribe()
     }

@@ -1,4 +1,4 @@
-//! All state of a server, and the steps that reads and writes share.
+//! The whole state of a server, and the steps that reads and writes share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use crate::apiserver::storage::store::{Key, Store};
 use crate::apiserver::strategy;
 use crate::clock::Clock;
 
-/// All state of a server.
+/// The whole state of a server.
 #[derive(Debug)]
 pub struct State {
-    /// Objects and history.
+    /// The objects and their history.
     pub store: Store,
-    /// Served kinds.
+    /// The served kinds.
     pub kinds: Vec<Arc<Kind>>,
-    /// The time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// What each manager applied last, by storage, key and manager.
+    /// The last applied object of each manager, by storage, key and manager.
     pub applied: HashMap<(String, Key, String), Value>,
-    /// Changes objects that are created, as a mutating admission webhook does.
+    /// A function that changes new objects, like a mutating admission webhook.
     pub webhook: Option<Webhook>,
-    /// What becomes of a watch that is to begin with a list.
+    /// The handling of watches that begin with a list.
     pub streamed_lists: StreamedLists,
-    /// What has been said of logs.
+    /// The logs that were set.
     pub logs: HashMap<LogKey, Vec<u8>>,
     random: u64,
 }
 
-/// What becomes of a watch that is to begin with a list.
+/// The handling of a watch that begins with a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamedLists {
-    /// It does, and a bookmark ends the list.
+    /// The list is sent, and a bookmark ends it.
     Served,
-    /// It is denied, as without the feature gate `WatchList`.
+    /// The watch is refused, as without the feature gate `WatchList`.
     Refused,
     /// The parameter is ignored, as before Kubernetes 1.27 or by a proxy that drops it: the watch
-    /// begins with all objects, and no bookmark says where they end.
+    /// begins with all objects, and no bookmark marks their end.
     Unknown,
 }
 
-/// Changes an object of this resource before it is stored.
+/// A function that changes an object of this resource before it is stored.
 pub type Webhook = fn(resource: &str, object: &mut Value);
 
 impl State {
-    /// A server with the usual namespaces and nothing else.
+    /// Returns a server with only the usual namespaces.
     pub fn new(clock: Clock) -> Self {
         let mut state = Self {
             store: Store::default(),
@@ -80,7 +80,7 @@ impl State {
         self.store.put("namespaces", namespace);
     }
 
-    /// The kind of a path.
+    /// Returns the kind of a path; `None` if it is not served.
     pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Kind>> {
         let same = |kind: &&Arc<Kind>| {
             kind.group == group && kind.version == version && kind.resource == resource
@@ -88,7 +88,7 @@ impl State {
         self.kinds.iter().find(same).cloned()
     }
 
-    /// The kind in whose form objects of a storage are kept.
+    /// Returns the kind in whose form objects of a storage are kept.
     pub fn stored_kind(&self, storage: &str) -> Option<Arc<Kind>> {
         self.kinds
             .iter()
@@ -105,7 +105,7 @@ impl State {
         self.kinds.extend(fresh);
     }
 
-    /// Gives a new object its uid and time of creation.
+    /// Sets uid and creation time of a new object.
     pub fn stamp_new(&mut self, new: &mut Value) {
         let (uid, now) = (self.uid(), self.now());
         let metadata = child(new, "metadata");
@@ -123,12 +123,12 @@ impl State {
         }
     }
 
-    /// Now, as objects write it.
+    /// Returns the current time in the format of objects.
     pub fn now(&self) -> String {
         seconds(self.clock.now())
     }
 
-    /// A random name suffix as the real server makes them; here the same on every run.
+    /// Returns a random name suffix like those of the real server; deterministic here.
     pub fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut bits = self.next();
@@ -161,7 +161,7 @@ impl State {
         z ^ (z >> 31)
     }
 
-    /// The object of a request, or 404.
+    /// Returns the object of a request, or 404.
     pub fn current(&self, request: &Request) -> Result<Arc<Value>, ApiError> {
         let key = Key::new(&request.namespace, &request.name);
         self.store
@@ -170,7 +170,7 @@ impl State {
     }
 }
 
-/// RFC 3339 with whole seconds.
+/// Formats a time by RFC 3339, in whole seconds.
 pub fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,4 +1,4 @@
-//! Objects, their history and the revision: what etcd and the watch cache are to the real server.
+//! Objects, their history and the revision: the counterpart of etcd and the watch cache.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::apiserver::objects::json::{child, list, text};
 
-/// Namespace and name; the namespace is empty for cluster-scoped objects.
+/// A namespace and a name; the namespace is empty for cluster-scoped objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Name.
+    /// The name.
     pub name: String,
 }
 
 impl Key {
-    /// The key of an object.
+    /// Returns the key of an object.
     pub fn of(object: &Value) -> Self {
         Self::new(
             text(object, "/metadata/namespace"),
@@ -25,7 +25,7 @@ impl Key {
         )
     }
 
-    /// A key from its parts.
+    /// Returns a key from its parts.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -37,24 +37,24 @@ impl Key {
 /// One change; there is exactly one per revision.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The revision it made.
+    /// The revision of the change.
     pub revision: u64,
-    /// Storage of the object, as in `Kind::storage`.
+    /// The storage of the object, as in `Kind::storage`.
     pub storage: String,
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
     /// The object after the change; for a deletion its last state with the revision of the
     /// deletion.
     pub object: Arc<Value>,
-    /// The object before, none for a creation.
+    /// The object before; `None` for a creation.
     pub previous: Option<Arc<Value>>,
-    /// Whether the object is gone.
+    /// True if the object is gone.
     pub deleted: bool,
 }
 
 type Objects = BTreeMap<Key, Arc<Value>>;
 
-/// Everything stored.
+/// All stored objects with their history.
 #[derive(Debug, Default)]
 pub struct Store {
     revision: u64,
@@ -65,27 +65,27 @@ pub struct Store {
     uids: HashMap<String, (String, Key)>,
 }
 
-/// How many changes are kept for watches that lag; more than any test makes, and a bound for a
+/// The number of changes kept for watches that lag; more than any test makes, and a bound for a
 /// server that runs for days.
 const HISTORY: usize = 100_000;
 
 impl Store {
-    /// The revision of the latest change.
+    /// Returns the revision of the latest change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The oldest revision from which a watch can start.
+    /// Returns the oldest revision from which a watch can start.
     pub fn oldest(&self) -> u64 {
         self.revision - self.history.len() as u64
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn get(&self, storage: &str, key: &Key) -> Option<Arc<Value>> {
         self.objects.get(storage)?.get(key).cloned()
     }
 
-    /// All objects of a storage, in the order of their keys.
+    /// Returns all objects of a storage, in the order of their keys.
     pub fn all<'a>(
         &'a self,
         storage: &str,
@@ -93,14 +93,14 @@ impl Store {
         self.objects.get(storage).into_iter().flatten()
     }
 
-    /// Every object of every storage.
+    /// Returns every object of every storage.
     pub fn everything(&self) -> impl Iterator<Item = (&String, &Key)> {
         self.objects
             .iter()
             .flat_map(|(storage, objects)| objects.keys().map(move |key| (storage, key)))
     }
 
-    /// The objects as they were at an older revision, `None` if that is compacted.
+    /// Returns the objects as of an older revision; `None` if that is compacted.
     pub fn at(&self, storage: &str, revision: u64) -> Option<Objects> {
         if revision < self.oldest() {
             return None;
@@ -119,7 +119,7 @@ impl Store {
         Some(objects)
     }
 
-    /// The changes after a revision, oldest first.
+    /// Returns the changes after a revision, oldest first.
     pub fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Change> {
         let skip = revision.saturating_sub(self.oldest());
         self.history.range(
@@ -155,7 +155,7 @@ impl Store {
         object
     }
 
-    /// Deletes an object; `last` is the state that watches see.
+    /// Deletes an object; `last` is the state that watches show.
     pub fn remove(&mut self, storage: &str, mut last: Value) -> Arc<Value> {
         let key = Key::of(&last);
         let object = self.stamp(&mut last);
@@ -176,7 +176,7 @@ impl Store {
         object
     }
 
-    /// Undoes all changes after this revision, as far as they are remembered.
+    /// Undoes all changes after this revision, as far as they are kept.
     pub fn restore(&mut self, revision: u64) {
         while let Some(change) = self
             .history
@@ -214,7 +214,7 @@ impl Store {
         }
     }
 
-    /// The objects that name this uid as an owner.
+    /// Returns the objects that name this uid as an owner.
     pub fn dependents(&self, uid: &str) -> Vec<(String, Key)> {
         self.dependents
             .get(uid)
@@ -224,7 +224,7 @@ impl Store {
             .collect()
     }
 
-    /// Where the live object with this uid is.
+    /// Returns the place of the live object with this uid.
     pub fn by_uid(&self, uid: &str) -> Option<(String, Key)> {
         self.uids.get(uid).cloned()
     }

@@ -7,7 +7,7 @@ use crate::apiserver::objects::status::FieldError;
 const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', \
     regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// What is wrong with a configmap.
+/// Returns the errors of a configmap.
 pub fn validate(map: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for field in ["data", "binaryData"] {
@@ -38,7 +38,7 @@ pub fn validate(map: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a change of a configmap.
+/// Returns the errors of a changed configmap.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let rule = "field is immutable when `immutable` is set";
     let changed = |field: &&str| new[*field] != old[*field];

@@ -1,4 +1,4 @@
-//! What is wrong with an event. Both APIs are checked in the stored form, which is core's.
+//! The validation of events. Both APIs are checked in the stored form, which is core's.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::apiserver::objects::json::text;
 use crate::apiserver::objects::kinds::Kind;
 use crate::apiserver::objects::status::FieldError;
 
-/// What is wrong with a new event (stored form). The core API takes most of what old clients send.
+/// Returns the errors of a new event (stored form); the core API is lenient to old clients.
 pub fn validate(kind: &Kind, event: &Value) -> Vec<FieldError> {
     let mut errors = old_rules(kind, event);
     if kind.is_new_event() {
@@ -32,7 +32,7 @@ pub fn validate(kind: &Kind, event: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a change of an event (stored form).
+/// Returns the errors of a changed event (stored form).
 pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = old_rules(kind, new);
     if !kind.is_new_event() {
@@ -71,7 +71,7 @@ pub fn validate_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError>
     errors
 }
 
-/// The rules that hold in both APIs. Only events with an event time are held to most of them.
+/// Checks the rules of both APIs. Most of them apply only to events with an event time.
 fn old_rules(kind: &Kind, event: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (own, about) = (

@@ -6,7 +6,7 @@ use super::{pod_defaults, pod_spec};
 use crate::apiserver::objects::json::{carry, child, default, int, object, text};
 use crate::apiserver::objects::status::FieldError;
 
-/// Defaults and the generated selector. Needs the uid in the metadata.
+/// Sets defaults and the generated selector. Needs the uid in the metadata.
 pub fn prepare_create(job: &mut Value) {
     let template = json!({"metadata": {}, "spec": {}});
     default(child(job, "spec"), "template", template);
@@ -17,7 +17,7 @@ pub fn prepare_create(job: &mut Value) {
     object(job).insert("status".to_owned(), json!({}));
 }
 
-/// Counters of zero are left out by the real types.
+/// Sets defaults, and drops counters of zero, which the real types leave out.
 pub fn prepare_update(job: &mut Value) {
     defaults(job);
     let status = child(job, "status");
@@ -51,15 +51,15 @@ fn defaults(job: &mut Value) {
     default_labels(job, labels);
 }
 
-/// A job without labels takes those of its template.
+/// Gives a job without labels those of its template.
 fn default_labels(job: &mut Value, labels: Value) {
     if labels.as_object().is_some_and(|labels| !labels.is_empty()) {
         default(child(job, "metadata"), "labels", labels);
     }
 }
 
-/// The selector by uid and the labels that go with it, on the template and, where it has none of
-/// its own, on the job.
+/// Generates the selector by uid and its labels, on the template and, if it has none of its own, on
+/// the job.
 fn generate_selector(job: &mut Value) {
     let uid = text(job, "/metadata/uid").to_owned();
     let name = text(job, "/metadata/name").to_owned();
@@ -84,7 +84,7 @@ fn generate_selector(job: &mut Value) {
         .or_insert_with(|| uid.into());
 }
 
-/// What is wrong with a new job.
+/// Returns the errors of a new job.
 pub fn validate(job: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     errors.extend(foreign_selector(job));
@@ -119,7 +119,7 @@ pub fn validate(job: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a status.
+/// Returns the errors of a status.
 pub fn validate_status(job: &Value) -> Vec<FieldError> {
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
     let mut errors: Vec<_> = counters
@@ -148,7 +148,7 @@ fn not_negative(job: &Value, part: &str, field: &str) -> Option<FieldError> {
     })
 }
 
-/// The last pod of an indexed job must be a legal host name.
+/// Checks that the last pod of an indexed job has a legal host name.
 fn pod_name(job: &Value) -> Option<FieldError> {
     let last = int(job, "/spec/completions")
         .filter(|count| job["spec"]["completionMode"] == "Indexed" && *count > 0)?
@@ -160,7 +160,7 @@ fn pod_name(job: &Value) -> Option<FieldError> {
     Some(FieldError::invalid("metadata.name", name, &rule))
 }
 
-/// A generated selector has nothing else.
+/// Checks that a generated selector contains nothing else.
 fn foreign_selector(job: &Value) -> Option<FieldError> {
     let selector = &job["spec"]["selector"];
     let generated =
@@ -175,7 +175,7 @@ fn foreign_selector(job: &Value) -> Option<FieldError> {
         .then(|| FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"))
 }
 
-/// There is a selector, and it selects the pods of the template.
+/// Checks that there is a selector, and that it matches the pods of the template.
 fn selector(job: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let labels = &job["spec"]["template"]["metadata"]["labels"];
@@ -215,7 +215,7 @@ fn restart_policy(job: &Value) -> Option<FieldError> {
     }
 }
 
-/// Of a job that is suspended and never started, everything that concerns scheduling may change.
+/// Compares templates, without the scheduling fields if the job is suspended and never started.
 fn same_template(new: &Value, old: &Value) -> bool {
     let (new, mut before) = (&new["spec"]["template"], old["spec"]["template"].clone());
     if old["spec"]["suspend"] == true && old["status"]["startTime"].is_null() {
@@ -240,10 +240,10 @@ fn same_template(new: &Value, old: &Value) -> bool {
     *new == before
 }
 
-/// What is wrong with a change of a job.
+/// Returns the errors of a changed job.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = super::meta::validate_update(new, old);
-    // Once as a job and once as its change, as the real server does.
+    // Once for the job and once for the change, like the real server.
     errors.extend(validate(new));
     errors.extend(validate(new));
     let indexed = old["spec"]["completionMode"] == "Indexed";

@@ -1,4 +1,4 @@
-//! Rules of metadata, the same for all kinds.
+//! The rules of metadata, the same for all kinds.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
     an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Rules for new metadata.
+/// Returns the errors of new metadata.
 pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
     let name = text(new, "/metadata/name");
     let mut errors = Vec::new();
@@ -38,7 +38,7 @@ pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// An owner is named completely.
+/// Checks that owners are complete.
 fn owners(new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for owner in list(new, "/metadata/ownerReferences") {
@@ -63,7 +63,7 @@ fn owners(new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Finalizers have a domain, but for those of the garbage collector.
+/// Checks that finalizers have a domain, except those of the garbage collector.
 fn finalizers(new: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, finalizer) in list(new, "/metadata/finalizers").iter().enumerate() {
@@ -81,7 +81,7 @@ fn finalizers(new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Rules for changed metadata.
+/// Returns the errors of changed metadata.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let (new, old) = (&new["metadata"], &old["metadata"]);
     let mut errors = Vec::new();
@@ -121,7 +121,7 @@ fn no_new_finalizers(new: &Value, old: &Value) -> Option<FieldError> {
     (!fresh.is_empty()).then(|| FieldError::forbidden("metadata.finalizers", &detail))
 }
 
-/// Keys and values of a label map.
+/// Checks the keys and values of a label map.
 pub fn labels(field: &str, labels: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in labels.as_object().into_iter().flatten() {
@@ -134,7 +134,7 @@ pub fn labels(field: &str, labels: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The sum of all annotations is limited to 256 KiB.
+/// The limit of the sum of all annotations: 256 KiB.
 const ANNOTATIONS: usize = 256 * 1024;
 
 fn annotations(annotations: &Value) -> Vec<FieldError> {
@@ -157,14 +157,14 @@ fn annotations(annotations: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A name with an optional prefix, as keys of labels are.
+/// Checks a name with an optional prefix, like the keys of labels.
 pub fn qualified_name(field: &str, key: &str) -> Option<FieldError> {
     let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
     let legal = is_name(name) && (prefix.is_empty() || is_subdomain(prefix));
     (!legal).then(|| FieldError::invalid(field, &key.into(), KEY))
 }
 
-/// Letters, digits and `-_.`, with a letter or digit at both ends, at most 63 long.
+/// Returns true for up to 63 letters, digits and `-_.`, with a letter or digit at both ends.
 fn is_name(text: &str) -> bool {
     let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric());
@@ -183,12 +183,12 @@ fn is_subdomain(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// A DNS-1123 subdomain of at most 253 characters.
+/// Checks a DNS-1123 subdomain of at most 253 characters.
 pub fn dns_subdomain(field: &str, name: &str) -> Option<FieldError> {
     check(field, name, 253, is_subdomain(name), SUBDOMAIN)
 }
 
-/// A DNS-1123 label of at most 63 characters.
+/// Checks a DNS-1123 label of at most 63 characters.
 pub fn dns_label(field: &str, name: &str) -> Option<FieldError> {
     let rule = if is_subdomain(name) {
         "must not contain dots"

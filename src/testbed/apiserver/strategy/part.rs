@@ -1,6 +1,6 @@
-//! Parts of an object that are written apart.
+//! The parts of an object that are written separately.
 
-/// Which part of an object a write may change.
+/// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The resource itself.

@@ -1,4 +1,4 @@
-//! Pods: what a create sets and what an update may change.
+//! The rules for pods: fields that a create sets, and changes that an update may make.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const FIELDS: &str = "pod updates may not change fields other than `spec.contain
     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Defaults and the first status.
+/// Sets defaults and the first status.
 pub fn prepare_create(pod: &mut Value) {
     let spec = object(pod).entry("spec").or_insert(Value::Null);
     pod_defaults::pod_spec(spec);
@@ -29,7 +29,7 @@ pub fn prepare_create(pod: &mut Value) {
     }
 }
 
-/// Defaults again for a changed spec; the status keeps what it must.
+/// Sets defaults again for a changed spec; keeps the parts of the status that must stay.
 pub fn prepare_update(part: Part, new: &mut Value, old: &Value) {
     match part {
         Part::Main => {
@@ -42,7 +42,7 @@ pub fn prepare_update(part: Part, new: &mut Value, old: &Value) {
     }
 }
 
-/// The period of a graceful deletion; zero means now.
+/// Returns the grace period of a deletion in seconds; zero means now.
 pub fn graceful_period(pod: &Value, asked: Option<i64>) -> i64 {
     let period = asked
         .or_else(|| int(pod, "/spec/terminationGracePeriodSeconds"))
@@ -56,8 +56,7 @@ pub fn graceful_period(pod: &Value, asked: Option<i64>) -> i64 {
     }
 }
 
-/// The update rule of pods. The checks come in the order, and as often, as the real server makes
-/// them.
+/// Validates an update of a pod. The checks come in the order, and as often, as on the real server.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = meta::validate_update(new, old);
     errors.extend(pod_spec::validate(&new["spec"], "spec"));
@@ -106,7 +105,7 @@ fn deadline(new: &Value, old: &Value) -> Option<FieldError> {
     }
 }
 
-/// Tolerations may be added; of old ones only the seconds may change.
+/// Checks that tolerations are only added; of old ones only the seconds may change.
 fn tolerations(new: &Value, old: &Value) -> Option<FieldError> {
     let bare = |toleration: &Value| {
         let mut toleration = toleration.clone();
@@ -132,7 +131,7 @@ fn gates(new: &Value, old: &Value) -> Option<FieldError> {
     Some(FieldError::forbidden("spec.schedulingGates", &rule))
 }
 
-/// Everything else in the spec must be as it was.
+/// Checks that everything else in the spec is unchanged.
 fn rest(new: &Value, old: &Value) -> Option<FieldError> {
     let (munged, before) = (munged(new, old), &old["spec"]);
     let changed = changed_fields("spec", &munged, before);
@@ -140,7 +139,7 @@ fn rest(new: &Value, old: &Value) -> Option<FieldError> {
         .then(|| FieldError::forbidden("spec", &format!("{FIELDS}\n{}", changed.join("\n"))))
 }
 
-/// The new spec with everything put back that may change.
+/// Returns the new spec with all permitted changes reverted.
 fn munged(new: &Value, old: &Value) -> Value {
     let mut spec = new["spec"].clone();
     for field in ["containers", "initContainers"] {
@@ -172,7 +171,7 @@ fn munged(new: &Value, old: &Value) -> Value {
     spec
 }
 
-/// The paths that differ, in place of the real server's textual diff.
+/// Returns the paths that differ, instead of the real server's textual diff.
 fn changed_fields(path: &str, new: &Value, old: &Value) -> Vec<String> {
     match (new, old) {
         _ if new == old => Vec::new(),

@@ -1,10 +1,10 @@
-//! The defaults of pods and pod templates, and what the default admission plugins add to pods.
+//! The defaults of pods and pod templates, and what default admission plugins add to pods.
 
 use serde_json::{Map, Value, json};
 
 use crate::apiserver::objects::json::{default, object};
 
-/// The defaults that pods and pod templates share.
+/// Sets the defaults that pods and pod templates share.
 pub fn pod_spec(spec: &mut Value) {
     let spec = object(spec);
     default(spec, "restartPolicy", "Always");
@@ -82,7 +82,7 @@ fn field_reference(variable: &mut Map<String, Value>) {
         .for_each(|one| default(object(one), "apiVersion", "v1"));
 }
 
-/// What has a limit and no request requests its limit.
+/// Sets missing requests to their limits.
 fn requests(resources: &mut Value) {
     let limits = resources
         .get("limits")
@@ -105,7 +105,7 @@ fn scheme(handler: &mut Map<String, Value>) {
         .for_each(|get| default(object(get), "scheme", "HTTP"));
 }
 
-/// `Always` for the tag `latest`, also where it is only implied.
+/// Returns `Always` for the tag `latest`, also if it is only implied, else `IfNotPresent`.
 fn pull_policy(image: &str) -> &'static str {
     let last = image.rsplit('/').next().unwrap_or_default();
     let latest = !image.contains('@') && (last.ends_with(":latest") || !last.contains(':'));
@@ -141,8 +141,8 @@ fn volume(volume: &mut Map<String, Value>) {
     }
 }
 
-/// What only pods get: the rest of the defaults and the additions of the admission plugins that are
-/// on by default.
+/// Sets the fields that only pods get: the other defaults and the additions of the admission
+/// plugins that are enabled by default.
 pub fn pod_only(spec: &mut Value) {
     let map = object(spec);
     default(map, "enableServiceLinks", true);
@@ -163,7 +163,7 @@ pub fn pod_only(spec: &mut Value) {
     host_ports(spec);
 }
 
-/// On the host's network a container's ports are the host's.
+/// Sets the host ports of containers on the host's network to their container ports.
 pub fn host_ports(spec: &mut Value) {
     if spec["hostNetwork"] != true {
         return;
@@ -178,7 +178,7 @@ pub fn host_ports(spec: &mut Value) {
     }
 }
 
-/// DefaultTolerationSeconds: also on updates, so removed tolerations come back.
+/// Adds the tolerations of DefaultTolerationSeconds; also on updates, so removed ones come back.
 pub fn tolerations(spec: &mut Value) {
     let tolerations = object(spec)
         .entry("tolerations")
@@ -196,7 +196,7 @@ pub fn tolerations(spec: &mut Value) {
     }
 }
 
-/// Only key and effect count here, as in the plugin.
+/// Returns true if a toleration covers the key; only key and effect count, as in the plugin.
 fn tolerates(toleration: &Value, key: &str) -> bool {
     let covers = |field: &str, value: &str| {
         matches!(toleration[field].as_str(), None | Some("")) || toleration[field] == value
@@ -204,7 +204,7 @@ fn tolerates(toleration: &Value, key: &str) -> bool {
     covers("key", key) && covers("effect", "NoExecute")
 }
 
-/// The quality of service class, from requests and limits.
+/// Returns the quality of service class, from requests and limits.
 pub fn qos_class(spec: &Value) -> &'static str {
     let containers: Vec<_> = ["containers", "initContainers"]
         .iter()

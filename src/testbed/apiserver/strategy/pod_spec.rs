@@ -1,4 +1,4 @@
-//! Validation of pod specs, of pods and of templates.
+//! The validation of pod specs, of pods and of templates.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::meta::dns_label;
 use crate::apiserver::objects::json::{int, list, text};
 use crate::apiserver::objects::status::FieldError;
 
-/// What is wrong with a pod spec that stands at `path`.
+/// Returns the errors of a pod spec at `path`.
 pub fn validate(spec: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let volumes: Vec<_> = list(spec, "/volumes")
@@ -78,7 +78,7 @@ fn validate_container<'a>(
     errors
 }
 
-/// The two rules of images; the syntax is the kubelet's business.
+/// Checks the two rules of images; the syntax is left to the kubelet.
 pub fn image(image: &str, path: &str) -> Option<FieldError> {
     if image.is_empty() {
         return Some(FieldError::required(format!("{path}.image"), ""));
@@ -114,7 +114,7 @@ fn one_of(value: &Value, path: &str, field: &str, allowed: &[&str]) -> Option<Fi
         .then(|| FieldError::unsupported(format!("{path}.{field}"), text, allowed))
 }
 
-/// Only evictions can wait.
+/// Checks that only `NoExecute` tolerations have seconds.
 fn tolerations(spec: &Value, path: &str) -> Vec<FieldError> {
     let rule = "effect must be 'NoExecute' when `tolerationSeconds` is set";
     let mut errors = Vec::new();

@@ -1,15 +1,15 @@
-//! What may be written to the status of a pod.
+//! The rules for writes to the status of a pod.
 
 use serde_json::{Value, json};
 
 use crate::apiserver::objects::json::{carry, child, default, int, list, object, text};
 use crate::apiserver::objects::status::FieldError;
 
-/// Fields that the status keeps, and nulls and empty objects that the real types always write.
+/// Restores fields that the status keeps; adds nulls and empty objects as the real types do.
 pub fn prepare(new: &mut Value, old: &Value) {
     let metadata = child(new, "metadata");
     carry(metadata, &old["metadata"], "ownerReferences");
-    // Old kubelets sent one of their own (`podStatusStrategy.PrepareForUpdate`).
+    // Old kubelets sent a time of their own (`podStatusStrategy.PrepareForUpdate`).
     carry(metadata, &old["metadata"], "deletionTimestamp");
     let status = child(new, "status");
     if !status.contains_key("qosClass") {
@@ -70,7 +70,7 @@ fn null_unless_set(value: &mut Value, fields: &[&str]) {
     }
 }
 
-/// What is wrong with a status write.
+/// Returns the errors of a status write.
 pub fn validate(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = super::meta::validate_update(new, old);
     if new["status"]["qosClass"] != old["status"]["qosClass"] {
@@ -91,7 +91,7 @@ pub fn validate(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A terminated container may be shown as not terminated only where its policy lets it run again.
+/// Checks that a terminated container becomes not terminated only if its policy lets it run again.
 fn transitions(
     field: &str,
     new: &Value,
@@ -120,7 +120,7 @@ fn transitions(
     errors
 }
 
-/// The container's own policy counts before the pod's.
+/// Returns true if the container may restart; its own policy takes precedence over the pod's.
 fn restarts(pod: &Value, name: &str, code: i64) -> bool {
     let container = list(pod, "/spec/containers")
         .iter()
@@ -134,7 +134,7 @@ fn restarts(pod: &Value, name: &str, code: i64) -> bool {
     policy == "Always" || (policy == "OnFailure" && code != 0)
 }
 
-/// Restartable init containers always restart; the others where the pod restarts failures.
+/// Returns true if the init container may restart: a restartable one, or by the pod's policy.
 fn init_restarts(pod: &Value, name: &str, code: i64) -> bool {
     let container = list(pod, "/spec/initContainers")
         .iter()

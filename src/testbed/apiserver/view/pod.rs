@@ -1,4 +1,4 @@
-//! The row of a pod, by the rules of the real server's printer.
+//! The table row of a pod, by the rules of the real server's printer.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::printing::{Heading, ago};
 use crate::apiserver::objects::json::{int, list, text};
 
-/// The columns.
+/// The columns of the table.
 pub(super) const HEADINGS: &[Heading] = &[
     ("Name", "string", "name", 0),
     ("Ready", "string", "", 0),
@@ -19,7 +19,7 @@ pub(super) const HEADINGS: &[Heading] = &[
     ("Readiness Gates", "string", "", 1),
 ];
 
-/// What is counted while the statuses are read.
+/// The totals over the container statuses.
 #[derive(Default)]
 struct Summary<'a> {
     reason: String,
@@ -29,7 +29,7 @@ struct Summary<'a> {
     initializing: bool,
 }
 
-/// The condition of rows of finished pods.
+/// Returns the row condition of a finished pod; `None` for others.
 pub fn completed(pod: &Value) -> Option<Value> {
     let reason = match text(pod, "/status/phase") {
         phase @ ("Succeeded" | "Failed") => phase,
@@ -43,7 +43,7 @@ pub fn completed(pod: &Value) -> Option<Value> {
     Some(json!({"type": "Completed", "status": "True", "reason": reason, "message": message}))
 }
 
-/// The cells.
+/// Returns the cells of the row.
 pub fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let summary = summarize(pod);
     let restarts = match summary.restarts {
@@ -75,7 +75,7 @@ pub fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Deletion outranks what the containers say.
+/// Returns the status column: deletion outranks the state of the containers.
 fn status(pod: &Value, reason: String) -> String {
     let deleting = pod["metadata"].get("deletionTimestamp").is_some();
     if deleting && text(pod, "/status/reason") == "NodeLost" {
@@ -112,7 +112,7 @@ fn summarize(pod: &Value) -> Summary<'_> {
     summary
 }
 
-/// Reads the init containers; gives what restartable ones add to the restarts once the pod is
+/// Reads the init containers; returns the restarts to add for restartable ones once the pod is
 /// initialized.
 fn initialization<'a>(pod: &'a Value, summary: &mut Summary<'a>) -> (i64, &'a str) {
     let mut restartable = (0, "");
@@ -184,7 +184,7 @@ fn containers<'a>(pod: &'a Value, summary: &mut Summary<'a>) {
     }
 }
 
-/// Times of one format sort as text.
+/// Adds the restarts of a container. Times of one format sort as text.
 fn count_restarts<'a>(status: &'a Value, restarts: &mut i64, last: &mut &'a str) {
     *restarts += int(status, "/restartCount").unwrap_or(0);
     *last = text(status, "/lastState/terminated/finishedAt").max(*last);

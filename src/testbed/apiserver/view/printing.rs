@@ -1,11 +1,11 @@
-//! How `kubectl` prints times, and what its columns are.
+//! The formats and columns of `kubectl`.
 
 use jiff::Timestamp;
 
-/// A heading: name, type, format, and 1 for columns that only `-o wide` shows.
+/// A column: name, type, format, and 1 if only `-o wide` shows it.
 pub type Heading = (&'static str, &'static str, &'static str, u8);
 
-/// How long ago something was, in `kubectl`'s words.
+/// Returns the age of a time, in `kubectl`'s format.
 pub fn ago(now: Timestamp, time: &str) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human(now.duration_since(time).as_secs()),
@@ -13,7 +13,7 @@ pub fn ago(now: Timestamp, time: &str) -> String {
     }
 }
 
-/// A duration as `kubectl` prints it: two units at most, and one where two would say nothing.
+/// Formats a duration like `kubectl`: two units at most, and one if the second would add nothing.
 pub fn human(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let two = |big: i64, unit: &str, small: i64, part: &str| {

@@ -50,12 +50,12 @@ const EVENT: &[Heading] = &[
 const NAMESPACE: &[Heading] = &[NAME, ("Status", "string", "", 0), AGE];
 const PLAIN: &[Heading] = &[NAME, AGE];
 
-/// What the rows of a table carry besides their cells: `includeObject`.
+/// The content of table rows besides their cells: `includeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
-    /// `None`
+    /// `None`: only the cells.
     Nothing,
-    /// `Metadata`, and where nothing is asked for.
+    /// `Metadata`, the default.
     Metadata,
     /// `Object`, by which `kubectl get --sort-by` sorts.
     Object,
@@ -71,7 +71,7 @@ impl Include {
     }
 }
 
-/// A table of objects; `columns` says whether it repeats its headings.
+/// Renders a table of objects; `columns` is true if it has its headings.
 pub fn table(
     kind: &Kind,
     objects: &[Arc<Value>],
@@ -145,7 +145,7 @@ fn row(kind: &Kind, object: &Value, now: Timestamp, with: Include) -> Value {
     row
 }
 
-/// Of a simple JSONPath such as `.a.b.c`; `\.` is a dot in a name.
+/// Returns the value at a simple JSONPath such as `.a.b.c`; `\.` is a dot in a name.
 fn custom(object: &Value, path: &str, now: Timestamp) -> Value {
     let names = path.split("\\.");
     let names = names.map(|part| part.replace('/', "~1").replace('.', "/"));
@@ -270,7 +270,7 @@ fn node_roles(node: &Value) -> String {
     }
 }
 
-/// The first of several fields that is there, in either API.
+/// Returns the first of several fields that is not empty, in either API.
 fn first<'a>(object: &'a Value, pointers: &[&str]) -> &'a str {
     pointers
         .iter()
@@ -299,7 +299,7 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// When it was seen first and last.
+/// Returns the times of the first and the last occurrence of an event.
 fn event_times(event: &Value) -> (&str, &str) {
     let seen = first(
         event,
@@ -316,7 +316,7 @@ fn event_times(event: &Value) -> (&str, &str) {
     (seen, if last.is_empty() { seen } else { last })
 }
 
-/// What it is about, and which part of it.
+/// Returns the object of an event, and the field path in it.
 fn event_target(event: &Value) -> (String, &str) {
     let object = event
         .get("regarding")
@@ -356,7 +356,7 @@ fn event_source(event: &Value) -> String {
     }
 }
 
-/// The metadata of an object as an object of its own.
+/// Returns the metadata of an object as `PartialObjectMetadata`.
 pub fn metadata(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }

@@ -1,6 +1,6 @@
-//! Server-side apply, as far as simple controllers use it: create or merge, and removal of what the
-//! same manager applied before and leaves out now. Ownership by other managers is not tracked, so
-//! there are no conflicts.
+//! Server-side apply, as far as simple controllers use it: create or merge, and removal of fields
+//! that the same manager applied before and now leaves out. Ownership by other managers is not
+//! tracked, so there are no conflicts.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::apiserver::storage::codec::show;
 use crate::apiserver::storage::state::State;
 use crate::apiserver::storage::store::Key;
 
-/// `PATCH` with an apply body.
+/// Handles a `PATCH` with an apply body.
 pub fn apply(state: &mut State, request: &Request) -> Result<Written, ApiError> {
     let manager = request.query.get("fieldManager");
     if manager.is_empty() {
@@ -81,8 +81,8 @@ fn merge(
     state.finish_patch(request, old, patched)
 }
 
-/// A merge patch that removes the fields of `before` that `now` leaves out. Items of lists are left
-/// alone.
+/// Returns a merge patch that removes the fields of `before` that `now` leaves out. Items of lists
+/// are left alone.
 fn left_out(before: &Value, now: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(now)) = (before, now) else {
         return None;

@@ -34,7 +34,7 @@ impl State {
     }
 }
 
-/// Why a pod cannot be assigned to a node.
+/// Returns why a pod cannot be assigned to a node; `None` if it can.
 fn unbindable(pod: &Value) -> Option<String> {
     let bound = text(pod, "/spec/nodeName");
     if pod["metadata"].get("deletionTimestamp").is_some() {

@@ -1,4 +1,4 @@
-//! What every write is checked for, and what it answers.
+//! The checks of every write, and its result.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::apiserver::request::Request;
 /// A stored object and the HTTP status that goes with it.
 pub type Written = (Arc<Value>, u16);
 
-/// 422 with all that is wrong, if anything is.
+/// Returns 422 with all errors, if there are any.
 pub fn refuse_invalid(
     request: &Request,
     name: &str,
@@ -29,7 +29,7 @@ pub fn refuse_invalid(
     }
 }
 
-/// The name of the object is that of the path.
+/// Checks that the name of the object is that of the path.
 pub fn check_name(request: &Request, new: &Value) -> Result<(), ApiError> {
     let name = text(new, "/metadata/name");
     if name.is_empty() {
@@ -55,7 +55,7 @@ pub fn check_name(request: &Request, new: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The uid that an object names is the one that is there.
+/// Checks that the uid in the object, if any, is that of the stored one.
 pub fn check_uid(request: &Request, new: &Value, old: &Value) -> Result<(), ApiError> {
     let (asked, is) = (text(new, "/metadata/uid"), text(old, "/metadata/uid"));
     if asked.is_empty() || asked == is {
@@ -76,7 +76,7 @@ pub fn check_uid(request: &Request, new: &Value, old: &Value) -> Result<(), ApiE
     ))
 }
 
-/// The version that an object names is the latest.
+/// Checks that the resourceVersion in the object, if any, is the latest.
 pub fn check_version(request: &Request, new: &Value, old: &Value) -> Result<(), ApiError> {
     let asked = text(new, "/metadata/resourceVersion");
     if asked.is_empty() || asked == text(old, "/metadata/resourceVersion") {
@@ -89,7 +89,7 @@ pub fn check_version(request: &Request, new: &Value, old: &Value) -> Result<(), 
     ))
 }
 
-/// A deleted object that nothing holds any more.
+/// Returns true for a deleted object without finalizers and grace.
 pub fn is_released(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let waiting = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;

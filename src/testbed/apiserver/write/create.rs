@@ -1,4 +1,4 @@
-//! Create.
+//! The create verb.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::apiserver::storage::store::Key;
 use crate::apiserver::strategy;
 
 impl State {
-    /// POST.
+    /// Handles a POST.
     pub fn create(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         if !text(&new, "/metadata/resourceVersion").is_empty() {
@@ -27,7 +27,7 @@ impl State {
         self.create_new(request, new)
     }
 
-    /// Stores a decoded object that was not there.
+    /// Stores a new, decoded object.
     pub(super) fn create_new(
         &mut self,
         request: &Request,
@@ -40,7 +40,7 @@ impl State {
             webhook(&kind.resource, &mut new);
         }
         if kind.is_review() {
-            // Everybody may do everything here, unless the webhook says otherwise.
+            // Everything is allowed here, unless the webhook sets something else.
             default(child(&mut new, "status"), "allowed", true);
             return Ok((Arc::new(new), 201));
         }
@@ -64,7 +64,7 @@ impl State {
         Ok((self.store.put(&kind.storage(), new), 201))
     }
 
-    /// Puts a new object into the namespace of the request, which must be there and stay.
+    /// Puts a new object into the namespace of the request, which must exist and not be ending.
     fn place(&self, request: &Request, new: &mut Value) -> Result<(), ApiError> {
         let metadata = child(new, "metadata");
         if !request.kind.namespaced {

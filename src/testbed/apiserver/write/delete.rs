@@ -16,7 +16,7 @@ use crate::apiserver::strategy;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// What a delete asks for.
+/// The options of a delete.
 #[derive(Clone, Debug, Default)]
 struct Options {
     grace: Option<i64>,
@@ -53,7 +53,7 @@ impl Options {
 }
 
 impl State {
-    /// DELETE of one object.
+    /// Handles the DELETE of one object.
     pub fn delete(&mut self, request: &Request) -> Result<Arc<Value>, ApiError> {
         let options = Options::of(request)?;
         let old = self.current(request)?;
@@ -61,7 +61,7 @@ impl State {
         Ok(self.delete_object(&request.kind.clone(), &old, &options))
     }
 
-    /// DELETE of everything that a selector matches; gives the objects as they were.
+    /// Handles the DELETE of all objects that a selector matches; returns their last states.
     pub fn delete_all(
         &mut self,
         request: &Request,
@@ -99,8 +99,8 @@ impl State {
         stored
     }
 
-    /// The end of a deletion that nothing holds up. As on the real server, watches see a pod marked
-    /// before it goes.
+    /// Completes a deletion that nothing holds up. As on the real server, watches show a pod as
+    /// deleting before it goes.
     fn finish(&mut self, kind: &Kind, old: &Arc<Value>, new: Value) -> Arc<Value> {
         if !kind.is_core("pods") {
             self.remove(&kind.storage(), Value::clone(old));
@@ -110,14 +110,14 @@ impl State {
         self.remove("pods", Value::clone(&marked))
     }
 
-    /// Sets deletion time and grace; false if nothing is to be done.
+    /// Sets deletion time and grace; returns false if nothing is left to do.
     fn mark(&self, kind: &Kind, new: &mut Value, old: &Value, options: &Options) -> bool {
         let pending = int(old, "/metadata/deletionGracePeriodSeconds")
             .filter(|_| old["metadata"].get("deletionTimestamp").is_some());
         let now = self.clock.now();
         let (end, grace) = match pending {
             Some(before) => {
-                // Only a shorter grace period may be given to what is being deleted already.
+                // The grace period of a deletion in progress can only become shorter.
                 let asked = options.grace.map(|asked| if asked < 0 { 1 } else { asked });
                 let Some(asked) = asked.filter(|asked| *asked < before) else {
                     return new != old;
@@ -142,7 +142,7 @@ impl State {
         true
     }
 
-    /// Takes an object out of the store and lets the garbage collector look at what depended on it.
+    /// Removes an object from the store, and its dependents by garbage collection.
     pub fn remove(&mut self, storage: &str, last: Value) -> Arc<Value> {
         let removed = self.store.remove(storage, last);
         let uid = text(&removed, "/metadata/uid").to_owned();
@@ -158,7 +158,7 @@ impl State {
         removed
     }
 
-    /// An owner is gone: without another one alive the dependent goes too.
+    /// Handles a missing owner: the dependent is deleted, unless another owner exists.
     fn orphaned(&mut self, storage: &str, key: &Key, uid: &str) {
         let (Some(kind), Some(object)) = (self.stored_kind(storage), self.store.get(storage, key))
         else {
@@ -192,7 +192,7 @@ impl State {
         self.store.put(storage, new);
     }
 
-    /// Works off the two finalizers that belong to the garbage collector.
+    /// Processes the two finalizers of the garbage collector.
     pub fn collect_garbage(&mut self, storage: &str, key: &Key) {
         let Some(object) = self
             .store
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    /// Deletes the dependents; true while one of those is left that the owner must wait for.
+    /// Deletes the dependents; returns true while one is left that blocks the owner's deletion.
     fn blocked(&mut self, uid: &str) -> bool {
         for (storage, key) in self.store.dependents(uid) {
             let (Some(kind), Some(object)) =
@@ -333,7 +333,7 @@ fn check_preconditions(kind: &Kind, options: &Options, old: &Value) -> Result<()
     Ok(())
 }
 
-/// Turns the propagation policy into the collector's finalizers.
+/// Sets the garbage collector's finalizers for a propagation policy.
 fn set_propagation(kind: &Kind, object: &mut Value, policy: &str) {
     let wanted = match policy {
         "Foreground" => Some(FOREGROUND),
@@ -371,8 +371,8 @@ fn remove_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// When a deletion that is under way ends with a shorter grace period, and that period: never in
-/// the past, and what was not to be at once is not (`apiserver/pkg/registry/rest/delete.go`).
+/// Returns the end of a deletion in progress after a shorter grace period, and that period: never
+/// in the past, and never zero unless requested (`apiserver/pkg/registry/rest/delete.go`).
 fn shortened(old: &Value, before: i64, asked: i64, now: jiff::Timestamp) -> (jiff::Timestamp, i64) {
     let end = text(old, "/metadata/deletionTimestamp")
         .parse()

@@ -1,11 +1,11 @@
-//! JSON patches, with the habits of the real server's library.
+//! JSON patches, with the quirks of the real server's library.
 
 use serde_json::Value;
 
 use crate::apiserver::objects::json::{object, text};
 use crate::apiserver::objects::status::ApiError;
 
-/// More operations than this in one JSON patch are refused.
+/// The maximum number of operations in one JSON patch.
 const MAX_OPERATIONS: usize = 10_000;
 
 /// Runs the operations of a patch one after another.
@@ -23,7 +23,7 @@ pub fn json_patch(target: &mut Value, body: &Value) -> Result<(), ApiError> {
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     for operation in operations {
-        // The real server's library takes a test for null to hold where there is nothing.
+        // In the real server's library, a test for null succeeds if there is no value.
         let operation = &with_plain_indices(target, operation);
         let absent = operation["op"] == "test"
             && operation["value"].is_null()
@@ -40,7 +40,7 @@ fn run_operation(target: &mut Value, operation: &Value) -> Result<(), ApiError> 
     if matches!(operation["op"].as_str(), Some("add" | "replace" | "test")) {
         object(&mut operation).entry("value").or_insert(Value::Null);
     }
-    // The real server's library replaces members of objects also where they are missing.
+    // The real server's library also replaces missing members of objects.
     if operation["op"] == "replace" && is_new_member(target, text(&operation, "/path")) {
         operation["op"] = "add".into();
     }
@@ -49,7 +49,7 @@ fn run_operation(target: &mut Value, operation: &Value) -> Result<(), ApiError> 
     ::json_patch::patch(target, &[operation]).map_err(|_| ApiError::unprocessable_patch())
 }
 
-/// The real server's library counts negative indices from the end and reads `00` as 0.
+/// Normalises indices: the real library counts negative ones from the end and reads `00` as 0.
 fn with_plain_indices(target: &Value, operation: &Value) -> Value {
     let mut plain = operation.clone();
     for field in ["path", "from"] {

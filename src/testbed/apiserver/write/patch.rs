@@ -1,4 +1,4 @@
-//! Patch, in the form that its media type says.
+//! The patch verb, in the form of its media type.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::apiserver::storage::codec::show;
 use crate::apiserver::storage::state::State;
 
 impl State {
-    /// PATCH in all its forms.
+    /// Handles a PATCH of any media type.
     pub fn patch(&mut self, request: &Request) -> Result<Written, ApiError> {
         match request.content_type.split(';').next().unwrap_or_default() {
             "application/json-patch+json" => self.patch_with(request, operations),

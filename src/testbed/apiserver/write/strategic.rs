@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::apiserver::objects::json::object;
 use crate::apiserver::objects::status::ApiError;
 
-/// The key by which lists of this field name are merged; lists of other fields are replaced whole.
+/// Returns the key by which lists of this field are merged; others are replaced whole.
 fn merge_key(field: &str, list: &[Value]) -> Option<&'static str> {
     match field {
         "containers"
@@ -24,8 +24,8 @@ fn merge_key(field: &str, list: &[Value]) -> Option<&'static str> {
         "hostAliases" | "podIPs" | "hostIPs" => Some("ip"),
         "ownerReferences" => Some("uid"),
         "topologySpreadConstraints" => Some("topologyKey"),
-        // Ports of containers and of services share a field name; a container's port names itself
-        // differently.
+        // Ports of containers and of services share a field name; only a container's port has
+        // `containerPort`.
         "ports" if list.iter().any(|port| port.get("containerPort").is_some()) => {
             Some("containerPort")
         }
@@ -34,7 +34,7 @@ fn merge_key(field: &str, list: &[Value]) -> Option<&'static str> {
     }
 }
 
-/// Lists of plain values that are merged as sets.
+/// Returns true for lists of plain values that are merged as sets.
 fn is_set(field: &str) -> bool {
     matches!(field, "finalizers" | "podCIDRs")
 }
@@ -78,7 +78,7 @@ fn merge_field(
         return Ok(());
     }
     if value.get("$patch").is_some() && !target.contains_key(field) {
-        // Nothing is replaced where there is nothing, not even by what the patch has.
+        // A `replace` directive does nothing if there is nothing to replace.
         return Ok(());
     }
     let slot = target.entry(field).or_insert(Value::Null);
@@ -155,8 +155,8 @@ fn merge_keyed(key: &str, slot: &mut Value, patch: &[Value]) -> Result<(), ApiEr
     Ok(())
 }
 
-/// The order of the real server: items of the patch come as early as they can without overtaking an
-/// item that the server has before them.
+/// Merges lists in the order of the real server: items of the patch come as early as possible
+/// without overtaking an item that precedes them on the server.
 fn interleave(
     original: &[Value],
     untouched: Vec<Value>,
@@ -179,7 +179,7 @@ fn interleave(
     all
 }
 
-/// The real server prints the Go map; close enough to be recognised.
+/// Returns the error for a missing key. The real server prints the Go map; this is close to it.
 fn missing_key(item: &Value, key: &str) -> ApiError {
     let fields: Vec<_> = item
         .as_object()
@@ -206,7 +206,7 @@ fn go_pair((name, value): (&String, &Value)) -> String {
     )
 }
 
-/// `$setElementOrder/<field>` gives the order of the items it names.
+/// Orders items as `$setElementOrder/<field>` lists them.
 fn set_order(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (directive, order) in patch {
         let (Some(field), Some(order)) = (
@@ -252,14 +252,14 @@ fn delete_from_sets(target: &mut Map<String, Value>, patch: &Map<String, Value>)
     }
 }
 
-/// `$retainKeys` keeps only the keys it names.
+/// Keeps only the keys that `$retainKeys` lists.
 fn retain_keys(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     if let Some(Value::Array(keys)) = patch.get("$retainKeys") {
         target.retain(|field, _| keys.iter().any(|key| key.as_str() == Some(field)));
     }
 }
 
-/// A copy without directives and nulls.
+/// Returns a copy without directives and nulls.
 fn strip(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(plain(map)),

@@ -1,4 +1,4 @@
-//! Update, and the common end of updates and patches.
+//! The update verb, and the common end of updates and patches.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::apiserver::storage::store::Key;
 use crate::apiserver::strategy::{self, Part};
 
 impl State {
-    /// PUT.
+    /// Handles a PUT.
     pub fn replace(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         check_name(request, &new)?;
@@ -30,7 +30,7 @@ impl State {
         self.change(request, &old, new)
     }
 
-    /// Decodes and stores what a patch has made of an object.
+    /// Decodes and stores the result of a patch.
     pub fn finish_patch(
         &mut self,
         request: &Request,
@@ -42,7 +42,7 @@ impl State {
         self.change(request, old, new)
     }
 
-    /// The common end of all updates.
+    /// Stores the new state; the common end of all updates.
     fn change(
         &mut self,
         request: &Request,
@@ -73,7 +73,7 @@ impl State {
             self.serve_crd(&new);
         }
         if is_released(&new) {
-            // Watches see the last stored state, finalizer and all.
+            // Watches show the last stored state, including its finalizer.
             self.remove(&kind.storage(), Value::clone(old));
             return Ok((Arc::new(new), 200));
         }
@@ -83,8 +83,8 @@ impl State {
     }
 }
 
-/// Puts back the metadata that no update may change; uid and creation time only where they were
-/// left out.
+/// Restores the metadata that no update may change; uid and creation time only if they were left
+/// out.
 fn keep_metadata(new: &mut Value, old: &Value) {
     let (metadata, old) = (child(new, "metadata"), &old["metadata"]);
     for field in ["generation", "resourceVersion"] {

@@ -1,5 +1,4 @@
-//! Containers that ran before this kubelet did: they have gone on, as containers do while a kubelet
-//! is away.
+//! Adopts containers that ran before this kubelet: containers continue while a kubelet is away.
 
 use jiff::Timestamp;
 use swaplet_core::image::ImageReference;
@@ -11,7 +10,7 @@ use crate::virtual_node::life::{End, Life};
 use crate::virtual_node::pod::{Container, SeenStatus};
 
 impl Kubelet {
-    /// Takes over what the status tells of containers, once.
+    /// Adopts the containers that the status shows, once.
     pub(super) fn adopt(&mut self, images: &mut Images) {
         if std::mem::replace(&mut self.adopted, true) {
             return;
@@ -48,7 +47,7 @@ impl Kubelet {
             .find(|status| status.name == unit.spec.name)?;
         let state = match (status.running_since(), status.ended()) {
             (Some(since), _) => {
-                // It runs what it was started with, whatever the spec says by now.
+                // It runs the image with which it was started, whatever the spec has by now.
                 let spec = Container {
                     image: wanted(&unit.spec, status),
                     ..unit.spec.clone()
@@ -76,8 +75,8 @@ impl Kubelet {
     }
 }
 
-/// The image that the container was started with: that of the spec, unless the status contradicts
-/// it.
+/// Returns the image with which the container was started: that of the spec, unless the status
+/// contradicts it.
 fn wanted(spec: &Container, status: &SeenStatus) -> String {
     let same = ImageReference::parse(&spec.image).is_ok_and(|image| match image.digest() {
         Some(digest) => status.image_id.ends_with(digest),

@@ -1,13 +1,13 @@
-//! Which kubelet is played, and how fast it is.
+//! The version of a kubelet, and its timing.
 
 use std::time::Duration;
 
-/// A kubelet of `docs/measured.md`.
+/// A kubelet version of `docs/measured.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KubeletVersion {
     /// 1.30: ignores new images of native sidecars.
     V1_30,
-    /// 1.32.
+    /// 1.32: like 1.34 without `observedGeneration`.
     V1_32,
     /// 1.34: reports `observedGeneration`.
     #[default]
@@ -17,7 +17,7 @@ pub enum KubeletVersion {
 }
 
 impl KubeletVersion {
-    /// As a node names it.
+    /// Returns the version as a node reports it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -29,39 +29,39 @@ impl KubeletVersion {
     }
 }
 
-/// How a kubelet behaves. The times are those of a quiet node.
+/// The behaviour of a kubelet. The times are those of a quiet node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KubeletOptions {
-    /// What its node says it is.
+    /// The version that its node reports.
     pub version: KubeletVersion,
-    /// From a change of a pod at the API server until the kubelet acts on it.
+    /// The time from a change of a pod at the API server until the kubelet acts on it.
     pub notice: Duration,
-    /// Between two looks at the containers: nothing that happens to them is noticed sooner.
+    /// The interval at which containers are listed: no change of them is noticed sooner.
     pub relist: Duration,
     /// How long a pod's sandbox takes.
     pub sandbox: Duration,
-    /// How long creating and starting a container takes.
+    /// How long it takes to create and start a container.
     pub start: Duration,
     /// How long an exit image runs.
     pub exit_runs: Duration,
-    /// From a new status until it is sent.
+    /// The time from a new status until it is sent.
     pub status_delay: Duration,
-    /// Between two looks for statuses that somebody else has changed.
+    /// The interval at which statuses are compared with the API server.
     pub reconcile: Duration,
-    /// After a start that failed.
+    /// The wait after a failed start.
     pub retry: Duration,
     /// The shortest and the longest back-off of restarts and of pulls.
     pub backoff: (Duration, Duration),
-    /// Whether `lastState` outlives the end of the container after it.
+    /// True if `lastState` outlives the end of the next container.
     pub keeps_last_state: bool,
-    /// Whether `status.observedGeneration` is set.
+    /// True if `status.observedGeneration` is set.
     pub observed_generation: bool,
-    /// Whether a native sidecar is restarted when its image changes.
+    /// True if a native sidecar restarts when its image changes.
     pub restarts_native_sidecars: bool,
 }
 
 impl KubeletOptions {
-    /// The kubelet of a version.
+    /// Returns the options of a version.
     #[must_use]
     pub fn of(version: KubeletVersion) -> Self {
         Self {

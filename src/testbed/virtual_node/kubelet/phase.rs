@@ -5,7 +5,7 @@ use super::state::unit::Unit;
 use super::state::work::Work;
 use crate::virtual_node::pod::{Policy, is_terminal};
 
-/// What counts.
+/// The container counts that decide the phase.
 #[derive(Default)]
 struct Tally {
     waiting: usize,
@@ -16,7 +16,7 @@ struct Tally {
 }
 
 impl Kubelet {
-    /// The phase that the containers make; `ended`: none of them will be started again.
+    /// Returns the phase that follows from the containers; `ended` is true if none will restart.
     pub(super) fn phase(&self, ended: bool) -> String {
         self.computed(ended).to_owned()
     }
@@ -58,8 +58,8 @@ impl Kubelet {
         tally
     }
 
-    /// The phase to report. A final one is kept back until all containers have ended for certain;
-    /// one that somebody else wrote is kept once the pod is being ended, and not before.
+    /// Returns the phase to report. A final one is held back until all containers have ended for
+    /// certain; one that somebody else wrote is kept once the pod is being ended, and not before.
     pub(super) fn phase_to_report(&self) -> String {
         let ending = matches!(
             self.work,

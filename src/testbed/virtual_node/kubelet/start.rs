@@ -1,4 +1,4 @@
-//! Starting a container: back-off, image, creation, start, hook.
+//! The start of a container: back-off, image, creation, start, hook.
 
 use jiff::Timestamp;
 use swaplet_core::image::ImageReference;
@@ -57,7 +57,7 @@ impl Kubelet {
         }
     }
 
-    /// A container that ended is not started again before its wait is over.
+    /// Returns true if the back-off of a container that ended is not over.
     pub(super) fn backs_off(&mut self, index: usize, at: Timestamp) -> bool {
         let unit = &self.units[index];
         let Some(end) = unit.end() else { return false };
@@ -221,7 +221,7 @@ impl Kubelet {
         });
     }
 
-    /// The container cannot be started now; the sync is tried again.
+    /// Records why the container cannot be started now; the sync is retried.
     fn fail(&mut self, index: usize, reason: &'static str, message: String, event: bool) {
         if event {
             let text = if reason == "RunContainerError" {
@@ -244,11 +244,11 @@ fn pull_problem(image: &str) -> String {
     )
 }
 
-/// The longest name that file systems have, in bytes.
+/// The longest file name of file systems, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Exit images have programs at known places only; other images are taken to have what their
-/// containers call, if that can be at all.
+/// Returns why a container cannot start. Exit images have programs only at known paths; other
+/// images are assumed to have what their containers call, if such a path is possible at all.
 fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
     let command = unit.spec.command.first()?;
     let is_possible = command.split('/').all(|name| name.len() <= LONGEST_NAME);
@@ -268,7 +268,7 @@ fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
     (!is_there).then(|| format!("{create}: unable to start container process: error during container init: exec: {command:?}: {why}"))
 }
 
-/// A duration as Go prints it: `1m20s`.
+/// Formats a duration like Go: `1m20s`.
 fn go_duration(time: std::time::Duration) -> String {
     let seconds = time.as_secs();
     if seconds < 60 {

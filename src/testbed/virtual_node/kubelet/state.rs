@@ -1,4 +1,4 @@
-//! What a kubelet keeps of a pod.
+//! The state that a kubelet keeps of a pod.
 
 pub mod backoff;
 pub mod reported;

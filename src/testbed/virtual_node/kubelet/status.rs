@@ -12,7 +12,7 @@ use crate::virtual_node::pod::is_terminal;
 use crate::virtual_node::times::{later, time};
 
 impl Kubelet {
-    /// The status as it is now is sent soon, if it is new.
+    /// Schedules a report of the current status, if it is new.
     pub(super) fn report(&mut self, at: Timestamp) {
         let phase = self.phase_to_report();
         let mut status = self.make_status(&phase, at);
@@ -33,7 +33,7 @@ impl Kubelet {
         }
     }
 
-    /// A status that somebody else has changed is written again, as it was.
+    /// Reports a status again that somebody else has changed.
     pub(super) fn reconcile(&mut self, at: Timestamp) {
         self.reconcile_due = None;
         let differs = self.status.lost || self.pod.status.phase != self.status.phase;
@@ -178,7 +178,7 @@ impl Kubelet {
 
 const HOST_IP: &str = "10.0.0.1";
 
-/// A condition keeps the time of its last change.
+/// Keeps the transition time of unchanged conditions.
 fn keep_transitions(status: &mut Value, before: &Value) {
     let old = before["conditions"].as_array().cloned().unwrap_or_default();
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A sync: what must be killed and started, and one step of it after another.
+//! A sync: the kills and starts that are needed, one step after another.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl Kubelet {
     pub(super) fn sync(&mut self, at: Timestamp) {
         self.sync_due = None;
         if !matches!(self.work, Work::Idle | Work::Syncing { .. }) {
-            // Nothing but a deletion reaches a pod that is being ended.
+            // A pod that is being ended reacts to nothing but a deletion.
             return self.terminate(at);
         }
         self.take_over();
@@ -42,7 +42,7 @@ impl Kubelet {
         };
     }
 
-    /// The worker gets the newest pod.
+    /// Hands the newest pod to the worker.
     fn take_over(&mut self) {
         self.synced = self.pod.clone();
         let specs = self
@@ -71,7 +71,7 @@ impl Kubelet {
         kills.into_iter().chain(starts).collect()
     }
 
-    /// Whether the regular containers may run.
+    /// Plans the init containers; returns true if the regular containers may run.
     fn plan_init(&self, kills: &mut Vec<Step>, starts: &mut Vec<Step>) -> bool {
         let initialized = self.is_initialized();
         for (index, unit) in self.units.iter().enumerate().filter(|(_, unit)| unit.init) {
@@ -98,8 +98,8 @@ impl Kubelet {
         true
     }
 
-    /// A running container whose image has changed is killed and started whatever the policy says;
-    /// for one that has ended only the policy counts, and one that has never run starts.
+    /// Plans the regular containers. A running one with a changed image is killed and started
+    /// whatever its policy; an ended one follows its policy; one that has never run starts.
     fn plan_regular(&self, kills: &mut Vec<Step>, starts: &mut Vec<Step>) {
         for (index, unit) in self.units.iter().enumerate().filter(|(_, unit)| !unit.init) {
             if unit.is_outdated() {
@@ -111,7 +111,7 @@ impl Kubelet {
         }
     }
 
-    /// A pod is initialised for good once a regular container has run.
+    /// Returns true if the pod is initialised: for good, once a regular container has run.
     pub(super) fn is_initialized(&self) -> bool {
         let done = |unit: &Unit| {
             unit.end().is_some_and(|end| end.code == 0)
@@ -124,14 +124,14 @@ impl Kubelet {
         ran || self.units.iter().filter(|unit| unit.init).all(done)
     }
 
-    /// When the step at hand is done; at once where there is none and another one waits.
+    /// Returns when the current step is done; now if there is none and another one waits.
     pub(super) fn step_due(&self) -> Option<Timestamp> {
         let Work::Syncing { now, .. } = &self.work else {
             return None;
         };
         match now {
             Doing::Nothing => Some(self.latest),
-            // Its end brings it forward.
+            // The end of the container brings it forward.
             Doing::Killing(index) if self.units[*index].is_running() => None,
             Doing::Killing(_) => Some(self.latest),
             Doing::Sandbox(until) => Some(*until),

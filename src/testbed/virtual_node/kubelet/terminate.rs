@@ -1,4 +1,4 @@
-//! Ending a pod: because it is deleted, because its phase is final, or because its time is up.
+//! The end of a pod: because it is deleted, its phase is final, or its deadline has passed.
 
 use jiff::Timestamp;
 
@@ -36,7 +36,7 @@ impl Kubelet {
         }
     }
 
-    /// Regular containers in parallel; then native sidecars one by one, the last one first.
+    /// Stops the regular containers in parallel, then native sidecars one by one from the last.
     fn stop_running(&mut self, since: Timestamp, at: Timestamp) {
         let running = |native: bool, this: &Self| {
             let units = this.units.iter().enumerate();
@@ -75,7 +75,7 @@ impl Kubelet {
     }
 
     pub(super) fn settle(&mut self, at: Timestamp) {
-        // The phase comes in a write of its own, after what else has changed.
+        // The phase is written separately, after all other changes.
         self.report(at);
         self.send();
         self.work = Work::Terminated;

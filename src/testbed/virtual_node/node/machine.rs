@@ -11,27 +11,27 @@ use crate::virtual_node::images::Images;
 use crate::virtual_node::kubelet::Kubelet;
 use crate::virtual_node::provider::VirtualKubelet;
 
-/// Something that goes wrong on a node.
+/// A failure of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
-    /// The kubelet dies and is back after a while; containers go on, and one that was told to stop
-    /// does. Nothing on virtual nodes.
+    /// The kubelet dies and comes back after a while; its containers continue, and stopping ones
+    /// stop. No effect on virtual nodes.
     KubeletRestart(Duration),
-    /// The provider loses what it runs for all pods. Nothing on a kubelet.
+    /// The provider loses the containers of all pods. No effect on a kubelet.
     LostInstances,
 }
 
 /// A pod on a node of either kind.
 #[derive(Clone, Debug)]
 pub enum Machine {
-    /// On an ordinary node.
+    /// A pod on an ordinary node.
     Kubelet(Box<Kubelet>),
-    /// On a virtual node.
+    /// A pod on a virtual node.
     Virtual(Box<VirtualKubelet>),
 }
 
 impl Machine {
-    /// A pod that was just bound to the node.
+    /// Returns the machine of a pod that was just bound to the node.
     #[must_use]
     pub fn new(profile: Profile, pod: &Value, now: Timestamp) -> Self {
         match profile {
@@ -42,7 +42,7 @@ impl Machine {
         }
     }
 
-    /// The API server shows the pod. What was due before is to be let happen first.
+    /// Handles an update of the pod. Call `advance` first for what was due before.
     pub fn see(&mut self, pod: &Value, now: Timestamp) {
         match self {
             Self::Kubelet(machine) => machine.see(pod, now),
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// When something happens next if nothing more is seen.
+    /// Returns the time of the next step, unless an event comes before.
     #[must_use]
     pub fn wake(&self) -> Option<Timestamp> {
         match self {
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// Lets everything happen that is due, and tells what is to be done for it.
+    /// Performs all steps that are due, and returns the writes that follow.
     pub fn advance(&mut self, images: &mut Images, now: Timestamp) -> Vec<Action> {
         match self {
             Self::Kubelet(machine) => machine.advance(images, now),
@@ -67,7 +67,7 @@ impl Machine {
         }
     }
 
-    /// Something goes wrong. What was due before is to be let happen first.
+    /// Handles a failure. Call `advance` first for what was due before.
     pub fn disturb(&mut self, disturbance: Disturbance, now: Timestamp) {
         match (self, disturbance) {
             (Self::Kubelet(machine), Disturbance::KubeletRestart(down)) => {
@@ -79,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// A status could not be written.
+    /// Records that a status could not be written.
     pub fn not_written(&mut self, now: Timestamp) {
         match self {
             Self::Kubelet(machine) => machine.not_written(now),

@@ -1,4 +1,4 @@
-//! The Node and its lease.
+//! The Node and its Lease.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use super::registration::{MOCK_NODE, Owner, Refused};
 use crate::clock::Clock;
 use crate::virtual_node::times::time;
 
-/// As kubelets and virtual-kubelets renew; the lease lasts four times as long.
+/// The interval of lease renewals, as in kubelets; the lease lasts four times as long.
 const RENEW: Duration = Duration::from_secs(10);
 const LEASE: Duration = Duration::from_secs(40);
-/// Of so many renewals one also reports the status: once a minute.
+/// One of this many renewals also reports the status: once a minute.
 const STATUS_EVERY: u32 = 6;
-/// A node that has just come is not ready at once.
+/// The time until a new node becomes Ready.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// What failed is tried again after so long.
+/// The wait before a failed request is retried.
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
 
 const LEASES: &str = "kube-node-lease";
 
-/// The node at the API server.
+/// The node's objects at the API server.
 #[derive(Clone)]
 pub(super) struct NodeObject {
     pub client: Client,
@@ -36,12 +36,12 @@ pub(super) struct NodeObject {
 }
 
 impl NodeObject {
-    /// Makes the Node and its Lease, or takes over those of a mock node that is dead. Gives the uid
+    /// Creates the Node and its Lease, or adopts those of a mock node that is dead. Returns the uid
     /// of the Node.
     ///
     /// # Errors
-    /// They are somebody else's, or the API server does not answer as it should. Nothing was
-    /// written then that stays.
+    /// They belong to somebody else, or a request failed. In both cases nothing that was written
+    /// stays.
     pub async fn register(&self) -> Result<String, Refused> {
         let name = &self.options.name;
         let (node, lease) = (
@@ -51,7 +51,7 @@ impl NodeObject {
         let age = (self.clock.now(), LEASE);
         self.owner
             .may_take(name, (node.as_ref(), lease.as_ref()), age)?;
-        // Whoever is faster wins: a Node that has come meanwhile is a conflict, and the next try
+        // The first writer wins: a Node that was created meanwhile is a conflict, and the next try
         // judges it.
         let made = match node {
             None => self.make().await?,
@@ -65,7 +65,7 @@ impl NodeObject {
         Ok(uid)
     }
 
-    /// Keeps the registered node alive, as long as it is there and is that one.
+    /// Renews the registered node as long as it exists with this uid.
     pub async fn keep(&self, uid: &str) {
         tokio::time::sleep(WARM_UP).await;
         let mut round = 0;
@@ -73,7 +73,7 @@ impl NodeObject {
             if self.is_gone(uid).await {
                 return;
             }
-            // What fails now is done again soon; the cluster notices if it goes on failing.
+            // A failure is retried soon; the cluster notices if it persists.
             let _ = self.renew(uid).await;
             if round % STATUS_EVERY == 0 && self.report(uid, true).await.is_err() {
                 tokio::time::sleep(AGAIN).await;
@@ -89,7 +89,7 @@ impl NodeObject {
             Ok(node) => !node.is_some_and(|node| {
                 node.uid().as_deref() == Some(uid) && self.owner.has(node.meta())
             }),
-            // Not known; the writes have their guards.
+            // Unknown; the writes have preconditions.
             Err(_) => false,
         }
     }
@@ -100,7 +100,7 @@ impl NodeObject {
             .await
     }
 
-    /// Only the Node that was looked at.
+    /// Adopts the Node, if it is still the version that was read.
     async fn take(&self, node: &Node) -> kube::Result<Node> {
         let mut wanted = self.object();
         wanted["metadata"]["uid"] = json!(node.uid());
@@ -135,10 +135,10 @@ impl NodeObject {
             .map(|_| ())
     }
 
-    /// Takes the node and its lease away, if they are this process's own.
+    /// Deletes the node and its lease, if they belong to this process.
     pub async fn remove(&self) -> kube::Result<()> {
         let name = &self.options.name;
-        // The garbage collector takes a lease that is left behind.
+        // The garbage collector deletes a lease that is left behind.
         if let Ok(Some(lease)) = self.leases().get_opt(name).await
             && self.owner.has(lease.meta())
         {
@@ -171,7 +171,7 @@ impl NodeObject {
         Api::namespaced(self.client.clone(), LEASES)
     }
 
-    /// It goes with its Node, as a kubelet's does.
+    /// Returns the Lease, owned by its Node like that of a kubelet.
     fn lease(&self, uid: &str) -> Value {
         let name = &self.options.name;
         let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid});
@@ -185,7 +185,7 @@ impl NodeObject {
             "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE.as_secs(), "renewTime": now}})
     }
 
-    /// Of another Node of this name nothing is reported: its uid is another.
+    /// Reports the status; another Node of this name has another uid, and the write fails.
     async fn report(&self, uid: &str, ready: bool) -> kube::Result<()> {
         let patch = json!({"metadata": {"uid": uid}, "status": self.status(ready)});
         self.nodes()
@@ -222,7 +222,7 @@ impl NodeObject {
         if is_virtual {
             conditions.push(condition("NetworkUnavailable", false, "RouteCreated"));
         }
-        // Virtual nodes report versions of their own, which are not a kubelet's.
+        // Virtual nodes report versions of their own, not those of kubelets.
         let version = match &self.options.profile {
             Profile::Virtual(_) => "v1.34.0-vk-mock",
             Profile::Kubelet(options) => options.version.as_str(),
@@ -235,12 +235,12 @@ impl NodeObject {
     }
 }
 
-/// A typed object of ours. It cannot fail; if it did, the caller's retry would say so.
+/// Converts one of our objects to its type. It cannot fail; an error would only cause a retry.
 pub(super) fn object<T: DeserializeOwned>(value: &Value) -> kube::Result<T> {
     T::deserialize(value).map_err(kube::Error::SerdeError)
 }
 
-/// Deletes the one object that was looked at; one that is gone, or another of its name, is fine.
+/// Deletes the object that was read; one that is gone or replaced is no error.
 async fn delete<K>(api: &Api<K>, name: &str, uid: Option<String>) -> kube::Result<()>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,

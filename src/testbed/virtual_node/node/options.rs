@@ -1,4 +1,4 @@
-//! Which node is played.
+//! The options of a node.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::virtual_node::images::ImageOptions;
 use crate::virtual_node::kubelet::KubeletOptions;
 use crate::virtual_node::provider::{OnUpdate, ProviderOptions};
 
-/// How the node treats its pods.
+/// The behaviour of the node towards its pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// An ordinary node.
@@ -16,20 +16,20 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// An ordinary node of a current version.
+    /// Returns an ordinary node of a current version.
     #[must_use]
     pub fn kubelet() -> Self {
         Self::Kubelet(KubeletOptions::default())
     }
 
-    /// A virtual node whose provider replaces containers, such as Alibaba ECI.
+    /// Returns a virtual node whose provider replaces containers, such as Alibaba ECI.
     #[must_use]
     pub fn updates() -> Self {
         Self::Virtual(ProviderOptions::default())
     }
 
-    /// A virtual node whose provider takes an update and does nothing, such as classic ACI, Liqo
-    /// and interLink.
+    /// Returns a virtual node whose provider accepts an update and does nothing, such as classic
+    /// ACI, Liqo and interLink.
     #[must_use]
     pub fn inert() -> Self {
         Self::Virtual(ProviderOptions {
@@ -38,7 +38,7 @@ impl Profile {
         })
     }
 
-    /// A virtual node whose provider fails every update.
+    /// Returns a virtual node whose provider fails every update.
     #[must_use]
     pub fn rejects() -> Self {
         Self::Virtual(ProviderOptions {
@@ -47,7 +47,7 @@ impl Profile {
         })
     }
 
-    /// Whether it is a virtual-kubelet.
+    /// Returns true for a virtual-kubelet.
     #[must_use]
     pub const fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
@@ -57,31 +57,31 @@ impl Profile {
 /// A taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// `key`
+    /// The `key` of the taint.
     pub key: String,
-    /// `value`
+    /// The `value` of the taint.
     pub value: String,
-    /// `effect`
+    /// The `effect` of the taint.
     pub effect: String,
 }
 
-/// A node.
+/// The options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// How it treats its pods.
+    /// Its behaviour towards its pods.
     pub profile: Profile,
-    /// Its images.
+    /// The options of its images.
     pub images: ImageOptions,
-    /// Its labels besides the usual ones; an empty value takes a usual one away.
+    /// Its labels besides the default ones; an empty value removes a default one.
     pub labels: BTreeMap<String, String>,
-    /// Its taints.
+    /// The taints of the node.
     pub taints: Vec<Taint>,
 }
 
 impl NodeOptions {
-    /// A node with the labels and taints that are usual for its profile.
+    /// Returns a node with the default labels and taints of its profile.
     #[must_use]
     pub fn new(name: &str, profile: Profile) -> Self {
         let provider = Taint {
@@ -103,7 +103,7 @@ impl NodeOptions {
         }
     }
 
-    /// All labels.
+    /// Returns all labels.
     pub(super) fn all_labels(&self) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::from([
             ("kubernetes.io/hostname", self.name.as_str()),

@@ -1,6 +1,6 @@
-//! Whose Node and Lease these are. A node that runs nothing must never touch those of a real one:
-//! what it makes carries an annotation with the id of its process, and nothing else is written,
-//! taken over or deleted.
+//! The ownership of the Node and its Lease. A node that runs nothing must never touch those of a
+//! real one. Its own objects carry an annotation with the id of the process; nothing else is
+//! written, adopted or deleted.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
@@ -11,47 +11,47 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 
-/// The annotation of the Node and of its Lease: which process made them, or took them over.
+/// The annotation of the Node and its Lease with the process that created or adopted them.
 pub const MOCK_NODE: &str = "swaplet.io/mock-node";
 
-/// Why a node is not registered. Nothing was written.
+/// The reason why a node is not registered. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The Node is somebody else's.
+    /// The Node belongs to somebody else.
     #[error(
         "there is a Node {0} that no mock node made, and nothing was done to it: choose another name"
     )]
     ForeignNode(String),
-    /// The Lease is somebody else's.
+    /// The Lease belongs to somebody else.
     #[error(
         "there is a Lease {0} in kube-node-lease that no mock node made, and nothing was done to it: choose another name, or delete that Lease if its node is gone for good"
     )]
     ForeignLease(String),
-    /// Another mock node has it.
+    /// Another mock node has the name.
     #[error(
         "another mock node is called {name}: it renewed its Lease {} s ago. Choose another name; if that process is dead, try again when the Lease is {} s old",
         .ago.as_secs(),
         .lasts.as_secs()
     )]
     Alive {
-        /// The name.
+        /// The name of the node.
         name: String,
-        /// Since its last sign of life.
+        /// The time since its Lease was renewed.
         ago: Duration,
-        /// How long a sign of life counts.
+        /// The duration of its Lease.
         lasts: Duration,
     },
-    /// The API server did not do as it was asked.
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
-/// A process that plays a node, as the annotation names it.
+/// The id of a process that runs a mock node, as in the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner(pub String);
 
 impl Owner {
-    /// One that no other process has, nor another node of this one.
+    /// Returns an id that no other process has, nor another node of this one.
     pub fn unique() -> Self {
         Self(format!(
             "{:016x}",
@@ -64,15 +64,15 @@ impl Owner {
         annotations.get(MOCK_NODE).map(String::as_str)
     }
 
-    /// Whether the object is this process's own.
+    /// Returns true if the object belongs to this process.
     pub fn has(&self, metadata: &ObjectMeta) -> bool {
         Self::of(metadata) == Some(&self.0)
     }
 
-    /// Whether this process may write the Node and the Lease that are there.
+    /// Returns `Ok` if this process may write the existing Node and Lease.
     ///
     /// # Errors
-    /// One is no mock node's, or is one's that lives.
+    /// One of them belongs to no mock node, or to one that is alive.
     pub fn may_take(
         &self,
         name: &str,
@@ -88,7 +88,7 @@ impl Owner {
         if Self::of(lease.meta()).is_none() {
             return Err(Refused::ForeignLease(name.to_owned()));
         }
-        // A time to come is that of another clock, and of one who lives.
+        // A time in the future is from another clock, and from a node that is alive.
         let ago = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
         match last_sign(lease).map(ago) {
             Some(ago) if ago < lasts => Err(Refused::Alive {

@@ -1,4 +1,4 @@
-//! What a node does at the API server for its pods.
+//! The writes of a node for its pods.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::clock::Clock;
 use crate::virtual_node::action::PodEvent;
 use crate::virtual_node::times::time;
 
-/// A deletion that failed is tried again after so long.
+/// The wait before a failed deletion is retried.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Which pod.
+/// The identity of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct PodId {
     pub namespace: String,
@@ -26,12 +26,12 @@ pub(super) struct PodId {
     pub uid: String,
 }
 
-/// A pod of any version of the API: all its fields are kept.
+/// Returns the resource of pods with all fields of any version.
 pub(super) fn pods_of_any_version() -> ApiResource {
     ApiResource::erase::<Pod>(&())
 }
 
-/// Writes to pods.
+/// A writer of pods.
 #[derive(Clone)]
 pub(super) struct PodWriter {
     pub client: Client,
@@ -42,18 +42,18 @@ impl PodWriter {
         Api::namespaced_with(self.client.clone(), &pod.namespace, &pods_of_any_version())
     }
 
-    /// Whether the status needs no other try.
+    /// Patches the status; returns true if no retry is needed.
     pub async fn patch_status(&self, pod: &PodId, status: Value) -> bool {
         let patch = Patch::Strategic(json!({"metadata": {"uid": pod.uid}, "status": status}));
         let written = self
             .api(pod)
             .patch_status(&pod.name, &PatchParams::default(), &patch)
             .await;
-        // Another pod of this name is none of ours.
+        // Another pod of this name is not ours.
         matches!(code(&written), None | Some(404 | 409))
     }
 
-    /// Whether the status needs no other try.
+    /// Replaces the status; returns true if no retry is needed.
     pub async fn put_status(&self, pod: &PodId, whole: &Value) -> bool {
         let Ok(whole) = object::<DynamicObject>(whole) else {
             return true;
@@ -65,7 +65,7 @@ impl PodWriter {
         matches!(code(&written), None | Some(404))
     }
 
-    /// Deletes the pod for good.
+    /// Deletes the pod immediately.
     pub async fn delete(&self, pod: &PodId) {
         let preconditions = Some(Preconditions {
             uid: Some(pod.uid.clone()),
@@ -85,7 +85,7 @@ impl PodWriter {
     }
 }
 
-/// The code of a refusal; 0 for any other failure.
+/// Returns the code of an API error, 0 for any other error, and `None` for success.
 fn code<T>(result: &kube::Result<T>) -> Option<u16> {
     match result {
         Ok(_) => None,
@@ -94,18 +94,18 @@ fn code<T>(result: &kube::Result<T>) -> Option<u16> {
     }
 }
 
-/// Writes events; one that repeats is counted.
+/// A writer of events; repeated ones are counted.
 pub(super) struct EventWriter {
     client: Client,
     clock: Clock,
     component: String,
     node: String,
-    /// Events so far: the time alone tells none apart where it stands still.
+    /// The number of events so far: time alone is not unique while the clock is paused.
     made: i128,
     known: HashMap<(PodId, PodEvent), (String, u32)>,
 }
 
-/// So many events are remembered for counting.
+/// The maximum number of events that are remembered for counting.
 const REMEMBERED: usize = 10_000;
 
 impl EventWriter {
@@ -125,7 +125,7 @@ impl EventWriter {
         }
     }
 
-    /// Events are for people: a lost one changes nothing.
+    /// Writes an event. Events are for people: a lost one changes nothing.
     pub async fn write(&mut self, pod: PodId, event: PodEvent) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &pod.namespace);
         let key = (pod, event);
@@ -151,8 +151,8 @@ impl EventWriter {
         self.known.insert(key, (name, 1));
     }
 
-    /// Named after the time, as kubelets and virtual-kubelets do: those of one second are listed in
-    /// their order.
+    /// Returns an event named after the time, like those of kubelets and virtual-kubelets: events
+    /// of one second are listed in their order.
     fn object(&mut self, pod: &PodId, event: &PodEvent) -> (String, Value) {
         let now = self.clock.now();
         self.made += 1;

@@ -1,4 +1,4 @@
-//! The node itself: it watches its pods, lets their machines run, and does what they want done.
+//! The loop of a node: it watches its pods, advances their machines, and makes their writes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::ready;
@@ -36,7 +36,7 @@ pub struct VirtualNode {
 }
 
 impl VirtualNode {
-    /// A node that lives by this clock. Nothing happens before [`run`](Self::run).
+    /// Returns a node that runs on this clock. Nothing happens before [`run`](Self::run).
     #[must_use]
     pub fn new(client: Client, clock: Clock, options: NodeOptions) -> Self {
         let images = Arc::new(Mutex::new(Images::new(options.images.clone())));
@@ -50,17 +50,17 @@ impl VirtualNode {
         }
     }
 
-    /// Makes the Node object, or takes over that of a mock node that is dead.
+    /// Creates the Node object, or adopts that of a mock node that is dead.
     ///
     /// # Errors
-    /// A Node or a Lease of this name is somebody else's, or the API server does not answer.
+    /// A Node or a Lease of this name belongs to somebody else, or the API server does not answer.
     pub async fn register(&self) -> Result<(), Refused> {
         self.object().register().await.map(|_| ())
     }
 
-    /// Registers the node and plays it until it is dropped, or the Node object is gone: a kubelet
-    /// does not make another either. As long as somebody else's Node has the name nothing is done.
-    /// The Node object stays: see [`remove`](Self::remove).
+    /// Registers the node and runs it until it is dropped, or the Node object is gone: a kubelet
+    /// does not create another either. As long as somebody else's Node has the name, nothing
+    /// happens. The Node object stays: see [`remove`](Self::remove).
     pub async fn run(self) {
         let uid = loop {
             match self.object().register().await {
@@ -83,7 +83,7 @@ impl VirtualNode {
         }
     }
 
-    /// As [`run`](Self::run), until it is dropped: where the Node object is deleted, it makes
+    /// Like [`run`](Self::run), until it is dropped: if the Node object is deleted, it creates
     /// another.
     pub async fn run_for_ever(self) {
         loop {
@@ -91,21 +91,21 @@ impl VirtualNode {
         }
     }
 
-    /// Takes the Node object away, if this process has made it.
+    /// Deletes the Node object, if this process has created it.
     ///
     /// # Errors
-    /// The API server does not take it away.
+    /// The API server does not delete it.
     pub async fn remove(&self) -> kube::Result<()> {
         self.object().remove().await
     }
 
-    /// Lets something go wrong on the node, if it runs.
+    /// Causes a failure on the node, if it runs.
     pub fn disturb(&self, disturbance: Disturbance) {
-        // Nobody hears it where the node does not run.
+        // There is no receiver if the node does not run.
         let _ = self.disturbances.send(disturbance);
     }
 
-    /// Changes what registries give from now on.
+    /// Changes the images that registries do not have, from now on.
     pub fn set_missing_images(&self, missing: Vec<swaplet_core::image::ImagePattern>) {
         self.images().set_missing(missing);
     }
@@ -120,27 +120,27 @@ impl VirtualNode {
     }
 
     fn images(&self) -> MutexGuard<'_, Images> {
-        // Every change of the images is complete in itself.
+        // Every change of the images is complete in itself, so a poisoned lock is safe.
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// So many may wait: more than a test sends at once.
+/// The capacity for pending failures: more than a test causes at once.
 const DISTURBANCES: usize = 16;
 
-/// A pod of the node.
+/// A pod of the node with its machine.
 struct Slot {
     machine: Machine,
-    /// When the machine is to be woken, as the order of wakes knows it.
+    /// The next step of the machine, as entered in the order of wakes.
     wake: Option<Timestamp>,
-    /// What is to be written, one after another.
+    /// The pending writes, made one after another.
     outbox: VecDeque<Action>,
     writing: bool,
-    /// Seen since the watch began anew.
+    /// True if the pod was listed since the watch restarted.
     listed: bool,
 }
 
-/// A write that is over: of which pod, and whether the status needs another try.
+/// A finished write: the pod, and whether the status needs a retry.
 type Done = (PodId, bool);
 
 struct Pods {
@@ -187,14 +187,14 @@ impl Pods {
         let api: Api<DynamicObject> =
             Api::all_with(self.node.client.clone(), &pods_of_any_version());
         let ours = Config::default().fields(&format!("spec.nodeName={}", self.node.options.name));
-        // Errors are the watch's own business: it begins again.
+        // Errors are left to the watch, which restarts.
         watcher(api, ours)
             .default_backoff()
             .filter_map(|event| ready(event.ok()))
     }
 
     fn until_next(&self) -> Duration {
-        // Without pods nothing happens; an hour is as good as for ever.
+        // Without pods nothing happens; an hour is as good as forever.
         let Some((at, _)) = self.wakes.first() else {
             return Duration::from_secs(3600);
         };
@@ -265,15 +265,15 @@ impl Pods {
         let now = self.node.clock.now();
         while let Some((at, id)) = self.wakes.first().cloned().filter(|(at, _)| *at <= now) {
             self.advance(&id, now);
-            // A machine that wants the same time again is not asked again now: nothing may keep the
-            // node from its other pods.
+            // A machine that wants the same time again has to wait: nothing may keep the node from
+            // its other pods.
             if self.wakes.first() == Some(&(at, id)) {
                 break;
             }
         }
     }
 
-    /// Lets the machine of a pod run until now.
+    /// Advances the machine of a pod to now.
     fn advance(&mut self, id: &PodId, now: Timestamp) {
         let Some(slot) = self.slots.get_mut(id) else {
             return;
@@ -295,7 +295,7 @@ impl Pods {
         }
         for action in actions {
             match action {
-                // Nobody listens any more only when the node is dropped.
+                // The receiver is gone only when the node is dropped.
                 Action::Event(event) => drop(self.events.send((id.clone(), event))),
                 other => slot.post(other),
             }
@@ -339,7 +339,7 @@ impl Slot {
         }
     }
 
-    /// Of statuses that wait for each other only the last is written, as kubelets do.
+    /// Queues an action. Of queued status patches only the last is written, as by kubelets.
     fn post(&mut self, action: Action) {
         match (self.outbox.back_mut(), action) {
             (Some(Action::PatchStatus(waiting)), Action::PatchStatus(newer)) => *waiting = newer,

@@ -1,10 +1,10 @@
-//! What the containers of a pod see of its volumes.
+//! The mounts of the containers of a pod.
 
 use super::volumes::{Mount, Volume};
 use super::{Container, Spec};
 
 impl Spec {
-    /// Notes with each mount what is behind it.
+    /// Sets for each mount what its volume is.
     pub fn join(&mut self) {
         let is_configuration = |volume: &Volume| {
             volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some()
@@ -17,7 +17,7 @@ impl Spec {
         }
     }
 
-    /// The images that a container has as volumes.
+    /// Returns the images that a container has as volumes.
     pub fn image_volumes<'a>(&'a self, container: &'a Container) -> impl Iterator<Item = &'a str> {
         let is_mounted = |volume: &&Volume| {
             container
@@ -33,19 +33,19 @@ impl Spec {
 }
 
 impl Container {
-    /// A program on a volume stays there whatever the image is.
+    /// Returns true if the program is on a volume, where it stays whatever the image is.
     pub fn command_is_on_a_volume(&self) -> bool {
         self.mount_of_command()
             .is_some_and(|mount| !mount.is_configuration)
     }
 
-    /// A script is there whatever the image is, and what runs it is the image's.
+    /// Returns true if the program is a script: only its interpreter depends on the image.
     pub fn command_is_a_script(&self) -> bool {
         self.mount_of_command()
             .is_some_and(|mount| mount.is_configuration)
     }
 
-    /// The innermost mount that has the command.
+    /// Returns the innermost mount that contains the command.
     fn mount_of_command(&self) -> Option<&Mount> {
         let command = self.command.first()?;
         let below = |mount: &&Mount| {

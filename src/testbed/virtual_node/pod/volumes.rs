@@ -1,9 +1,9 @@
-//! The volumes of a pod, and where its containers have them.
+//! The volumes of a pod, and where its containers mount them.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A volume of the spec, as far as it is an image, or holds files of configuration.
+/// A volume of the spec, if it is an image, or holds configuration files.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
@@ -25,7 +25,7 @@ pub struct ImageVolume {
 pub struct Mount {
     pub name: String,
     pub mount_path: String,
-    /// Whether it is a ConfigMap or the like, whose programs are scripts.
+    /// True for a ConfigMap or the like, whose programs are scripts.
     #[serde(skip)]
     pub is_configuration: bool,
 }

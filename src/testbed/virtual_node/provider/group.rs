@@ -1,4 +1,4 @@
-//! What a provider runs for one pod.
+//! The containers that a provider runs for one pod.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::virtual_node::life::Life;
 use crate::virtual_node::pod::{Container, PodSeen, Policy, is_terminal};
 use crate::virtual_node::times::{later, time};
 
-/// An image that could not be had is tried again after so long.
+/// The wait before a failed pull is retried.
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// The containers of a pod.
@@ -23,28 +23,28 @@ pub(super) struct Group {
     pub pod: Value,
     policy: Policy,
     containers: Vec<Run>,
-    /// No container starts any more.
+    /// True once no container may start any more.
     stopped: bool,
     started: Timestamp,
 }
 
-/// A container: its next life, and the one that is or was.
+/// A container: its next run, and its current or last one.
 #[derive(Clone, Debug)]
 struct Run {
     spec: Container,
     lives: usize,
     life: Option<(Timestamp, Life)>,
     starts_at: Option<Timestamp>,
-    /// This life is ended for another image.
+    /// True while this run is ended for another image.
     replacing: bool,
-    /// This life has ended, and it is seen that another one follows.
+    /// True if this run has ended, and it is shown that another one follows.
     follows: bool,
     status: Value,
     terminated: Option<i32>,
 }
 
 impl Group {
-    /// Containers with arguments that cannot be read are an error.
+    /// Creates the group; arguments of containers that cannot be parsed are an error.
     pub fn new(
         options: ProviderOptions,
         pod: &Value,
@@ -84,7 +84,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Takes over the images of a pod; a container that has ended stays so.
+    /// Adopts the images of a pod; a container that has ended stays so.
     pub fn update(&mut self, pod: &Value, images: &Images, now: Timestamp) -> Result<(), String> {
         let seen = PodSeen::read(pod);
         check(&seen, images)?;
@@ -102,7 +102,7 @@ impl Group {
         Ok(())
     }
 
-    /// Keeps the metadata of a pod.
+    /// Adopts the metadata of a pod.
     pub fn keep_metadata(&mut self, pod: &Value) {
         self.pod["metadata"] = pod["metadata"].clone();
     }
@@ -118,12 +118,12 @@ impl Group {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next step.
     pub fn wake(&self) -> Option<Timestamp> {
         self.containers.iter().filter_map(Run::wake).min()
     }
 
-    /// Lets the next thing happen; says whether it can be seen.
+    /// Performs the next step; returns true if it is visible.
     pub fn happen(&mut self, at: Timestamp, images: &mut Images) -> bool {
         let Some(index) = self
             .containers
@@ -167,7 +167,7 @@ impl Group {
         true
     }
 
-    /// As the mock on the real library does it: see there.
+    /// Handles the end of a container, like the mock on the real library.
     fn end(&mut self, index: usize, at: Timestamp) -> bool {
         let (policy, stopped, gap, start) = (
             self.policy,
@@ -192,7 +192,7 @@ impl Group {
         run.follows =
             !stopped && (run.spec.restarts(policy, code) || (replaced && gap == Gap::Reported));
         let follows = run.follows;
-        // What is judged stays as it is.
+        // A judged phase does not change any more.
         self.stopped |= is_terminal(self.phase());
         if !self.stopped && (follows || replaced) {
             self.containers[index].starts_at = Some(start);
@@ -232,7 +232,7 @@ impl Group {
 }
 
 impl Run {
-    /// What ran before this virtual-kubelet did has gone on.
+    /// Adopts containers that ran before this virtual-kubelet started.
     fn adopted(
         mut self,
         seen: &PodSeen,
@@ -355,7 +355,7 @@ fn set_condition(status: &mut Value, kind: &str, on: bool, at: Timestamp) {
     }
 }
 
-/// A list in an object, made if it is missing.
+/// Returns a list in an object; it is created if it is missing.
 fn list<'a>(object: &'a mut Value, field: &str) -> Option<&'a mut Vec<Value>> {
     if !object[field].is_array() {
         object[field] = json!([]);

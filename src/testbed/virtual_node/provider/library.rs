@@ -1,4 +1,4 @@
-//! What the virtual-kubelet library looks at in a pod, and what it makes of one that is lost.
+//! The rules of the virtual-kubelet library: what it compares of a pod, and how it fails one.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::virtual_node::pod::PodSeen;
 use crate::virtual_node::times::time;
 
-/// What the library compares: all else of a pod never reaches a provider.
+/// Returns the parts that the library compares; other changes never reach a provider.
 pub fn compared(pod: &Value) -> Value {
     let spec = |field: &str| pod["spec"][field].clone();
     let of_metadata = |field: &str| {
@@ -26,7 +26,7 @@ pub fn compared(pod: &Value) -> Value {
     ])
 }
 
-/// What says that a pod is being deleted.
+/// Returns the fields of a deletion.
 pub fn deletion(pod: &Value) -> [&Value; 2] {
     [
         &pod["metadata"]["deletionTimestamp"],
@@ -34,7 +34,7 @@ pub fn deletion(pod: &Value) -> [&Value; 2] {
     ]
 }
 
-/// A pod without what may differ between two handlings of the same pod.
+/// Returns a pod without the parts that may differ between two reconciles of the same pod.
 pub fn used(pod: &Value) -> Value {
     let mut used = pod.clone();
     if let Some(fields) = used.as_object_mut() {
@@ -47,7 +47,7 @@ pub fn used(pod: &Value) -> Value {
     used
 }
 
-/// A container that is neither waiting nor ended runs, for the library.
+/// Returns true if a container runs for the library: it is neither waiting nor terminated.
 pub fn runs(pod: &PodSeen) -> bool {
     pod.status
         .container_statuses
@@ -55,7 +55,7 @@ pub fn runs(pod: &PodSeen) -> bool {
         .any(|status| status.state["terminated"].is_null() && status.state["waiting"].is_null())
 }
 
-/// Makes a pod fail that the provider does not know any more.
+/// Fails a pod that the provider no longer has.
 pub fn lost(pod: &mut Value, at: Timestamp) {
     pod["status"]["phase"] = "Failed".into();
     pod["status"]["reason"] = "NotFound".into();

@@ -1,69 +1,69 @@
-//! Which provider is played. The words and their meaning are those of the mock provider on the real
-//! virtual-kubelet library (`e2e/virtual-kubelet-mock`), so that the two can be compared.
+//! The options of a provider. The words and their meaning are those of the mock provider on the
+//! real virtual-kubelet library (`e2e/virtual-kubelet-mock`), so that the two can be compared.
 
 use std::time::Duration;
 
-/// What the provider's `UpdatePod` does.
+/// The behaviour of the provider's `UpdatePod`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUpdate {
-    /// Running containers whose image has changed are stopped and started again.
+    /// Stops and restarts running containers whose image has changed.
     #[default]
     Replaces,
-    /// Nothing, and it says that all is well.
+    /// Does nothing, and reports success.
     Nothing,
-    /// It fails.
+    /// Fails with an error.
     Fails,
 }
 
-/// How statuses reach the API server.
+/// The way of statuses to the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatusMode {
-    /// The provider tells of changes.
+    /// The provider notifies the library of changes.
     #[default]
     Notify,
-    /// The provider is asked every five seconds.
+    /// The library polls the provider every five seconds.
     Poll,
 }
 
-/// What is seen between the end of the old container and the start of the new one.
+/// The status shown between the end of the old container and the start of the new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gap {
-    /// Nothing.
+    /// The gap is not shown.
     #[default]
     Hidden,
-    /// The old one's end.
+    /// The end of the old container.
     Reported,
-    /// The old one's end, and a phase made of it, which may be final.
+    /// The end of the old container, and a phase derived from it, which may be final.
     Judged,
 }
 
-/// How a virtual node behaves.
+/// The options of a virtual node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderOptions {
-    /// What `UpdatePod` does.
+    /// The behaviour of `UpdatePod`.
     pub on_update: OnUpdate,
-    /// How statuses reach the API server.
+    /// The way of statuses to the API server.
     pub status: StatusMode,
-    /// Whether a container gets a new `containerID` with each start.
+    /// True if a container gets a new `containerID` with each start.
     pub new_container_ids: bool,
-    /// Whether `restartCount` counts.
+    /// True if `restartCount` counts.
     pub counts_restarts: bool,
-    /// Whether `imageID` is reported.
+    /// True if `imageID` is reported.
     pub reports_image_id: bool,
-    /// What is seen in the gap.
+    /// The status shown in the gap.
     pub gap: Gap,
-    /// Whether changed labels and annotations are kept; if not, the next status report reverts
+    /// True if changed labels and annotations are kept; if not, the next status report reverts
     /// them.
     pub keeps_metadata: bool,
-    /// Whether a container that ended with 0 is shown as running.
+    /// True if a container that ended with 0 is shown as running.
     pub completed_as_running: bool,
-    /// How long an exit image is seen running.
+    /// How long an exit image is shown as running.
     pub exit_runs: Duration,
     /// How long the start of a container takes, pull included.
     pub start_delay: Duration,
-    /// From `UpdatePod` until the old containers get SIGTERM.
+    /// The time from `UpdatePod` until the old containers get SIGTERM.
     pub update_latency: Duration,
-    /// From a change until its report is sent.
+    /// The time from a change until its report is sent.
     pub status_delay: Duration,
 }
 

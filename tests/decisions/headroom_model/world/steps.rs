@@ -37,17 +37,17 @@ impl World {
             }
             Step::BackoffEnds(at) => {
                 self.known[at].backs_off = false;
-                self.look(at);
+                self.reconcile(at);
             }
             Step::TooLate(at) => {
                 self.known[at].unseen = false;
-                self.look(at);
+                self.reconcile(at);
             }
             Step::Raised => {
                 self.left.raises -= 1;
                 self.limit += 2;
                 self.job_is_seen();
-                self.look_at_woken();
+                self.reconcile_woken();
             }
             Step::Killed => {
                 self.left.kills -= 1;
@@ -64,6 +64,6 @@ impl World {
         known.unseen |= applied && !known.watched.swapped;
         // As the index does: what was written is known before the watch shows it.
         known.view.swapped |= applied;
-        self.look(at);
+        self.reconcile(at);
     }
 }

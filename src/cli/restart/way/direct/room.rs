@@ -1,4 +1,4 @@
-//! How many restarts the Job of a pod allows, counted from its pods as they are now.
+//! The restarts that the Job of a pod allows, counted from its current pods.
 
 use anyhow::Context;
 use kube::{Api, Client};
@@ -15,19 +15,19 @@ use crate::cli::restart::answer::{answer, plain};
 /// The number of the only list of pods.
 const LIST: u64 = 1;
 
-/// The restarts of one Job; of none where nobody counts them.
+/// The restarts of one Job; empty if they do not count.
 #[derive(Default)]
 pub(super) struct Room(Ledger);
 
 impl Room {
-    /// Counts the restarts of the pod's Job, those under way included.
+    /// Counts the restarts of the pod's Job, those in progress included.
     pub(super) async fn of<'a>(
         client: &Client,
         pod: &Pod,
         under_way: impl Iterator<Item = &'a UnderWay>,
     ) -> anyhow::Result<Self> {
         let mut ledger = Ledger::default();
-        // Under other policies nobody counts restarts (`pkg/controller/job/job_controller.go`).
+        // Under other policies restarts do not count (`pkg/controller/job/job_controller.go`).
         let Some(job) = pod
             .job
             .as_ref()

@@ -1,4 +1,4 @@
-//! What a probe has found, as it is printed.
+//! The output of a probe.
 
 use serde_json::{Value, json};
 use swaplet_controller::terminate::probe::{Answer, Probe, Probed, Tried};
@@ -9,14 +9,14 @@ use swaplet_core::objects::node::Node;
 use crate::cli::program::table::{Output, dash, printable, render};
 use crate::cli::terminate::nodes::Shown;
 
-/// What was found, in the form in which it is printed.
+/// The findings of a probe, ready to be printed.
 pub(super) struct Findings<'a> {
     probed: &'a Probed,
     node: &'a str,
-    /// What the node turned out to be; `None` where nothing was proved.
+    /// The class of the node by the probe; `None` if nothing was proved.
     verdict: Option<NodeClass>,
     shown: &'a Shown,
-    /// What makes the verdict known.
+    /// The command that records the verdict.
     command: Option<String>,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Findings<'a> {
         text
     }
 
-    /// Whether a pod has shown what is not concluded from one pod.
+    /// Returns true if a pod has shown something that one pod alone does not prove.
     fn is_doubtful(&self) -> bool {
         self.probed
             .tried
@@ -92,9 +92,9 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// The class, where the pods have shown it.
+/// Returns the class, if the pods have shown it.
 fn verdict(probed: &Probed, class: NodeClass) -> Option<NodeClass> {
-    // On a kubelet a swap that works is no news, so nothing is proved.
+    // On a kubelet, a swap that works is expected, so it proves nothing.
     let works =
         |tried: &Tried| tried.way.swaps() && tried.answer == Answer::Works && class.is_kubelet();
     let shows = |tried: &Tried| {

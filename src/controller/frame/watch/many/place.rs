@@ -9,48 +9,48 @@ use tokio::time::Instant;
 
 use crate::frame::watch::Event;
 
-/// A list that fails for longer keeps nobody else waiting.
+/// The time after which a list that keeps failing is not waited for.
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How far its watch is.
+/// The progress of its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Its first list is not complete.
     Waits,
     /// A list was complete.
     Watches,
-    /// As before, and it is listed again.
+    /// A list was complete, and the next one has begun.
     Relists,
-    /// It counts as empty.
+    /// The namespace counts as empty.
     Hidden,
 }
 
-/// One namespace.
+/// The watch of one namespace.
 pub(crate) struct Place<K> {
     state: State,
-    /// When its watch was opened last.
+    /// The time at which its watch was opened last.
     current: Option<Instant>,
-    /// Since when it is tried to list it.
+    /// The time since which its list is tried; `None` while no list is in progress.
     listing: Option<Instant>,
-    /// What is there, by name, as its end is told.
+    /// The objects that exist, by name, as their deletion is reported.
     known: HashMap<String, K>,
-    /// What the list under way has not named yet.
+    /// The known objects that the list in progress has not named yet.
     unlisted: HashSet<String>,
     keep: fn(&K) -> K,
 }
 
-/// What has come of an event.
+/// The result of an event.
 pub(crate) enum Take<K> {
-    /// This is to be told.
+    /// These events are to be reported.
     Pass(Vec<Event<K>>),
-    /// It counts as empty from now on.
+    /// The namespace counts as empty from now on.
     Hide {
-        /// What was there.
+        /// The deletions of its objects.
         gone: Vec<Event<K>>,
-        /// Why.
+        /// The event with the reason.
         why: Event<K>,
     },
-    /// It was hidden, and has been listed.
+    /// The namespace was hidden, and has been listed again.
     SeenAgain,
 }
 
@@ -82,8 +82,8 @@ impl<K: Resource> Place<K> {
         self.current
     }
 
-    /// Takes notice of what its watch tells. `may_hide`: it need not be waited for while its list
-    /// fails.
+    /// Handles an event of its watch. With `may_hide`, the namespace need not be waited for while
+    /// its list fails.
     pub(crate) fn take(&mut self, event: Event<K>, may_hide: bool) -> Take<K> {
         if self.is_hidden() {
             return if matches!(event, Event::ListEnd) {
@@ -95,8 +95,8 @@ impl<K: Resource> Place<K> {
         match event {
             Event::ListStart => self.list_starts(),
             Event::ListEnd => return Take::Pass(self.list_ends()),
-            Event::Listed(object) => return Take::Pass(self.see(object, Event::Listed)),
-            Event::Applied(object) => return Take::Pass(self.see(object, Event::Applied)),
+            Event::Listed(object) => return Take::Pass(self.observe(object, Event::Listed)),
+            Event::Applied(object) => return Take::Pass(self.observe(object, Event::Applied)),
             Event::Deleted(object) => {
                 self.known.remove(name(&object));
                 return Take::Pass(vec![Event::Deleted(object)]);
@@ -119,7 +119,7 @@ impl<K: Resource> Place<K> {
         Take::Pass(Vec::new())
     }
 
-    /// Also after a list that broke off: what that has named may be gone.
+    /// Starts a list, also after one that broke off: what that has named may be gone.
     fn list_starts(&mut self) {
         self.listing.get_or_insert_with(Instant::now);
         self.unlisted = self.known.keys().cloned().collect();
@@ -137,15 +137,15 @@ impl<K: Resource> Place<K> {
             .collect()
     }
 
-    /// An object of the name of another one has come after that was gone.
-    fn see(&mut self, object: K, told: fn(K) -> Event<K>) -> Vec<Event<K>> {
+    /// Adds an object. An older one of its name but another uid is gone.
+    fn observe(&mut self, object: K, reported: fn(K) -> Event<K>) -> Vec<Event<K>> {
         let name = name(&object);
         self.unlisted.remove(name);
         let before = self.known.insert(name.to_owned(), (self.keep)(&object));
         let gone = before.filter(|before| before.meta().uid != object.meta().uid);
         gone.map(Event::Deleted)
             .into_iter()
-            .chain([told(object)])
+            .chain([reported(object)])
             .collect()
     }
 

@@ -28,14 +28,14 @@ fn round(
     mpsc::Receiver<Event<ConfigMap>>,
 ) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::channel(8)).unzip();
-    let (events, told) = mpsc::channel(32);
+    let (events, reported) = mpsc::channel(32);
     let round = tokio::spawn(async move {
         Round::new(receivers, &events, unlisted, ConfigMap::clone)
             .run()
             .await
             .is_ok()
     });
-    (round, senders, told)
+    (round, senders, reported)
 }
 
 async fn play(watch: &mpsc::Sender<Event<ConfigMap>>, events: Vec<Event<ConfigMap>>) {
@@ -49,14 +49,14 @@ async fn play(watch: &mpsc::Sender<Event<ConfigMap>>, events: Vec<Event<ConfigMa
     tokio::task::yield_now().await;
 }
 
-fn all(told: &mut mpsc::Receiver<Event<ConfigMap>>) -> Vec<String> {
+fn all(reported: &mut mpsc::Receiver<Event<ConfigMap>>) -> Vec<String> {
     let words = |event: Event<ConfigMap>| match event {
         Event::Current(_) => "Current".to_owned(),
         event => {
             format!("{:?}", event.map(|object| object.metadata.name.unwrap())).replace('"', "")
         }
     };
-    std::iter::from_fn(|| told.try_recv().ok())
+    std::iter::from_fn(|| reported.try_recv().ok())
         .map(words)
         .collect()
 }

@@ -1,7 +1,7 @@
-//! The line in which Events wait: one after another, and behind all swaps.
+//! The queue of Events: they are sent one after another, and behind all swaps.
 //!
-//! It is bounded in number, by who puts into it, and in time: one that has waited long is sent
-//! although there are swaps, but no two at once then.
+//! The queue is bounded in number by the reporter, and in time: an Event that has waited long is
+//! sent although there are swaps, but no two at once then.
 
 use jiff::Timestamp;
 use swaplet_core::report::decision::Report;
@@ -13,22 +13,22 @@ use super::Sender;
 use crate::frame::writer::Target;
 use crate::frame::writer::precedence::Precedence;
 
-/// Events under way at once while there are no swaps.
+/// The most Events in flight at once while there are no swaps.
 const AT_ONCE: usize = 8;
 
-/// An Event that is to be sent, with its place in the line, which is free when it is sent.
+/// An Event to send, with its place in the queue, which is free when it is sent.
 pub(super) type InLine = (Waiting, OwnedSemaphorePermit);
 
-/// What an Event is to say.
+/// The content of an Event.
 pub(super) struct Waiting {
     pub(super) target: Target,
     pub(super) report: Report,
-    /// The time of day when it was told.
-    pub(super) told: Timestamp,
+    /// The time of day of the report.
+    pub(super) reported: Timestamp,
     pub(super) since: Instant,
 }
 
-/// Sends what comes, until nobody can tell anything any more.
+/// Sends the queued Events until every reporter is dropped.
 pub(super) async fn send_in_turn(
     sender: Sender,
     mut line: mpsc::UnboundedReceiver<InLine>,
@@ -39,7 +39,7 @@ pub(super) async fn send_in_turn(
         while under_way.len() >= AT_ONCE {
             under_way.join_next().await;
         }
-        if !precedence.give_way(next.since).await {
+        if !precedence.yield_to_swaps(next.since).await {
             while under_way.join_next().await.is_some() {}
         }
         let sender = sender.clone();

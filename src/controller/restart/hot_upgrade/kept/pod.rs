@@ -1,4 +1,4 @@
-//! A pod of a set, as it is kept, and what became of the writes to it.
+//! A pod of a set, as kept in memory, and the outcome of the writes to it.
 
 use std::time::Duration;
 
@@ -12,30 +12,30 @@ use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Target, TargetKind};
 
-/// The wait after a write that was not applied.
+/// The backoff after a write that was not applied.
 const RETRY: Backoff = Backoff {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(60),
 };
-/// The wait after a denial: somebody has to change the pod, or the policies.
+/// The backoff after a denial: somebody has to change the pod, or the policies.
 const DENIED: Backoff = Backoff {
     first: Duration::from_secs(60),
     longest: Duration::from_secs(900),
 };
-/// So many reports about a pod are remembered.
+/// The maximum number of reports that are remembered per pod.
 const MOST_TOLD: usize = 8;
 
-/// The pod, and what is known of it.
+/// A pod and its state.
 pub(super) struct KeptPod {
     pub(super) pod: UpgradePod,
     pub(super) memory: PodMemory,
     pub(super) hold: Option<Hold>,
     failures: u32,
-    /// What was told of it, lately.
-    told: Vec<Report>,
+    /// The recent reports about it.
+    reported: Vec<Report>,
 }
 
-/// Nothing is written to a pod until this time, or until it has another version.
+/// A pause: no write to the pod until this time, or until it has another version.
 pub(super) struct Hold {
     version: Box<str>,
     pub(super) until: Duration,
@@ -48,7 +48,7 @@ impl KeptPod {
             memory: PodMemory::new(),
             hold: None,
             failures: 0,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -61,19 +61,19 @@ impl KeptPod {
         }
     }
 
-    /// Whether nothing is to be written to it now.
+    /// Returns true while nothing may be written to the pod.
     pub(super) fn is_held(&self, now: Duration) -> bool {
         let hold = self.hold.as_ref();
         hold.is_some_and(|hold| hold.holds(&self.pod, now))
     }
 
-    /// Nothing is written to this version of it until then.
+    /// Holds writes to the current version of the pod until this time.
     pub(super) fn hold(&mut self, until: Duration) {
         let version = self.pod.version.clone();
         self.hold = Some(Hold { version, until });
     }
 
-    /// A write has come back. Returns what is to be reported.
+    /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
         outcome: &Outcome,
@@ -82,7 +82,7 @@ impl KeptPod {
         now: Duration,
     ) -> Option<Notice> {
         match outcome {
-            // The watch shows it.
+            // The watch shows the new version.
             Outcome::Applied(_) => {
                 self.failures = 0;
                 return change.report.clone().map(|report| Notice {
@@ -100,7 +100,7 @@ impl KeptPod {
             }
             Outcome::Denied(words) => {
                 self.hold = Some(Hold {
-                    // Whatever is changed about the pod.
+                    // No version: it holds whatever changes about the pod.
                     version: Box::default(),
                     until: now + DENIED.after(self.failures),
                 });
@@ -113,15 +113,15 @@ impl KeptPod {
         None
     }
 
-    /// What was not told of it lately.
+    /// Returns the report as a notice, unless it was emitted recently.
     pub(super) fn news(&mut self, report: Report) -> Option<Notice> {
-        if self.told.contains(&report) {
+        if self.reported.contains(&report) {
             return None;
         }
-        if self.told.len() >= MOST_TOLD {
-            self.told.clear();
+        if self.reported.len() >= MOST_TOLD {
+            self.reported.clear();
         }
-        self.told.push(report.clone());
+        self.reported.push(report.clone());
         Some(Notice {
             target: self.target(),
             report,

@@ -277,7 +277,7 @@ fn bug6_room_is_given_back_when_a_request_is_deleted_halfway() {
         );
         applies(&mut index, &done("13"), at(2));
         assert!(swaps(&mut index, at(2)).is_empty(), "the room is taken");
-        restarts.hear(
+        restarts.handle(
             Event::Deleted(serde_json::from_value(begun()).unwrap()),
             at(3).since_start,
         );
@@ -343,7 +343,7 @@ fn d1c_deleted_room_is_given_back_when_the_image_before_runs_again() {
         "{write:?}"
     );
     let gone = serde_json::from_value(request).unwrap();
-    restarts.hear(Event::Deleted(gone), at(5).since_start);
+    restarts.handle(Event::Deleted(gone), at(5).since_start);
     assert!(turn(&mut restarts, &mut index, at(6)).is_empty());
 
     let mut runs = restarted(pod_of_job("a", "10"), "16");

@@ -1,4 +1,4 @@
-//! What becomes of a write that the API server forbids.
+//! Handles writes that the API server forbids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use swaplet_core::report::reason::Reason;
 use super::Entry;
 use crate::terminate::index::effect::{Effect, Write, notice};
 
-/// The longest wait after denials.
+/// The longest backoff after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 impl Entry {
-    /// A swap that is denied again and again leads on to the next method, which asks for another
-    /// right; all other writes of the pod wait.
+    /// Records a denial. A swap that is denied repeatedly gives way to the next method, which needs
+    /// another right; all other writes of the pod back off.
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
         let method = write.action.method();
         let note = format!(
@@ -32,7 +32,7 @@ impl Entry {
         if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
             self.memory.not_before = Some(until);
         }
-        // Told once of each way: what is denied of one says nothing of the other.
+        // Reported once per method: a denial of one says nothing about the others.
         if !denials.are_news() {
             return Vec::new();
         }
@@ -48,7 +48,7 @@ impl Entry {
         .collect()
     }
 
-    /// How a container that only a policy calls a sidecar is opened to swaplet.
+    /// Returns how to let swaplet end a container that only a policy makes a sidecar; else empty.
     fn opt_in(&self, action: &Action) -> String {
         let Action::Swap(swaps) = action else {
             return String::new();
@@ -75,7 +75,7 @@ impl Entry {
     }
 }
 
-/// What was tried, in words that follow "forbids to".
+/// Describes the attempt, in words that follow "forbids to".
 fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),

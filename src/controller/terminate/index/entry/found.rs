@@ -1,4 +1,4 @@
-//! A pod that has ended before it is first seen.
+//! Pods that ended before they were first observed.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use swaplet_core::objects::pod::Pod;
 
 use super::Entry;
 
-/// How long ago the pod may have ended: two terms of the Lease and more, so that the end of each pod
-/// is seen by the leader before or by this one. Clocks of nodes may be as much ahead.
+/// The maximum age of the end: more than two terms of the Lease, so that either this leader or the
+/// one before observes the end of each pod. Node clocks may be ahead by as much.
 const JUST_NOW: SignedDuration = SignedDuration::from_secs(60);
 
 impl Entry {
-    /// Takes the exit images of a pod that has just ended for the swaps of a life before this one:
-    /// its end is told as if it had been seen. Where that life has told it, the API server refuses
-    /// the second Event, for the end of a pod has one name.
+    /// Takes the exit images of a pod that has just ended for swaps of an earlier run of the
+    /// process: its end is reported as if observed. If that run reported it, the API server refuses
+    /// the second Event, because the end of a pod has one name.
     pub(crate) fn find_ended(
         &mut self,
         exit_images: &ExitImages,
@@ -31,7 +31,7 @@ impl Entry {
     }
 }
 
-/// When the last container has ended, as its node says.
+/// Returns when the last container of a finished pod ended, according to its node.
 fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let ends = pod
         .containers

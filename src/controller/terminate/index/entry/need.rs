@@ -1,4 +1,4 @@
-//! What a pod needs of its Job, and what is told of the Job.
+//! The headroom that a pod needs from its Job, and reports about the Job.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::terminate::index::effect::{Effect, Write, notice};
 use crate::terminate::index::restarting::LATE_EFFECT;
 
 impl Entry {
-    /// Takes notice of a state of the pod; whether the watch has shown it and it is looked at for
-    /// the first time.
+    /// Updates the ledger from the pod; returns true on the first reconcile of a state that the
+    /// watch has shown.
     pub(crate) fn count(&mut self, headroom: &mut Ledger, exit_images: &ExitImages) -> bool {
         let shown = self.shown(exit_images);
         let is_ours = self.pod.phase.is_terminal()
@@ -31,9 +31,8 @@ impl Entry {
         shown
     }
 
-    /// Takes the restarts of swaps from a state that the watch has shown and that is looked at for
-    /// the first time; whether it is one. A swap that only our own write says is still counted as
-    /// granted.
+    /// Reads the restarts by swaps from a state that the watch has shown, on its first reconcile;
+    /// returns true if it is one. A swap known only from our own write still counts as granted.
     fn shown(&mut self, exit_images: &ExitImages) -> bool {
         if self.fresh {
             self.swapped = Swapped::of(&self.pod, &self.memory, exit_images);
@@ -41,8 +40,8 @@ impl Entry {
         std::mem::take(&mut self.fresh)
     }
 
-    /// What the decision needs of the Job. What was granted to a write is kept until the watch
-    /// shows what became of it: an older state may come after the answer.
+    /// Returns the headroom that the decision needs. What was granted to a write is kept until the
+    /// watch shows its effect, because an older state may arrive after the answer.
     pub(crate) fn need(&mut self, decision: &Decision, shown: bool, now: Duration) -> Need {
         let may_write = self.memory.in_flight
             || decision.swaps_wanted > 0
@@ -63,8 +62,8 @@ impl Entry {
         }
     }
 
-    /// A write has come back that the watch may not have shown. One that was refused says nothing
-    /// about those before it.
+    /// Records a write that the watch may not have shown. A refused write says nothing about those
+    /// before it.
     pub(crate) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
         let Action::Swap(swaps) = &write.action else {
             return;
@@ -85,8 +84,8 @@ impl Entry {
         }
     }
 
-    /// What is true of the Job is told once for all its pods.
-    pub(crate) fn tell(&mut self, report: &Report, headroom: &mut Ledger) -> Option<Effect> {
+    /// Emits a report; one about the Job is emitted once for all its pods.
+    pub(crate) fn report(&mut self, report: &Report, headroom: &mut Ledger) -> Option<Effect> {
         let target = match Target::job_of(&self.pod).filter(|_| report.reason.regards_job()) {
             Some(job) => headroom
                 .first_time(&self.pod, report.reason)

@@ -1,4 +1,4 @@
-//! What becomes of requests to OpenKruise's daemon.
+//! Handles the outcome of requests to OpenKruise's daemon.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::{Entry, RETRY};
 use crate::frame::writer::Outcome;
 use crate::terminate::index::effect::{Effect, Write};
 
-/// The wait after failed requests to OpenKruise, which are tried for 40 s only.
+/// The backoff after failed requests to OpenKruise, which are retried for 40 s only.
 const REQUEST_RETRY: Backoff = Backoff {
     longest: Duration::from_secs(5),
     ..RETRY
 };
 
 impl Entry {
-    /// A request that was not created leads to the next method, so a denial is not tried again.
+    /// Records the outcome. A denial is not retried: without a request, the next method follows.
     pub(crate) fn settle_request(
         &mut self,
         write: Write,
@@ -24,7 +24,7 @@ impl Entry {
     ) -> Vec<Effect> {
         let error = match outcome {
             Outcome::Failed { error, .. } | Outcome::Denied(error) => Some(error.clone()),
-            // It is there, by whomever; what becomes of it is seen.
+            // It exists, whoever created it; the watch shows what becomes of it.
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => None,
         };
         self.memory

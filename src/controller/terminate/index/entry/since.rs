@@ -1,7 +1,7 @@
-//! What the watch shows of writes whose answers come late, or never.
+//! The watch events that bear on writes whose answers come late, or never.
 //!
 //! An answer is older than what the watch has shown since the write began: a phase may have been
-//! taken back by then. A write without an answer is known only by what it alone leaves: the exit
+//! taken back by then. A write without an answer is recognised by what it alone leaves: the exit
 //! image in the spec, or the condition that goes with a phase.
 
 use swaplet_core::objects::pod::Pod;
@@ -9,19 +9,19 @@ use swaplet_core::objects::pod::evidence::exit_image_shown;
 use swaplet_core::report::decision::Action;
 use swaplet_core::terminate::memory::Memory;
 
-/// What the watch has shown of a pod since a write to it has begun: an answer that comes later than
-/// that says less.
+/// What the watch has shown of a pod since a write to it began: an answer that comes later proves
+/// less.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SinceBegun {
-    /// Another state of the pod, older or newer than the write.
+    /// True if another state of the pod was shown, older or newer than the write.
     pub(crate) any: bool,
-    /// Another image of a container, so that the write has been applied, or has met what somebody
-    /// else did.
+    /// True if another image of a container was shown: the write was applied, or somebody else
+    /// changed it.
     pub(crate) images: bool,
 }
 
-/// Whether a write whose answer was lost is seen to have been applied. What somebody else has made
-/// of the pod is not told as ours.
+/// Returns true if a write whose answer was lost is observed to have been applied. Changes by
+/// others are not reported as ours.
 pub(crate) fn shows(pod: &Pod, memory: &Memory, action: &Action) -> bool {
     match action {
         Action::Swap(swaps) => swaps.iter().all(|swap| {
@@ -41,7 +41,7 @@ pub(crate) fn shows(pod: &Pod, memory: &Memory, action: &Action) -> bool {
     }
 }
 
-/// A webhook may have put a digest to it.
+/// Returns true if `image` is `written`; a webhook may have appended a digest.
 fn is_stored(image: &str, written: &str) -> bool {
     exit_image_shown(image, written) == Some(true)
 }

@@ -1,4 +1,4 @@
-//! The pods that wait for their images: they are looked for while there is a job that is not
+//! A watch of the pods that wait for their images. It runs while there is a job that is not
 //! completed, and no longer.
 
 use kube::api::ListParams;
@@ -12,10 +12,10 @@ use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 
-/// Pods that are bound to a node and have not started.
+/// The field selector of pods that are bound to a node and have not started.
 const WAITING: &str = "status.phase=Pending,spec.nodeName!=";
 
-/// The watch of these pods.
+/// The watch of pods that wait for their images.
 pub(super) struct ImageWaitsWatch {
     apis: Vec<Api<ImageWaitWire>>,
     events: Option<mpsc::Receiver<Event<ImageWaitWire>>>,
@@ -29,7 +29,7 @@ impl ImageWaitsWatch {
         }
     }
 
-    /// Looks from now on, or no more; whether that is a change.
+    /// Starts or ends the watch as wanted. Returns true if that is a change.
     pub fn follow(&mut self, wanted: bool) -> bool {
         let is_change = wanted != self.events.is_some();
         if is_change {
@@ -38,7 +38,7 @@ impl ImageWaitsWatch {
         is_change
     }
 
-    /// Without it images are pulled all the same, so nobody has to know how old it is.
+    /// Starts the watch. Images are pulled even without it, so its age is not recorded.
     fn begin(&self) -> mpsc::Receiver<Event<ImageWaitWire>> {
         let params = ListParams::default()
             .fields(WAITING)
@@ -52,7 +52,7 @@ impl ImageWaitsWatch {
         )
     }
 
-    /// While nobody looks nothing comes; `None` where the watch has died.
+    /// Waits for the next event, for ever while nothing is watched; `None` if the watch has died.
     pub async fn next(&mut self) -> Option<Event<ImageWaitWire>> {
         match &mut self.events {
             Some(events) => events.recv().await,

@@ -1,9 +1,10 @@
-//! Looks for jobs of one kind, wherever the API server knows them and OpenKruise does not do them.
+//! A watch of jobs of one kind, while the API server serves them and OpenKruise does not process
+//! them.
 //!
-//! OpenKruise's manager takes up each `ImagePullJob` there is, also those of nodes without its
-//! daemon, and writes their status. Two that do so would write over each other, so while it does
-//! them they are its own. Its CRDs are known by `NodeImage`s, which swaplet never installs; they
-//! may be there without the manager, or with one that does no such jobs.
+//! OpenKruise's manager processes every `ImagePullJob`, even for nodes without its daemon, and
+//! writes the status. Two controllers would overwrite each other, so while it processes jobs they
+//! are left to it. Its CRDs are recognised by `NodeImage`s, which swaplet never installs. They may
+//! exist without the manager, or with one that does not process such jobs.
 
 use std::sync::Arc;
 
@@ -20,18 +21,18 @@ use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_noted;
 
-/// The resource by which OpenKruise is known.
+/// The plural of the resource by which OpenKruise is recognised.
 const NODE_IMAGES: &str = "nodeimages";
-/// Events between this task and the loop.
+/// The number of events buffered between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking, in some namespaces or in all; the ages of the watches are noted. Where there is
-/// nothing to be done the list is empty. The stream ends only when the receiver is dropped, or a
+/// Starts the watch, in some namespaces or in all, and records the ages of its watches. While the
+/// jobs are not ours, the list is empty. The stream ends only when the receiver is dropped, or a
 /// watch has died.
 #[must_use]
 pub fn observe(
     discovery: Discovery,
-    (kind, coexist, manager): (JobKind, Coexist, SharedLook),
+    (kind, coexist, manager): (JobKind, Coexist, SharedManager),
     namespaces: Namespaces,
     ages: WatchAges,
 ) -> mpsc::Receiver<Event<BoundedObject>> {
@@ -46,31 +47,31 @@ pub fn observe(
             ages,
             events,
         };
-        while observer.look().await.is_some() {}
+        while observer.observe().await.is_some() {}
     });
     receiver
 }
 
-/// Who does the jobs of a kind.
+/// The answer to whether swaplet processes the jobs of a kind.
 #[derive(PartialEq)]
 enum Ours {
     Yes,
     NotServed,
-    /// Why they are left.
+    /// Left to OpenKruise, for this reason.
     OpenKruises(&'static str),
 }
 
-/// What OpenKruise's manager shows, which is looked for once in each round for both kinds.
+/// The signals of OpenKruise's manager, read once in each round for both kinds.
 #[derive(Clone)]
-pub struct SharedLook(Arc<Mutex<Shown>>);
+pub struct SharedManager(Arc<Mutex<Shown>>);
 
 struct Shown {
     manager: Manager,
-    /// The end of the round in which it was looked for, and what was seen.
+    /// The end of the round in which the signals were read, and the signals.
     last: Option<(Instant, Option<Signals>)>,
 }
 
-impl SharedLook {
+impl SharedManager {
     pub fn new(discovery: &Discovery) -> Self {
         Self(Arc::new(Mutex::new(Shown {
             manager: Manager::new(discovery),
@@ -78,7 +79,7 @@ impl SharedLook {
         })))
     }
 
-    /// Nothing where another look has to tell.
+    /// Returns the signals; `None` if only another read can tell whether the manager is alive.
     async fn signals(&self, round: Instant) -> Result<Option<Signals>, String> {
         let mut shown = self.0.lock().await;
         if let Some((_, signals)) = shown.last.as_ref().filter(|(of, _)| *of == round) {
@@ -94,15 +95,15 @@ struct Observer {
     discovery: Discovery,
     kind: JobKind,
     coexist: Coexist,
-    manager: SharedLook,
+    manager: SharedManager,
     namespaces: Namespaces,
     ages: WatchAges,
     events: mpsc::Sender<Event<BoundedObject>>,
 }
 
 impl Observer {
-    /// `None` where nobody listens, or the watch has died.
-    async fn look(&self) -> Option<()> {
+    /// Observes until the answer changes; `None` if the receiver is dropped, or the watch has died.
+    async fn observe(&self) -> Option<()> {
         match self.ours().await {
             Ok(Ours::Yes) => return self.follow().await,
             Ok(Ours::NotServed) => {
@@ -143,7 +144,7 @@ impl Observer {
         if !resources.serve(self.kind.plural()) {
             return Ok(Ours::NotServed);
         }
-        // Who takes every job need not look for anybody.
+        // If swaplet processes every job, OpenKruise's manager does not matter.
         if !resources.serve(NODE_IMAGES) || self.coexist == Coexist::Own {
             return Ok(Ours::Yes);
         }
@@ -156,13 +157,13 @@ impl Observer {
         Ok(leaves_pull_jobs(self.coexist, &signals).map_or(Ours::Yes, Ours::OpenKruises))
     }
 
-    /// An empty list: there is no job that concerns us.
+    /// Sends an empty list, because no job is ours.
     async fn none(&self) -> Option<()> {
         self.events.send(Event::ListStart).await.ok()?;
         self.events.send(Event::ListEnd).await.ok()
     }
 
-    /// Passes events on until the jobs are not ours any more.
+    /// Forwards events until the jobs are no longer ours.
     async fn follow(&self) -> Option<()> {
         let mut events = watch_all_noted(
             self.namespaces

@@ -1,4 +1,4 @@
-//! Looks for the image caches that swaplet has made, wherever the API server knows them.
+//! A watch of the image caches that swaplet has created, while the API server serves them.
 
 use std::time::Duration;
 
@@ -13,21 +13,25 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::{Event, watch_noted};
 use crate::warm::jobs::caches::CacheNews;
 
-/// How often it is asked whether they are served.
+/// The interval of checks whether image caches are served.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// Events between this task and the loop.
+/// The number of events buffered between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking; the age of the watch is noted. The stream ends only when the receiver is
-/// dropped, or the watch has died.
+/// Starts the watch, and records its age. The stream ends only when the receiver is dropped, or the
+/// watch has died.
 pub(crate) fn observe_caches(client: Client, ages: WatchAges) -> mpsc::Receiver<CacheNews> {
     let (news, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(async move { while look(&client, &ages, &news).await.is_some() {} });
+    tokio::spawn(async move { while observe_once(&client, &ages, &news).await.is_some() {} });
     receiver
 }
 
-/// `None` where nobody listens, or the watch has died.
-async fn look(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
+/// Observes for one round; `None` if the receiver is dropped, or the watch has died.
+async fn observe_once(
+    client: &Client,
+    ages: &WatchAges,
+    news: &mpsc::Sender<CacheNews>,
+) -> Option<()> {
     match are_served(client).await {
         Ok(true) => return follow(client, ages, news).await,
         Ok(false) => news.send(CacheNews::Served(false)).await.ok()?,
@@ -42,7 +46,7 @@ async fn look(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>)
     }
 }
 
-/// Passes on what happens, until they are not served any more.
+/// Forwards events until image caches are no longer served.
 async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
     news.send(CacheNews::Served(true)).await.ok()?;
     let ours = ListParams::default().labels(&format!("{IMAGE_CACHE}=true"));

@@ -1,4 +1,4 @@
-//! Which right each thing is for that jobs that pull images need.
+//! The rights that pull jobs need, each by the effect of its absence.
 
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::{Action, Answer};
@@ -8,7 +8,7 @@ use crate::frame::writer::Outcome;
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
 
-/// What the right to see Events is for.
+/// The effect of a missing right to watch Events.
 pub(crate) const SEE_PULLS: &str =
     "how long pulls took, and how large images are, is not told, because Events cannot be seen";
 const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
@@ -58,7 +58,7 @@ const fn warm(action: &Action) -> &'static str {
     }
 }
 
-/// Takes notice of rights that are missing, or are not any more.
+/// Records rights that are missing, or no longer missing.
 pub(crate) fn note_rights(health: &Health, happened: &Happened) {
     match happened {
         Happened::Job(kind, event) => health.note_watch(see_jobs(*kind), "", event),
@@ -69,7 +69,7 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
             health.note_watch(SEE_SELECTED, namespace, event)
         }
         Happened::ImageCaches(CacheNews::Event(event)) => health.note_watch(SEE_CACHES, "", event),
-        // Where there are none no right is missing.
+        // If there are no image caches, no right is missing.
         Happened::ImageCaches(CacheNews::Served(served)) => {
             if !served {
                 health.has_in(SEE_CACHES, "")
@@ -100,7 +100,7 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
             health.has_in(what, namespace);
         }
         PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
-        // The log has been told of the node.
+        // The node's refusal has been logged already.
         PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => {
             health.lacks(what, words);
         }

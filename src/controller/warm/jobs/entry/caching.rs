@@ -1,4 +1,4 @@
-//! The image cache of a job, for nodes whose provider has such.
+//! The image cache of a job, for nodes whose provider has image caches.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::Entry;
 use crate::warm::jobs::caches::Caches;
 
 impl Entry {
-    /// Brings what is known of the cache up to date; the cache, where it is to be made. A job that
-    /// is no object, and so has no status, has none.
+    /// Updates the state of the job's cache. Returns the cache if it is to be created, which is
+    /// never the case for a job without an object, because it has no status.
     pub fn cache(&mut self, caches: &mut Caches, now: Duration) -> Option<NewImageCache> {
         let may_begin = self.has_object && self.may_begin();
         let run = self
@@ -38,7 +38,7 @@ impl Entry {
         };
         self.has_news |= state != run.cached.state;
         run.cached.state = state;
-        // Last, for then it counts as under way.
+        // Checked last, because it counts the cache as in flight.
         (may_begin && limit.is_none() && caches.is_to_be_made(&cache, now)).then_some(cache)
     }
 }

@@ -1,6 +1,6 @@
-//! The exit images, kept on every node that keeps images: a job like any of type `Never`, but
-//! without an object. So it needs no CRD, nobody can delete or edit it by mistake, and there is no
-//! status to write; the log tells of it, and `swaplet warm status`.
+//! The exit images, kept on every node that keeps images. They are a job of type `Never` without an
+//! object. So it needs no CRD, nobody can delete or edit it by mistake, and there is no status to
+//! write. The log and `swaplet warm status` report on it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use crate::frame::connection::namespaces::Namespaces;
 use crate::warm::jobs::nodes::Nodes;
 use crate::warm::jobs::settings::WarmSettings;
 
-/// What the log calls it. No object can have a name with a space.
+/// The name in the log. No object can have a name with a space.
 const NAME: &str = "exit images";
-/// How many nodes of a hundred pull at a time. The images are tiny, and nobody waits for the first
-/// pod of a node's life.
+/// The percentage of nodes that pull at a time. The images are tiny, and nobody waits for the first
+/// pod on a new node.
 const PERCENT: u32 = 10;
-/// As a job that says nothing of it.
+/// The back-off limit, which is the default of pull jobs.
 const BACKOFF_LIMIT: u32 = 3;
-/// What one try of an image may take.
+/// The timeout of one try of an image, in seconds.
 const TIMEOUT_SECONDS: u32 = 300;
-/// When nodes are tried again on which an image has failed: there is no user who could make the job
-/// anew when the registry is mended.
+/// The wait before failed nodes are tried again: there is no user who could create the job again
+/// when the registry works.
 const AGAIN: Duration = Duration::from_secs(1800);
-/// As many derived images are kept at most: tenants can ask for ever new ones.
+/// The most derived images that are kept: tenants can request ever new ones.
 const MOST_DERIVED: usize = 50;
 
-/// The label [`JOB`](swaplet_core::warm::pod::JOB) of its pods: the same in each life, and another
-/// one for each installation.
+/// Returns the label [`JOB`](swaplet_core::warm::pod::JOB) of its pods: the same after a restart,
+/// but different for each installation.
 pub(in crate::warm::jobs) fn uid(settings: &WarmSettings, namespaces: &Namespaces) -> Box<str> {
     format!(
         "exit-images-{}",
@@ -43,7 +43,7 @@ pub(in crate::warm::jobs) fn uid(settings: &WarmSettings, namespaces: &Namespace
     .into()
 }
 
-/// The job, with these derived images; `None` where exit images are not to be kept.
+/// Returns the job with these derived images; `None` if exit images are not to be kept.
 pub(in crate::warm::jobs) fn job(
     settings: &WarmSettings,
     uid: &str,
@@ -70,11 +70,11 @@ pub(in crate::warm::jobs) fn job(
             backoff_limit: BACKOFF_LIMIT,
             completion: Completion::Never,
             pods: PodWishes::default(),
-            // They are named by digest, or by a tag that the administrator looks after.
+            // They are named by digest, or by a tag that the administrator maintains.
             pin_tags: false,
         }),
         observed_generation: None,
-        // Nothing has to be written down before it begins.
+        // It needs no `startTime` in a status before it begins.
         started_at: Some(Timestamp::UNIX_EPOCH),
         completed_at: None,
         pinned: Vec::new(),
@@ -82,7 +82,7 @@ pub(in crate::warm::jobs) fn job(
 }
 
 impl Entry {
-    /// A job of ours that no object stands for: nothing is reported of it.
+    /// Creates the entry of a job without an object: no status is written for it.
     pub fn without_object(job: PullJob) -> Self {
         Self {
             has_object: false,
@@ -90,12 +90,12 @@ impl Entry {
         }
     }
 
-    /// Whether an object stands for it.
+    /// Returns true if the job is an object of the cluster.
     pub const fn has_object(&self) -> bool {
         self.has_object
     }
 
-    /// Nodes that have failed are tried again after a while.
+    /// Tries failed nodes again after a while, for a job without an object.
     pub(crate) fn try_failed_again(&mut self, nodes: &Nodes, now: Duration) {
         let Some(run) = self.run.as_mut().filter(|_| !self.has_object) else {
             return;

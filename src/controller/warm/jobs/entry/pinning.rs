@@ -1,4 +1,4 @@
-//! The tags of a job that are to be pinned: registries are asked, and what they say is written down
+//! The pinning of a job's tags: registries are queried, and their answers are stored in the status
 //! before anything is pulled.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use swaplet_core::warm::pull_job::pins::{Pull, Resolved};
 use super::Entry;
 
 impl Entry {
-    /// The images whose digest is to be asked for.
+    /// Returns the images whose digest is to be queried now.
     pub fn question(&mut self, now: Duration) -> Vec<Box<str>> {
         if self.is_completed() {
             return Vec::new();
@@ -21,7 +21,7 @@ impl Entry {
         self.pins.question(spec, &self.job.pinned, now)
     }
 
-    /// What registries have said.
+    /// Records the answers of registries.
     pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, now: Duration) {
         let (namespace, job) = (&self.job.namespace, &self.job.name);
         for (image, unresolved) in answers
@@ -36,7 +36,7 @@ impl Entry {
         }
     }
 
-    /// Whether registries have yet to answer before the job can begin.
+    /// Returns true if registries have to answer before the job can begin.
     pub(crate) fn waits_for_digests(&self) -> bool {
         self.job
             .spec
@@ -44,7 +44,7 @@ impl Entry {
             .is_ok_and(|spec| self.pins.holds_up(spec, &self.job.pinned))
     }
 
-    /// Whether the API server has kept what was written.
+    /// Checks whether the API server has kept the digests that were written.
     pub(crate) fn digests_were_written(&mut self, written: &Status, stored: &PullJob) {
         let (Status::Pull(PullStatus { pinned, .. }) | Status::List(ListStatus { pinned, .. })) =
             written;
@@ -57,7 +57,7 @@ impl Entry {
         }
     }
 
-    /// An image of which nothing is pulled, because its tag is not pinned, with the reason.
+    /// Returns an image for which nothing is pulled because its tag is not pinned, with the reason.
     pub(crate) fn not_pinned(&self) -> Option<String> {
         self.run
             .as_ref()?

@@ -1,4 +1,4 @@
-//! What a job is prepared with before a step: its nodes, its pods and how many it may have.
+//! The preparation of a job before a step: its nodes, its pods and its limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::warm::jobs::nodes::Nodes;
 use crate::warm::jobs::settings::WarmSettings;
 
 impl Entry {
-    /// Brings what is under way in line with the job, the nodes and the time.
+    /// Updates the run to the job, the nodes and the time.
     pub fn prepare(
         &mut self,
         settings: &WarmSettings,
@@ -67,7 +67,7 @@ impl Entry {
         self.try_failed_again(nodes, now.since_start);
     }
 
-    /// `leaving` pods of the job are not needed, and still there.
+    /// Sets the limits; `leaving` pods of the job are no longer needed but still there.
     pub fn bound(&mut self, leaving: usize, longest_try: Duration) {
         if let Some(run) = &mut self.run {
             run.warming

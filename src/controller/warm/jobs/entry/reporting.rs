@@ -1,4 +1,4 @@
-//! What is written to a job itself.
+//! The writes to the job object itself, and its Events.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::frame::writer::{Outcome, Target, is_missing_right};
 use crate::warm::jobs::messages::PullWrite;
 use crate::warm::write::pull_job::Report;
 
-/// Between two reports of a job that goes on: its counts change with every image on every node.
+/// The interval of status writes of a job under way: each image on each node changes its counts.
 const REPORT_AGAIN: Duration = Duration::from_secs(3);
-/// So many Events tell of one job: each node may fail.
+/// The most Events of one job, because each node may fail.
 const MOST_EVENTS: usize = 10;
-/// The wait after reports that were not applied.
+/// The back-off after status writes that were not applied.
 const RETRY: Backoff = Backoff {
     first: FIRST_RETRY,
     longest: Duration::from_secs(60),
 };
 
 impl Entry {
-    /// An Event on the job, which tells of an image that is not on a node; the status has those
-    /// beyond the first ones.
+    /// Returns an Event about an image that is missing on a node; `None` for a job without an
+    /// object, beyond the limit (the status has all), and for a missing right.
     pub fn notice(&mut self, ended: &Ended, why: &str) -> Option<Notice> {
-        // A right that is missing is said once, for all jobs.
+        // A missing right is reported once, for all jobs.
         if !self.has_object || self.events >= MOST_EVENTS || is_missing_right(why) {
             return None;
         }
@@ -48,7 +48,7 @@ impl Entry {
         })
     }
 
-    /// What is to be written to the job itself, or its deletion.
+    /// Returns the next write to the job: its status or its deletion.
     pub fn report(&mut self, now: Now) -> Option<PullWrite> {
         if !self.has_object || self.is_writing || now.since_start < self.not_before {
             return None;
@@ -72,8 +72,8 @@ impl Entry {
         if self.started_at.is_none() && self.waits_for_digests() {
             return None;
         }
-        // Counting takes time in proportion to the nodes, so it is done only where something has
-        // changed, or an end comes by time.
+        // Counting takes time in proportion to the nodes, so it is done only if something has
+        // changed, or if the end depends on time.
         let counts = self
             .run
             .as_mut()
@@ -100,7 +100,7 @@ impl Entry {
             }
             (Ok(_), None) => return None,
         };
-        if !is_over && self.told.as_ref() == Some(&status) {
+        if !is_over && self.reported.as_ref() == Some(&status) {
             return None;
         }
         let started_at = self.started_at.unwrap_or(now.today);
@@ -125,11 +125,11 @@ impl Entry {
         self.is_writing = false;
         match result {
             Ok(stored) => {
-                // What the first report, which is the start, has held up is told by the next one.
+                // The first write records the start; what it delayed is reported by the next one.
                 self.has_news = true;
                 (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
                 self.started_at = Some(report.started_at);
-                self.told = Some(report.status.clone());
+                self.reported = Some(report.status.clone());
                 self.completed = report.completed_at.map(|_| job.generation);
                 if let Some(stored) = stored.filter(|stored| {
                     stored.uid == self.job.uid && stored.generation >= self.job.generation
@@ -138,12 +138,12 @@ impl Entry {
                     self.apply(*stored);
                 }
             }
-            // The watch will show what has made it so.
+            // The watch will show why.
             Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => {
                 (self.not_before, self.has_news) = (now + RETRY.first, true)
             }
             Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
-                // A right that is missing is said once, for all jobs.
+                // A missing right is reported once, for all jobs.
                 if !is_missing_right(&error) {
                     tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
                 }

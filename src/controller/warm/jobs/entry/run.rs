@@ -1,4 +1,4 @@
-//! What is under way for a job: its pods, and what is known of its nodes.
+//! The work that is under way for a job: its pods, and the progress of its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::warm::jobs::nodes::Nodes;
 use crate::warm::jobs::settings::WarmSettings;
 use crate::warm::write::Warmers;
 
-/// A pod whose controller is gone for good ends after a day.
+/// How long a pod lives, in seconds, if its controller is gone for good: one day.
 const LIFE_SECONDS: u64 = 86_400;
 
-/// What is under way.
+/// The work that is under way for a job.
 pub(crate) struct Run {
     pub spec: PullSpec,
-    /// What is pulled for its images.
+    /// What is pulled for the images of the job.
     pub targets: Vec<Target>,
     pub warmers: Arc<Warmers>,
     pub warming: Warming,
-    /// The nodes that are wanted, each with its uid.
+    /// The uids of the wanted nodes, by name.
     pub nodes: BTreeMap<Box<str>, Box<str>>,
-    /// Those of them for which a cache of their provider stands.
+    /// The wanted nodes that use an image cache of their provider.
     pub cached: Cached,
-    /// Since when this cache is wanted.
+    /// The name of the wanted cache, and since when it is wanted.
     pub cache_since: Option<(Box<str>, Duration)>,
     pub gave_up: bool,
-    /// Since when everything is final.
+    /// Since when everything is final; `None` while it is not.
     over_since: Option<Duration>,
 }
 
@@ -71,7 +71,7 @@ impl Run {
                 .is_some_and(|(_, uid)| *uid == pod.job)
     }
 
-    /// Whether everything is final, and kubelets have had the time to tell of the pulls.
+    /// Returns true if everything is final, and kubelets have had time to report the pulls.
     pub fn is_over(&mut self, now: Duration) -> bool {
         if !is_over(&self.spec, &self.targets, &self.warming, &self.cached) {
             self.over_since = None;
@@ -81,7 +81,7 @@ impl Run {
         now >= since + LATE_EVENTS || !self.warming.is_told_nothing_of_a_pull()
     }
 
-    /// Whether its end comes by time: kubelets may have more to tell.
+    /// Returns true if its end depends on time, because kubelets may still report pulls.
     pub const fn waits_for_its_end(&self) -> bool {
         self.over_since.is_some()
     }
@@ -102,8 +102,7 @@ impl Run {
         (self.spec, self.targets) = (spec.clone(), targets);
     }
 
-    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are
-    /// taken over.
+    /// Adds the nodes that the job wants, and drops the others. Existing pods are taken over.
     pub fn aim(
         &mut self,
         nodes: &Nodes,
@@ -115,7 +114,7 @@ impl Run {
         self.aim_at(names, nodes, selected, pods, now);
     }
 
-    /// The same for these nodes only.
+    /// Does the same for these nodes only.
     pub fn aim_at(
         &mut self,
         names: BTreeSet<Box<str>>,
@@ -164,13 +163,13 @@ impl Run {
                     let known = known.get(name).map(Vec::as_slice).unwrap_or_default();
                     self.begin(name, *shapes, node.ready, known, now);
                 }
-                Ok(_) => self.warming.see_node(name, node.ready, now),
+                Ok(_) => self.warming.observe_node(name, node.ready, now),
             }
             self.cached.nodes.remove(name);
         }
     }
 
-    /// Nothing more is waited for.
+    /// Fails everything that is not final.
     pub fn give_up(&mut self, why: &str) {
         self.warming.give_up(why);
         if self.cached.waits() {
@@ -189,11 +188,11 @@ impl Run {
     ) {
         self.warming.add(node, shapes, ready, now);
         pods.iter()
-            .for_each(|pod| self.warming.see_pod((*pod).clone(), now));
+            .for_each(|pod| self.warming.observe_pod((*pod).clone(), now));
     }
 }
 
-/// The images that are pulled, each once: two tags may stand for one digest.
+/// Returns the images to pull, each once: two tags may have one digest.
 fn pulled(targets: &[Target]) -> Vec<Box<str>> {
     let mut images = Vec::new();
     for target in targets {
@@ -206,7 +205,8 @@ fn pulled(targets: &[Target]) -> Vec<Box<str>> {
     images
 }
 
-/// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
+/// Returns the pod settings. A job with pull secrets has its pods in the namespace of the secrets,
+/// which are neither read nor copied.
 pub(crate) fn warmers(
     job: &PullJob,
     has_object: bool,
@@ -218,7 +218,7 @@ pub(crate) fn warmers(
     } else {
         &job.namespace
     };
-    // Pods that are made in another way are those of another run.
+    // Pods with different settings belong to a different run.
     let pods = format!(
         "{} {namespace} {} {:?}",
         job.uid, settings.park_image, spec.pods
@@ -228,7 +228,7 @@ pub(crate) fn warmers(
         run: short_digest(pods, 5).into(),
         park_image: settings.park_image.clone(),
         job: Some((job.namespace.clone(), job.uid.clone())),
-        // An owner of another namespace counts as one that is gone, as does one that is no object.
+        // An owner that is in another namespace, or is no object, counts as one that is gone.
         owner: (has_object && *namespace == job.namespace).then(|| (job.kind, job.name.clone())),
         wishes: spec.pods.clone(),
         life_seconds: LIFE_SECONDS,

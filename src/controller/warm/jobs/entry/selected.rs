@@ -10,13 +10,13 @@ use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 use crate::warm::jobs::messages::PodQuery;
 
-/// The nodes of these pods.
+/// The pods that a job's `podSelector` matches, with their nodes.
 pub(crate) struct Selected {
-    /// Which pods they are; `None` where the job selects no pods.
+    /// The query for the pods; `None` if the job has no `podSelector`.
     pub query: Option<PodQuery>,
-    /// Whether they are known.
+    /// True once the pods have been listed, or if the job has no `podSelector`.
     pub seen: bool,
-    /// The node of each, by its uid.
+    /// The node of each pod, by the pod's uid.
     pods: BTreeMap<Box<str>, Box<str>>,
     unlisted: BTreeSet<Box<str>>,
 }
@@ -32,7 +32,7 @@ impl Selected {
         }
     }
 
-    /// The job has changed.
+    /// Follows a change of the job: a new query starts again without pods.
     pub fn follow(&mut self, job: &PullJob) {
         if query(job) != self.query {
             *self = Self::of(job);
@@ -43,8 +43,8 @@ impl Selected {
         self.pods.values().cloned().collect()
     }
 
-    /// Whether something may be different now.
-    pub fn see(&mut self, event: Event<PodWire>) -> bool {
+    /// Records an event. Returns true if the nodes may have changed.
+    pub fn observe(&mut self, event: Event<PodWire>) -> bool {
         match event {
             Event::ListStart => self.unlisted = self.pods.keys().cloned().collect(),
             Event::Listed(pod) | Event::Applied(pod) => {
@@ -66,7 +66,7 @@ impl Selected {
         false
     }
 
-    /// Pods that are finished or going do not count (OpenKruise: active pods).
+    /// Records a pod. Finished and terminating pods do not count (OpenKruise: active pods).
     fn apply(&mut self, pod: &Pod) -> bool {
         self.unlisted.remove(&pod.uid);
         let is_active = !pod.deleting

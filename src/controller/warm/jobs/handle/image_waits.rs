@@ -1,4 +1,4 @@
-//! What is heard of pods that wait for their images.
+//! The events of pods that wait for their images.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::frame::watch::Event;
 use crate::warm::jobs::PullJobs;
 
 impl PullJobs {
-    /// Somebody begins to look for pods that wait for their images, or has stopped.
-    pub fn looks_for_image_waits(&mut self, looks: bool, now: Duration) {
-        self.image_waits = if looks {
+    /// Records that the watch of pods that wait for their images has started or ended.
+    pub fn watches_image_waits(&mut self, is_watched: bool, now: Duration) {
+        self.image_waits = if is_watched {
             ImageWaits::begun(now)
         } else {
             ImageWaits::default()
         };
     }
 
-    /// Whether a job has waited for this.
+    /// Records an event. Returns true if a job may have waited for it.
     pub(crate) fn see_image_wait(&mut self, event: Event<ImageWaitWire>, now: Duration) -> bool {
         let pod = |pod: ImageWaitWire| read("pod", || pod.read());
         let waits = &mut self.image_waits;
@@ -29,7 +29,7 @@ impl PullJobs {
             }
             Event::Listed(wire) | Event::Applied(wire) => pod(wire).map(|pod| {
                 let node = pod.node.clone();
-                waits.see(pod, now);
+                waits.observe(pod, now);
                 node
             }),
             Event::Deleted(wire) => pod(wire).map(|pod| {

@@ -1,4 +1,4 @@
-//! Pre-downloads that are done without an object, because none can be made.
+//! Pre-downloads that are done without an object, because none can be created.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::key_of;
 
 impl PullJobs {
-    /// These there are from now on.
+    /// Replaces the pre-downloads without an object by these.
     pub(crate) fn see_own(&mut self, jobs: &[PullJob]) {
         let keys: BTreeSet<_> = jobs.iter().map(key_of).collect();
         self.jobs.all.retain(|key, entry| {
@@ -23,8 +23,8 @@ impl PullJobs {
         }
     }
 
-    /// Whether somebody has asked for images who is not the installation itself, and that is not
-    /// over.
+    /// Returns true if there is an uncompleted job besides the one for the installation's own
+    /// images.
     pub fn is_asked_for(&self) -> bool {
         self.jobs
             .all
@@ -34,8 +34,8 @@ impl PullJobs {
 }
 
 impl Entry {
-    /// Whether it keeps on the nodes what the installation itself needs: of jobs without an object
-    /// no other goes on for ever.
+    /// Returns true for the job of the installation's own images: it is the only job without an
+    /// object that is of type `Never`.
     pub fn is_of_installation(&self) -> bool {
         !self.has_object()
             && self

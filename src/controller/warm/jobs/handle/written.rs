@@ -1,4 +1,4 @@
-//! What is known after a write of the loop has come back.
+//! The results of writes.
 
 use crate::frame::clock::Now;
 use crate::warm::jobs::PullJobs;
@@ -44,7 +44,7 @@ impl PullJobs {
                     .iter_mut()
                     .for_each(|caches| caches.was_written(&cache, &outcome, since_start));
             }
-            // The watch shows what becomes of a pod; each write has its own kind of answer.
+            // The watch shows what becomes of a deleted pod; other pairs do not occur.
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! OpenKruise's finalizer on jobs that are being deleted: nobody takes it away where OpenKruise is
-//! gone.
+//! OpenKruise's finalizer on jobs that are being deleted. Nothing else removes it where OpenKruise
+//! is gone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use swaplet_core::warm::pull_job::object::PullJob;
 
 use crate::warm::jobs::messages::{Key, PullWrite, key_of};
 
-/// The wait before the same job is written to again.
+/// The wait before the removal from the same job is retried.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// The jobs that are being deleted and have it.
+/// The jobs that are being deleted and have the finalizer.
 #[derive(Default)]
 pub(crate) struct Finalizers {
     jobs: BTreeMap<Key, Held>,
@@ -23,7 +23,7 @@ struct Held {
 }
 
 impl Finalizers {
-    pub fn see(&mut self, key: &Key, job: &PullJob) {
+    pub fn observe(&mut self, key: &Key, job: &PullJob) {
         if !job.deleting || job.other_finalizers.is_none() {
             return self.forget(key);
         }
@@ -58,7 +58,7 @@ impl Finalizers {
         .collect()
     }
 
-    /// It was taken away; what the watch shows later counts.
+    /// Records that the finalizer was removed; a later version that the watch shows counts.
     pub fn written(&mut self, job: &PullJob) {
         let key = key_of(job);
         if self

@@ -9,11 +9,11 @@ use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::{Key, PullWrite};
 
-/// The wait before a deletion of the same pod is sent again.
+/// The wait before the deletion of the same pod is requested again.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
 
 impl PullJobs {
-    /// Those of the strays that are to go.
+    /// Returns the strays to delete: those of jobs that are not left alone after a panic.
     pub(crate) fn orphans(&self, now: Duration) -> impl Iterator<Item = &WarmerPod> {
         let jobs = self.by_uid();
         self.strays().filter(move |pod| {
@@ -23,8 +23,8 @@ impl PullJobs {
         })
     }
 
-    /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours
-    /// to judge.
+    /// Returns the pods that belong to no job under way. Pods of jobs in namespaces that are not
+    /// watched are left out.
     pub(crate) fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
         let jobs = self.by_uid();
         let is_ours = |pod: &&WarmerPod| {
@@ -46,8 +46,8 @@ impl PullJobs {
             .collect()
     }
 
-    /// How many pods each job still has that it does not need any more. Those of a node that does
-    /// not answer stay for ever, and pull nothing.
+    /// Returns the number of pods that each job still has but no longer needs. Pods on nodes that
+    /// are not Ready are left out: they may stay for ever, and pull nothing.
     pub(crate) fn leaving(&self, now: Duration) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
         let may_pull =

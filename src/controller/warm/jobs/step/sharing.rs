@@ -1,4 +1,4 @@
-//! What a job has proved counts for the others too.
+//! The sharing of proofs between jobs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 
 impl PullJobs {
-    /// What one job has proved counts for the others, where their pods would prove the same.
+    /// Reports what is final, and hands proved images to jobs whose pods would prove the same.
     pub(in crate::warm::jobs) fn share(&mut self, now: Duration) {
         let mut found = Vec::new();
         for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| {

@@ -1,4 +1,4 @@
-//! The startup taint of nodes, as the jobs that go on for ever have it taken away.
+//! The startup taint of nodes, which is removed once jobs of type `Never` have their images there.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::PullWrite;
 
 impl PullJobs {
-    /// Nodes whose time to wait is over, or that have nothing to wait for.
+    /// Returns the removals for nodes whose time is over, or that lack no image.
     pub(crate) fn untaint(&mut self, now: Duration) -> Vec<PullWrite> {
         let Some(taints) = &mut self.nodes.startup_taints else {
             return Vec::new();
@@ -35,7 +35,7 @@ impl PullJobs {
             .collect()
     }
 
-    /// What became of it.
+    /// Records and logs the result of a removal.
     pub(crate) fn untainted(&mut self, untaint: &Untaint, answer: &Answer, now: Duration) {
         let node = &untaint.node;
         match (answer, &untaint.missing) {

@@ -1,4 +1,4 @@
-//! What a Job answers to those who would restart containers of its pods.
+//! The answers of a Job's account to swaps and restarts of containers of its pods.
 
 use super::{Account, Claim, Entry, Totals, Turn, allowed};
 use crate::cluster::headroom::{Headroom, Shortage};
@@ -28,8 +28,8 @@ impl Account {
         }
     }
 
-    /// Whether so many restarts may be added: what swaps that are under way take is room again when
-    /// their pods have ended.
+    /// Returns the answer to this many more restarts. What swaps in progress take becomes room
+    /// again when their pods have ended.
     pub(crate) fn answer_restarts(&self, uid: &str, restarts: i64, limit: u32) -> Headroom {
         let Some(entry) = self.pods.get(uid) else {
             return Headroom::TooEarly;
@@ -53,7 +53,7 @@ impl Account {
         }
     }
 
-    /// As [`settle`](Self::settle) would do with this pod in line.
+    /// Returns the answer that [`settle`](Self::settle) would give with this pod in the queue.
     fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
         let mut totals = self.totals;
         totals.subtract(Totals::of(entry));

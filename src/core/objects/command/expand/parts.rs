@@ -1,19 +1,19 @@
-//! A text with references, taken apart.
+//! The parser of `$(NAME)` references in a text.
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
-    /// It stays as it is.
+    /// Text that stays as it is.
     Text(&'a str),
-    /// The name between `$(` and `)`.
+    /// A reference: the name between `$(` and `)`.
     Reference(&'a str),
 }
 
-/// The parts of a text, in their order. `$$` is a `$`; one before anything else, and `$(` without
-/// an end, stay as they are.
+/// Returns the parts of a text, in order. `$$` is a `$`; a `$` before anything else, and `$(`
+/// without an end, stay as they are.
 pub(crate) fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
-    // Behind the last `)` nothing is a reference: so each byte is looked at once, however many have
-    // no end.
+    // Behind the last `)` nothing is a reference: so each byte is read once, however many
+    // references have no end.
     let (mut rest, mut end) = (text, text.rfind(')').unwrap_or_default());
     std::iter::from_fn(move || {
         let (part, length) = next(rest, end)?;
@@ -23,7 +23,7 @@ pub(crate) fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// The first part, and how many bytes it takes.
+/// Returns the first part and its length in bytes.
 fn next(text: &str, end: usize) -> Option<(Part<'_>, usize)> {
     let before = text.find('$').unwrap_or(text.len());
     if before > 0 {

@@ -35,7 +35,7 @@ fn expanded(text: &str) -> Option<String> {
     Environment::of(&container(env)).expand(text)
 }
 
-/// The cases of the kubelet's own test (`expand_test.go`), with the answers that it expects.
+/// The cases of the kubelet's own test (`expand_test.go`), with the results that it expects.
 #[test]
 fn as_the_kubelet_does() {
     for (text, expected) in [

@@ -1,4 +1,4 @@
-//! The lists of a container of which not everything is kept.
+//! The lists of a container that are not kept as a whole.
 
 use serde::de::SeqAccess;
 
@@ -6,7 +6,7 @@ use super::volumes::MountWire;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Filled, Lenient, Object, Shape, Text, drain_array};
 
-/// `command`, of which the first item alone is kept.
+/// `command`, of which only the first item is kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandWire {
     pub(crate) first: Option<Box<str>>,
@@ -32,7 +32,7 @@ impl Shape for CommandWire {
     }
 }
 
-/// `volumeMounts`, or none of them where there are too many.
+/// `volumeMounts`; empty if there are too many.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MountsWire {
     pub(crate) list: Vec<Lenient<Object<MountWire>>>,

@@ -1,4 +1,4 @@
-//! `restartPolicyRules` of a container as they come over the wire.
+//! The decoder of a container's `restartPolicyRules`.
 
 use serde::Deserialize;
 
@@ -6,8 +6,8 @@ use super::super::container_spec::Rule;
 use crate::objects::pod::RestartRule;
 use crate::objects::values::lenient::{Lenient, Member, Object, Objects, Text};
 
-/// One rule. Its action is not read: each that there is starts the container again, alone
-/// (`Restart`) or with all others (`RestartAllContainers`).
+/// One rule. Its action is not read: each known one starts the container again, alone (`Restart`)
+/// or with all others (`RestartAllContainers`).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RuleWire {
@@ -21,7 +21,7 @@ struct ExitCodesWire {
     values: Lenient<Vec<Lenient<Option<i64>>>>,
 }
 
-/// The rules that start the container again. What cannot be read is taken for one that always does.
+/// Returns the rules that restart the container; an unreadable one counts as one that always does.
 pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
     let unreadable = rules.malformed.then(RestartRule::unreadable);
     unreadable
@@ -30,7 +30,7 @@ pub(crate) fn read(rules: &Objects<RuleWire>) -> Vec<RestartRule> {
         .collect()
 }
 
-/// `None` for a rule without exit codes, which matches nothing.
+/// Reads one rule; `None` for a rule without exit codes, which matches nothing.
 fn restarts(rule: &Lenient<Object<RuleWire>>) -> Option<RestartRule> {
     let exit_codes = &rule.value.0.exit_codes;
     let Some(codes) = exit_codes.value.as_deref() else {
@@ -52,7 +52,7 @@ fn restarts(rule: &Lenient<Object<RuleWire>>) -> Option<RestartRule> {
 }
 
 impl RuleWire {
-    /// What cannot be read is taken for the worse.
+    /// Reads the rule; an unreadable one counts as the worse case.
     pub(crate) fn read(&self) -> Rule {
         let codes = self.exit_codes.value.as_ref();
         let has_zero =

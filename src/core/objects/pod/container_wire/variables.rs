@@ -1,4 +1,4 @@
-//! Environment variables as they come from the API server.
+//! The decoder of environment variables.
 
 use serde::Deserialize;
 
@@ -57,14 +57,14 @@ impl VariableWire {
                 .value
                 .value
                 .as_ref()
-                .map(Hidden::look)
+                .map(Hidden::expose)
                 .unwrap_or_default(),
             is_malformed: self.value.malformed,
             is_reference: self.value_from.value.is_some() || self.value_from.malformed,
         }
     }
 
-    /// As in the kubelet, a value that is not empty comes first, then the reference.
+    /// Reads the variable: as in the kubelet, a value that is not empty outranks the reference.
     pub(super) fn read(self) -> EnvVar {
         let name = self.name.value.unwrap_or_default();
         let value = match (

@@ -1,4 +1,4 @@
-//! Volumes and their mounts as they come from the API server.
+//! The decoder of volumes and their mounts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::objects::pod::container_spec::{Backing, MountSpec};
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Filled, Lenient, Member, Present, Text};
 
-/// What backs the volumes of a pod, by their names.
+/// The backings of the volumes of a pod, by volume name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, Backing>;
 
 /// The `type` of a seccomp or AppArmor profile, and that of an SELinux label.

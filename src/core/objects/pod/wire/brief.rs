@@ -1,6 +1,5 @@
-//! A pod of which little matters: its labels, the images of its containers, and whether it is
-//! Ready. What is listed by somebody's selector is read as this, for the objects of tenants can
-//! take a hundred times their size where they are read whole.
+//! A pod reduced to labels, images and readiness. Pods listed by a user's selector are read as
+//! this: the objects of tenants can take a hundred times their size when they are read whole.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +9,25 @@ use serde::{Deserialize, Deserializer};
 use crate::objects::node::ConditionWire;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, Texts};
 
-/// Such a pod.
+/// A pod, reduced to these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodBrief {
-    /// `metadata.uid`; empty where there is none.
+    /// `metadata.uid`; empty if there is none.
     pub uid: Box<str>,
     /// `metadata.labels`
     pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// Whether `status.phase` is Succeeded or Failed.
+    /// True if `status.phase` is Succeeded or Failed.
     pub is_over: bool,
-    /// Whether its condition `Ready` is true.
+    /// True if its condition `Ready` is true.
     pub ready: bool,
-    /// The image of each container by its name, init containers too.
+    /// The image of each container by its name, also of init containers.
     pub images: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// A pod of a list or watch, read at once. As for pods, only JSON that is no object of Kubernetes
-/// at all cannot be decoded.
+/// A pod of a list or watch, read at once. As for pods, decoding fails only on JSON that is no
+/// Kubernetes object at all.
 #[derive(Clone, Debug)]
 pub struct PodBriefWire {
     metadata: ObjectMeta,
@@ -106,14 +105,15 @@ impl<'de> Deserialize<'de> for PodBriefWire {
 }
 
 impl PodBriefWire {
-    /// What was read.
+    /// Returns the pod that was read.
     #[must_use]
     pub fn read(self) -> PodBrief {
         self.pod
     }
 }
 
-/// The image of each container by its name; what cannot be pulled is left out.
+/// Returns the image of each container by its name, without those whose name or image is
+/// unreadable.
 pub(crate) fn images(
     init_containers: &Objects<ContainerWire>,
     containers: &Objects<ContainerWire>,

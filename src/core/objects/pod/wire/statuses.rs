@@ -1,4 +1,4 @@
-//! The statuses of containers as they come from the API server.
+//! The decoder of container statuses.
 
 use serde::Deserialize;
 
@@ -58,8 +58,7 @@ impl StatusList {
         Self(statuses.into_iter().map(|s| s.value.0).collect())
     }
 
-    /// The first of that name; the others keep their order, so that it stays the first for every
-    /// container.
+    /// Takes the first status of that name; the others keep their order, so it is always the first.
     pub(super) fn take(&mut self, name: &str) -> Option<ContainerStatus> {
         let at = self
             .0
@@ -68,7 +67,7 @@ impl StatusList {
         Some(self.0.remove(at).read())
     }
 
-    /// The restarts of those that no container took.
+    /// Returns the restarts of the statuses that no container took.
     pub(super) fn restarts(&self) -> impl Iterator<Item = i64> {
         self.0
             .iter()
@@ -99,8 +98,9 @@ impl ContainerStatusWire {
 }
 
 impl StateWire {
-    /// A provider may set two members at once (the polling wrapper of the virtual-kubelet library
-    /// adds `terminated` without clearing `running`): the end outranks the rest, as in OpenKruise.
+    /// Reads the state. A provider may set two members at once (the polling wrapper of the
+    /// virtual-kubelet library adds `terminated` without clearing `running`): the end outranks the
+    /// rest, as in OpenKruise.
     pub(crate) fn read(self) -> ContainerState {
         if let Some(terminated) = self.terminated.value {
             ContainerState::Terminated(Box::new(terminated.read()))

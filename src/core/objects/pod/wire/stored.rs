@@ -1,11 +1,11 @@
-//! The images of a pod in the answer to a write of them. The answer is the whole pod, which the
-//! watch tells as well; so nothing else of it is read.
+//! The images of a pod in the response to a write of them. The response is the whole pod, which the
+//! watch shows as well; so nothing else of it is read.
 
 use serde::Deserialize;
 
 use crate::objects::values::lenient::{Lenient, Object, Objects, Text};
 
-/// The answer to a write of images. No JSON object fails to decode.
+/// The response to a write of images. Any JSON object decodes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct StoredImages {
@@ -25,8 +25,8 @@ struct ContainerWire {
 }
 
 impl StoredImages {
-    /// The image of the container that has this place in `spec.containers`; `None` where the answer
-    /// does not say it.
+    /// Returns the image of the container at this position in `spec.containers`; `None` if the
+    /// response does not have it.
     #[must_use]
     pub fn of(&self, index: usize) -> Option<&str> {
         let container = self.spec.value.0.containers.value.get(index)?;

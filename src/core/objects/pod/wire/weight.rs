@@ -1,11 +1,11 @@
-//! What a pod costs that is kept.
+//! The memory that a cached pod takes.
 
 use crate::objects::pod::rule::SidecarRule;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, Pod, RestartRule, roles};
 use crate::objects::values::bounds;
 
 impl Pod {
-    /// The bytes of its containers, which is nearly all of it.
+    /// Returns the bytes of its containers, which is nearly all of it.
     pub(crate) fn weight(&self) -> usize {
         self.containers.iter().map(Container::weight).sum()
     }
@@ -50,7 +50,7 @@ impl ContainerStatus {
     }
 }
 
-/// They are kept of sidecars only.
+/// Drops the facts of containers that are no sidecars.
 pub(crate) fn drop_unused_facts(pod: &mut Pod) {
     pod.containers
         .iter_mut()
@@ -58,7 +58,7 @@ pub(crate) fn drop_unused_facts(pod: &mut Pod) {
         .for_each(|container| container.facts = None);
 }
 
-/// What may be needed of containers that are no sidecars goes first.
+/// Reduces a pod that is too large, first by the facts of other containers than sidecars.
 pub(crate) fn within_bounds(mut pod: Pod) -> Pod {
     if pod.weight() > bounds::POD {
         drop_unused_facts(&mut pod);
@@ -70,7 +70,7 @@ pub(crate) fn within_bounds(mut pod: Pod) -> Pod {
     }
 }
 
-/// What is too large to be kept is left alone, and told; its restarts count.
+/// Drops all containers, so that the pod is left alone and reported; its restarts count.
 fn without_containers(pod: Pod) -> Pod {
     Pod {
         other_restarts: pod.restarts(),

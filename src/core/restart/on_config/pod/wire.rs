@@ -16,8 +16,8 @@ type Texts = Lenient<lenient::Texts>;
 type Flag = Lenient<Option<bool>>;
 type Member<T> = Lenient<Option<Box<T>>>;
 
-/// A pod of a list or watch. As for all pods, only JSON that is no object of Kubernetes at all
-/// cannot be decoded.
+/// A pod of a list or watch. As for all pods, decoding fails only for JSON that is no Kubernetes
+/// object at all.
 #[derive(Clone, Debug)]
 pub struct ConfiguredPodWire {
     metadata: ObjectMeta,
@@ -128,7 +128,7 @@ struct ProjectionWire {
     secret: Member<SourceWire>,
 }
 
-/// One mention of an object.
+/// A mention of a `ConfigMap` or `Secret` in the spec.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SourceWire {
@@ -195,7 +195,7 @@ impl ConfiguredPodWire {
         self.meta.uid.value.as_deref()
     }
 
-    /// Reads the pod. `None` where it asks for nothing, or cannot be addressed.
+    /// Reads the pod. Returns `None` if it has no annotation, or lacks a namespace, name or uid.
     #[must_use]
     pub fn read(self) -> Option<ConfiguredPod> {
         let Self {
@@ -302,7 +302,7 @@ impl SpecWire {
     }
 }
 
-/// An object that is mentioned, and whether it has to be there.
+/// An object that is mentioned, and true if it has to exist.
 type Mention = (Reference, bool);
 
 impl ContainerWire {

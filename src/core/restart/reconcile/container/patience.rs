@@ -1,6 +1,6 @@
-//! What is waited for before anything is done with a container, and what the API server denies, has
-//! an end: a request holds up all later ones for its pod. Its own deadline is that end; one without
-//! has ten minutes.
+//! Timeouts for a container that waits before it is changed, and for changes that the API server
+//! denies: a request blocks all later ones for its pod. The timeout is the request's own deadline,
+//! or ten minutes without one.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::{Step, Target, Wait};
 use crate::restart::reconcile::circumstances::deadline;
 use crate::restart::request::{Parking, StatePhase};
 
-/// For how long a request without a deadline waits, and tries what is denied.
+/// How long a request without a deadline waits, and retries what is denied.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often is asked again for what is waited for.
+/// The interval at which a wait is checked again.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The same for what the pod tells by an event.
+/// The same for a wait whose end is reported by a pod event.
 const SELDOM: Duration = Duration::from_secs(60);
 
 impl Wait {
-    /// When to ask again.
+    /// Returns when to check again.
     pub(crate) fn again(self, now: Duration) -> Duration {
         now.saturating_add(match self {
             Self::Room | Self::Node => AGAIN,
@@ -26,8 +26,8 @@ impl Wait {
 }
 
 impl Target<'_> {
-    /// The step, or the end of the container in the request where that was waited for, or was
-    /// denied, for too long. A container that was changed is never given up so.
+    /// Returns the step, or fails the container if it has waited or been denied for too long. A
+    /// container that was changed is never given up so.
     pub(crate) fn in_patience(&self, step: Step) -> Step {
         if deadline(self.case.request, self.case.around).is_some() {
             return step;
@@ -67,7 +67,7 @@ impl Target<'_> {
         })
     }
 
-    /// Whether nothing of this request is seen in the spec.
+    /// Returns true if the spec shows no change by this request.
     fn is_as_before(&self) -> bool {
         self.mark.intent.as_ref().is_none_or(|intent| {
             self.container.image == intent.from && intent.parking != Some(Parking::Back)

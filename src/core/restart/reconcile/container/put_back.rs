@@ -1,4 +1,4 @@
-//! The way back from an alias that cannot be started.
+//! The return to the image before, from an alias that cannot be started.
 
 use super::{Step, Target};
 use crate::image::alias::{Alias, is_same_digest};
@@ -9,11 +9,11 @@ use crate::restart::request::{Intent, StatePhase};
 impl Target<'_> {
     pub(super) fn put_back(&self, intent: &Intent, why: &str) -> Step {
         if self.container.image == intent.to && intent.from != intent.to {
-            // It could be had after all, and what runs is not stopped once more.
+            // The alias was pulled after all: do not stop the running container again.
             if self.has_started() {
                 return self.becomes_ready();
             }
-            // Whoever may write requests may not choose images by that.
+            // The right to write requests must not allow choosing images.
             if !self.is_other_spelling(&intent.from, &intent.to) {
                 return Step::Final(StatePhase::Failed, self.not_put_back(intent, why));
             }
@@ -35,10 +35,9 @@ impl Target<'_> {
         )
     }
 
-    /// Whether an image is another spelling of the one that is there: the same digest; or the same
-    /// tag and no digest; or a tag of which the one that is there is the alias, by the digest that
-    /// the node reports. A digest that is written elsewhere is not believed: it may name any image
-    /// of the repository.
+    /// Returns true if `before` is another spelling of `present`: the same digest; or the same tag
+    /// and no digest; or a tag whose alias `present` is, by the digest that the node reports. A
+    /// digest from another source is not trusted: it may name any image of the repository.
     fn is_other_spelling(&self, before: &str, present: &str) -> bool {
         let (Ok(one), Ok(other)) = (
             ImageReference::parse(before),

@@ -1,5 +1,5 @@
-//! Whether a container may be restarted: what cannot work, or could lose it, is refused with the
-//! reason before anything is written.
+//! The checks before a restart: one that cannot work, or could lose the container, is refused with
+//! the reason before anything is written.
 
 use super::{Step, Target, Wait};
 use crate::cluster::headroom::Headroom;
@@ -14,28 +14,28 @@ use crate::restart::reconcile::circumstances::Around;
 use crate::restart::reconcile::parking::image::{self, ParkImage};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
-/// The answer.
+/// The answer to whether a container may be restarted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// In this way.
+    /// Yes, in this way.
     Yes(Way),
-    /// Not before this.
+    /// Not before this condition is met.
     Wait(Wait),
     /// Never, for this reason.
     No(String),
 }
 
-/// How a container is restarted.
+/// The way in which a container is restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By this other spelling of its image.
+    /// With this other spelling of its image.
     Alias(Alias),
-    /// By the park image, with this reference, and back.
+    /// With the park image, by this reference, and then the image before.
     Park(String),
 }
 
 impl Way {
-    /// The image that it gets.
+    /// Returns the image to write.
     pub fn image(&self) -> &str {
         match self {
             Self::Alias(alias) => &alias.image,
@@ -43,7 +43,7 @@ impl Way {
         }
     }
 
-    /// How many more restarts than one it takes.
+    /// Returns how many restarts it takes beyond the first.
     const fn more_restarts(&self) -> u32 {
         match self {
             Self::Alias(_) => 0,
@@ -52,16 +52,16 @@ impl Way {
     }
 }
 
-/// What `forceRecreate` overrules.
+/// The hint for a refusal that `forceRecreate` overrides.
 const UNLESS_FORCED: &str = "set strategy.forceRecreate to restart it all the same";
 
 impl Target<'_> {
-    /// What is written down of it first, if it may be begun as the last of so many at once.
+    /// Returns the mark to record first, or why the container may not be restarted now.
     pub(crate) fn begin(&self, restarts: u32) -> Step {
         match self.ask(restarts) {
             Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
-            // The digest in a status from before is that of another image: somebody's new one would
-            // be started with the old bytes.
+            // A status of an older spec has the digest of another image: a new image would be
+            // started with the old bytes.
             Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::WaitsFor(Wait::Node),
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait(wait) => Step::WaitsFor(wait),
@@ -85,7 +85,7 @@ impl Target<'_> {
         }
     }
 
-    /// The change that was written down, if it may still be made.
+    /// Returns the recorded change, if it may still be made.
     pub(crate) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
         match self.ask(restarts) {
             Answer::Yes(Way::Park(_)) if self.overwrites() => Step::WaitsFor(Wait::Parked),
@@ -93,8 +93,8 @@ impl Target<'_> {
                 Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => {
                     Step::Swap(self.change(&intent.from, &intent.to))
                 }
-                // The node reports another digest than before, or somebody has written another
-                // intent.
+                // The node reports another digest than before, or another writer has recorded
+                // another intent.
                 _ => Step::Begin(self.mark_now(&way)),
             },
             Answer::Wait(wait) => Step::WaitsFor(wait),
@@ -102,7 +102,7 @@ impl Target<'_> {
         }
     }
 
-    /// Whether it may be restarted now, as the last of so many restarts that are begun at once.
+    /// Decides if the container may be restarted now, as the last of `restarts` begun at once.
     fn ask(&self, restarts: u32) -> Answer {
         let around = self.case.around;
         if let Some(no) = self
@@ -136,7 +136,7 @@ impl Target<'_> {
         }
     }
 
-    /// What its node says of its image.
+    /// Returns the image and digest that the node reports for the container.
     pub(super) fn reported(&self) -> Reported<'_> {
         Reported {
             image: &self.status.image,
@@ -144,7 +144,7 @@ impl Target<'_> {
         }
     }
 
-    /// The container has ended for good, or is about to.
+    /// Returns why the container has ended for good, or is about to; `None` if it has not.
     fn ended(&self) -> Option<String> {
         let (pod, container) = (&self.case.pod.pod, self.container);
         if self.case.around.exit_images.contains(&container.image) {
@@ -174,13 +174,14 @@ impl Target<'_> {
         })
     }
 
-    /// Under `Never` a start that fails after the old container was stopped is final, and no later
-    /// change brings the container back (`docs/measured.md`, "Images by other names"). Under
-    /// `OnFailure` it is where the container exits with 0 when it is stopped (`docs/measured.md`,
-    /// row 13). A start can fail for many reasons that no status tells before: the node restarts in
-    /// between (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it
-    /// would count as the end of its work, of which a part only is done, so that is never risked
-    /// unasked.
+    /// Returns the risk that the restart loses the container; `None` if there is none. Under
+    /// `Never` a start that fails after the old container was stopped is final, and no later change
+    /// brings the container back (`docs/measured.md`, "Images by other names"). Under `OnFailure`
+    /// it is final if the container exits with 0 when it is stopped (`docs/measured.md`, row 13). A
+    /// start can fail for many reasons that no status shows before: the node restarts in between
+    /// (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it would count
+    /// as the end of its work, which is done only in part, so that is never risked without
+    /// `forceRecreate`.
     fn risk(&self, way: &Way) -> Option<String> {
         let (pod, container) = (self.case.pod, self.container);
         let policy = container.effective_policy(&pod.pod);
@@ -210,7 +211,7 @@ impl Target<'_> {
         Some(format!("{lost}, and {}", self.danger(way, is_never)?))
     }
 
-    /// What may keep the container from being started again.
+    /// Returns what may prevent the next start; `None` if nothing is known.
     fn danger(&self, way: &Way, is_never: bool) -> Option<&'static str> {
         if self.details.pulls_always {
             Some("imagePullPolicy Always asks the registry at the start")
@@ -245,7 +246,7 @@ impl Target<'_> {
     }
 }
 
-/// Whether there is room for the restart in the pod's Job.
+/// Checks that the restart fits into what the pod's Job allows.
 fn fits(way: Way, restarts: u32, around: &Around<'_>) -> Answer {
     match (around.room)(restarts + way.more_restarts()) {
         Headroom::Free | Headroom::Fits => Answer::Yes(way),
@@ -261,7 +262,7 @@ fn fits(way: Way, restarts: u32, around: &Around<'_>) -> Answer {
     }
 }
 
-/// Its image before is put back by the request that has parked it, or because that is gone.
+/// Waits for the image before to be put back; refuses if the pod does not record it.
 fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
     match &pod.parked {
         Some(parked) if parked.images.contains_key(name) => Answer::Wait(Wait::Parked),
@@ -271,7 +272,7 @@ fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
     }
 }
 
-/// Whether the node starts a container again that ended so.
+/// Returns true if the node restarts a container that ended like this.
 pub(crate) fn runs_again(policy: &RestartPolicy, end: &Terminated) -> bool {
     match policy {
         RestartPolicy::Always => true,

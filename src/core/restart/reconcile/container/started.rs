@@ -1,4 +1,4 @@
-//! Whether a container that was restarted has become ready.
+//! The readiness of a container that was restarted.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::restart::reconcile::circumstances::age;
 use crate::restart::request::StatePhase;
 
 impl Target<'_> {
-    /// Another container is there: whether it is ready for long enough.
+    /// Decides for a restarted container: final once it is ready for long enough.
     pub(crate) fn becomes_ready(&self) -> Step {
         let now = self.case.around.now;
         let name = &self.container.name;
@@ -70,8 +70,8 @@ impl Target<'_> {
         )
     }
 
-    /// Since when the container runs that is there: as its node says, whose clock may be wrong, so
-    /// not before it was to be restarted, and not after it was seen.
+    /// Returns since when the present container runs, as its node reports. The node's clock may be
+    /// wrong, so this is not before the change of the image and not after it was first observed.
     fn runs_since(&self) -> Duration {
         let seen = self
             .case

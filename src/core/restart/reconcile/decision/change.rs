@@ -1,24 +1,24 @@
-//! A change of images of a pod, and what the pod is to say of those that it parks.
+//! A change of images of a pod, with the pod's record of the containers that it parks.
 
 use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Parking, RestartRequest};
 
-/// Images of a pod that are changed, all in one patch.
+/// A change of images of a pod, made in one patch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Empty where what the pod says of parked containers is taken away, because none is parked any
-    /// more.
+    /// The images to change; empty to only remove the record of parked containers.
     pub swaps: Vec<Swap>,
-    /// The `metadata.generation` for which this was decided: nothing is changed in another one.
+    /// The `metadata.generation` for which this was decided: the patch fails on any other.
     pub generation: Option<i64>,
-    /// What the pod is to say of parked containers, where this parks one or ends that.
+    /// The pod's new record of parked containers; `None` if the change neither parks a container
+    /// nor ends that.
     pub note: Option<Note>,
 }
 
 impl Change {
-    /// How many restarts are to come of it: a container that is parked is started twice.
+    /// Returns how many container restarts it causes: a container that is parked is started twice.
     #[must_use]
     pub fn restarts(&self) -> u32 {
         let parks = |swap: &&Swap| {
@@ -30,17 +30,17 @@ impl Change {
     }
 }
 
-/// What a pod is to say of its parked containers.
+/// A write of the record of parked containers in a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The resourceVersion of the pod for which this was decided: a generation does not count its
     /// annotations.
     pub version: Box<str>,
-    /// `None` where none is parked any more.
+    /// The record; `None` if no container is parked any more.
     pub parked: Option<Parked>,
 }
 
-/// The change of these images, with what the pod is to say of it.
+/// Builds the change of these images, with the pod's new record of parked containers.
 pub(crate) fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Change {
     let parking = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref()?.parking;
     let park = swaps

@@ -1,9 +1,9 @@
-//! Which image a parked container had before, and what is said where nobody can be believed.
+//! The image that a parked container had before, and the message if no record of it can be trusted.
 //!
-//! A request is written by whoever may make one, and its journal is text in it. So an image is put
-//! back only out of the park image of this installation, and only to what the pod's own record
-//! (`objects::parked`) says, which the leash keeps for swaplet alone. The journal is no source; but
-//! where it says something else than the pod, one of the two was forged, and nothing is written.
+//! Anyone who may create requests can write one, and its journal is text in it. So only the park
+//! image of this installation is replaced, and only by what the pod's own record
+//! (`restart::parked`) holds. The admission policy reserves that record for swaplet. The journal is
+//! no source. But where it contradicts the pod, one of the two was forged, and nothing is written.
 
 use crate::image::alias::is_bare_digest;
 use crate::image::reference::ImageReference;
@@ -11,11 +11,11 @@ use crate::restart::parked::{PARKED, Parked};
 use crate::restart::pod::RestartPod;
 use crate::restart::request::{Parking, RestartRequest, StatePhase};
 
-/// What is said of a container that stays parked. A request that has ended with these words is a
-/// witness of what it has written down.
+/// The message for a container that stays parked. A request that has ended with it is kept as
+/// evidence of what it has recorded.
 const STAYS: &str = " stays in the park image. ";
 
-/// Whether a request has ended although a container stays parked, so that it is to be kept.
+/// Returns true if a request has ended although a container stays parked, so that it is to be kept.
 pub(crate) fn is_witness(request: &RestartRequest) -> bool {
     request
         .states
@@ -23,8 +23,8 @@ pub(crate) fn is_witness(request: &RestartRequest) -> bool {
         .any(|state| state.phase == StatePhase::Failed && state.message.contains(STAYS))
 }
 
-/// What a human can do for a parked container that does not get an image back by itself, and why it
-/// does not: in this order, for notes of Events are cut, and what is quoted may be long.
+/// Returns the manual fix for a parked container that does not get its image back, and the reason.
+/// In this order, because notes of Events are cut, and what is quoted may be long.
 pub(crate) fn stays(pod: &RestartPod, name: &str, why: &str) -> String {
     let (namespace, pod_name) = (&pod.pod.namespace, &pod.pod.name);
     let image = pod
@@ -36,8 +36,8 @@ pub(crate) fn stays(pod: &RestartPod, name: &str, why: &str) -> String {
     )
 }
 
-/// What the pod says that a container had which is parked for this request, or what there is
-/// instead.
+/// Returns the image that the pod records for a container that is parked for this request, or why
+/// there is none.
 pub(crate) fn of_request<'a>(
     pod: &'a RestartPod,
     name: &str,
@@ -55,18 +55,18 @@ pub(crate) fn of_request<'a>(
     of_record(pod, parked, name, std::iter::once(request), is_park)
 }
 
-/// Which image a parked container had.
+/// The image that a parked container had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Before<'a> {
-    /// This one.
+    /// The recorded image, which can be trusted.
     Image(&'a str),
-    /// It is parked for another request, which is the matter of that, or of nobody.
+    /// The container is parked for another request, which puts its image back, or for none.
     OfAnother,
-    /// Nobody can be believed, for this reason.
+    /// No record can be trusted, for this reason.
     Unknown(String),
 }
 
-/// What a record says of a container, if none of these requests for the pod contradicts it.
+/// Returns the image in a record, unless one of these requests for the pod contradicts it.
 pub(crate) fn of_record<'a, 'r>(
     pod: &RestartPod,
     parked: &'a Parked,
@@ -98,8 +98,8 @@ pub(crate) fn of_record<'a, 'r>(
     }
 }
 
-/// What a request has written down as the image before, where that is another one. One that is over
-/// counts where it may have ended because of that.
+/// Returns the image before in a request's journal if it differs from the record. A request that is
+/// over counts if it may have ended because of that.
 fn contradiction<'r>(
     request: &'r RestartRequest,
     parked: &Parked,
@@ -120,7 +120,7 @@ fn is_image(image: &str) -> bool {
     is_bare_digest(image) || ImageReference::parse(image).is_ok()
 }
 
-/// An image as it may be shown to people, who may copy it: it comes from others.
+/// Returns an image that is safe to show to people, who may copy it: it comes from others.
 pub(crate) fn shown(image: &str) -> &str {
     if is_image(image) {
         image

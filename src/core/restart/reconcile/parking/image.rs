@@ -1,4 +1,4 @@
-//! The park image, and which containers can be parked in it.
+//! The park image, and the decision which containers can be parked in it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::objects::command::{ExitPaths, Note, Verdict, resolve};
 use crate::objects::pod::Container;
 use crate::restart::pod::Details;
 
-/// The image in which containers wait.
+/// The image in which containers wait while they are parked.
 #[derive(Clone, Debug)]
 pub struct ParkImage {
     image: ImageReference,
@@ -19,19 +19,19 @@ pub struct ParkImage {
 }
 
 impl ParkImage {
-    /// An image that has its program at these paths.
+    /// Creates a park image that has its program at these paths.
     #[must_use]
     pub const fn new(image: ImageReference, paths: PathSet) -> Self {
         Self { image, paths }
     }
 
-    /// The image.
+    /// Returns the reference of the image.
     #[must_use]
     pub const fn image(&self) -> &ImageReference {
         &self.image
     }
 
-    /// Whether this is it, also where an admission webhook has put a digest to it.
+    /// Returns true if `image` is the park image, also if an admission webhook has added a digest.
     #[must_use]
     pub fn is(&self, image: &str) -> bool {
         image == self.image.as_str()
@@ -55,7 +55,7 @@ impl ExitPaths for ParkImage {
     }
 }
 
-/// Why its image is not written in another way.
+/// Returns why the container's image has no alias.
 fn no_alias(container: &Container, details: &Details) -> String {
     let (image, id) = (&container.image, before::shown(&details.image_id));
     if is_bare_digest(image) {
@@ -73,7 +73,7 @@ fn no_alias(container: &Container, details: &Details) -> String {
     }
 }
 
-/// The reference with which a container without an alias can be parked, or the reason with the fix.
+/// Returns the reference to park a container without an alias.
 pub(crate) fn park(
     container: &Container,
     details: &Details,

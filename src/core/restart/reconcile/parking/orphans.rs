@@ -1,5 +1,5 @@
-//! Containers that are parked for nobody: their request was deleted, or it ended while the patch
-//! that parked them was still on its way.
+//! Containers that are parked for no request: theirs was deleted, or it ended while the patch that
+//! parked them was still in flight.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::decision::{Change, Note};
 use crate::restart::request::RestartRequest;
 
-/// How long a container is seen parked for nobody before its image is put back: pods and requests
-/// are watched each on its own, and the request may be one that is not seen yet.
+/// How long a container is observed parked for no request before its image is put back: pods and
+/// requests are watched separately, and the request may not be observed yet.
 pub const ORPHAN_AFTER: Duration = Duration::from_secs(10);
 
-/// What a pod says of parked containers, and no request sees to.
+/// The parked containers in a pod's record that no request handles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// The change that gives containers their images back, or takes away what the pod says of
-    /// containers of which none is parked any more; `None` where none is to be made.
+    /// The change that gives containers their images back, or removes a record of containers of
+    /// which none is parked any more; `None` if there is nothing to change.
     pub change: Option<Change>,
-    /// Of each container that stays parked: why, and what a human can do.
+    /// For each container that stays parked, the manual fix and the reason.
     pub stays: Vec<String>,
-    /// The request for which they were parked, as far as the pod tells.
+    /// The request for which they were parked, built from the pod's record.
     pub request: RestartRequest,
 }
 
-/// What is to be done about the containers of a pod that are parked for none of these requests,
-/// which are all that there are.
+/// Decides about containers that are parked for none of `requests`, which are all that exist;
+/// `None` if there is nothing to do.
 pub fn orphan<'a>(
     pod: &RestartPod,
     requests: impl Iterator<Item = &'a RestartRequest> + Clone,
@@ -54,7 +54,7 @@ pub fn orphan<'a>(
         }
         let before = match is_park(&container.image) {
             true => before::of_record(pod, parked, name, requests.clone(), &is_park),
-            // What somebody else has written meanwhile stays.
+            // An image that another writer has set meanwhile stays.
             false if !is_same_image(&container.image, &parked.park) => continue,
             false => Before::Unknown(
                 "its pod calls that the park image, which is another one here (--park-image)"
@@ -91,7 +91,7 @@ pub fn orphan<'a>(
     })
 }
 
-/// The change after which the pod tells of those containers only that are `left` parked.
+/// Builds the change after which the pod's record holds only the containers that are `left` parked.
 fn put_back(
     pod: &RestartPod,
     parked: &Parked,
@@ -112,8 +112,8 @@ fn put_back(
     }
 }
 
-/// The same for a human, who sees what is to be put back: whether or not a request is left, out of
-/// the image that the pod calls the park image. `None` where nothing is to be put back.
+/// Like [`orphan`], for a human, who reviews the change: with or without a request, and out of the
+/// image that the pod records as the park image. `None` if there is nothing to put back.
 #[must_use]
 pub fn orphan_as_told(pod: &RestartPod) -> Option<Orphan> {
     let park = &pod.parked.as_ref()?.park;
@@ -130,7 +130,7 @@ fn is_for(request: &RestartRequest, pod: &RestartPod) -> bool {
     request.namespace == pod.pod.namespace && request.pod_name == pod.pod.name
 }
 
-/// Whether a request that is under way will put the image of this container back by itself.
+/// Returns true if a request in progress will put the image of this container back by itself.
 fn brings_back(request: &RestartRequest, name: &str) -> bool {
     request.mark(name).is_some_and(|mark| {
         mark.intent

@@ -1,4 +1,4 @@
-//! Why OpenKruise is not asked to replace a container, and what came of it where it was.
+//! The reasons not to request the end of a container from OpenKruise, and how containers ended.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::report::decision::{Method, Report};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Case;
 
-/// What was chosen, and why.
+/// Describes the request and why it is made.
 pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
     let (pod, around) = (case.pod, case.around);
     let names = targets
@@ -37,7 +37,7 @@ pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
     note
 }
 
-/// What keeps a request from ending this container, or makes it do harm.
+/// Reports what keeps a request from ending this container, or would make it do harm.
 pub(super) fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
     if !is_running(target) {
         let note = format!(
@@ -52,18 +52,18 @@ pub(super) fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
     trap(case, target)
 }
 
-/// OpenKruise's webhook refuses containers without a containerID.
+/// Returns true if the container runs and has an id: OpenKruise's webhook rejects others.
 fn is_running(target: &Container) -> bool {
     target.status.as_ref().is_some_and(|status| {
         matches!(status.state, ContainerState::Running { .. }) && !status.container_id.is_empty()
     })
 }
 
-/// The exit code that the container ended with before would fail the pod, or bring the container
-/// back.
+/// Reports that the exit code with which the container ended before would fail the pod, or restart
+/// it.
 fn trap(case: Case<'_>, target: &Container) -> Option<Report> {
     let pod = case.pod;
-    let told = |code: &str| Report {
+    let reported = |code: &str| Report {
         reason: Reason::RecreateExitCode,
         note: format!(
             "container {}: {code}, which a ContainerRecreateRequest would keep ({}): let the container exit with 0 on SIGTERM, or allow finish",
@@ -72,7 +72,7 @@ fn trap(case: Case<'_>, target: &Container) -> Option<Report> {
         ),
     };
     match (target.effective_policy(pod), past_exit(case, target)) {
-        (RestartPolicy::Always, _) => Some(told("its own restartPolicy is Always")),
+        (RestartPolicy::Always, _) => Some(reported("its own restartPolicy is Always")),
         (_, None | Some(Some(0))) => None,
         // The pod is Failed anyway.
         (RestartPolicy::Never, _)
@@ -80,7 +80,7 @@ fn trap(case: Case<'_>, target: &Container) -> Option<Report> {
         {
             None
         }
-        (_, Some(code)) => Some(told(&format!("it {}", ended(code)))),
+        (_, Some(code)) => Some(reported(&format!("it {}", ended(code)))),
     }
 }
 
@@ -99,8 +99,8 @@ fn consequence(pod: &Pod, target: &Container) -> &'static str {
     }
 }
 
-/// How the container ended before: by a swap of this pod, earlier in this pod, or in another pod.
-/// The inner `None` is an end without an exit code.
+/// Returns the exit code with which the container ended before: by a swap of this pod, earlier in
+/// this pod, or in another pod. The inner `None` is an end without an exit code.
 pub(super) fn past_exit(case: Case<'_>, target: &Container) -> Option<Option<i64>> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let swapped = memory

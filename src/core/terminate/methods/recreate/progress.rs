@@ -1,4 +1,4 @@
-//! How far OpenKruise has come with a request.
+//! The progress of OpenKruise with a request.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::terminate::memory::Memory;
 use crate::terminate::memory::asked::ANSWERS;
 use crate::terminate::methods::swap;
 
-/// What the daemon and the kubelet may take after an answer, besides the grace periods of the
+/// How long the daemon and the kubelet may take after a response, besides the grace periods of the
 /// containers, which are stopped one after another.
 pub(super) const STOPPED_VISIBLE: Duration = Duration::from_secs(60);
 
-/// What has become of one container of a request.
+/// The progress of one container of a request.
 pub(super) enum Progress {
     /// The daemon, or the node, may still act.
     Until(Duration),
-    /// It does not end by this request, and why.
+    /// The request does not end it, for this reason.
     Over(Report),
-    /// Another method has acted on it since.
+    /// Another method has acted on it since the request.
     Past,
 }
 
@@ -94,7 +94,7 @@ fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
     })
 }
 
-/// Until when is waited for an end, and what is told then.
+/// Returns until when the end of a container is awaited, and what is reported then.
 fn deadline(
     pod: &Pod,
     request: &RecreateRequest,

@@ -1,4 +1,4 @@
-//! Which swaps are still to be made in a pod, and why some of its sidecars get none.
+//! The swaps that are still to be made in a pod, and why some of its sidecars get none.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
 use crate::terminate::methods::preflight::{Preflight, preflight};
 
-/// How often the image of one container is swapped when something keeps changing it back.
+/// How often the image of one container is swapped if something keeps reverting it.
 const SWAPS_PER_CONTAINER: u32 = 3;
 
-/// The swaps that are still to be made, and what to say about them.
+/// The swaps that are still to be made, and what to report about them.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) swaps: Vec<Swap>,
-    /// What the notes say of images that were asked for and not granted.
+    /// Text for the notes about images that were requested and not granted.
     refused: Vec<String>,
-    /// The positions of those that cannot be swapped.
+    /// The positions of the sidecars that cannot be swapped.
     left: Vec<usize>,
-    /// Why they cannot.
+    /// The reasons why they cannot.
     blocked: Vec<Report>,
-    /// When one of them may be.
+    /// When one of them may be swappable.
     again: Option<Duration>,
-    /// Whether an image is being pushed that one of them needs.
+    /// True while an image that one of them needs is being pushed.
     pub(crate) awaits: bool,
 }
 
@@ -51,7 +51,7 @@ impl Plan {
         match preflight(pod, container, around.exit_images) {
             Preflight::Awaited(_) => self.awaits = true,
             Preflight::Blocked { report, again, .. } => self.block(index, report, again),
-            // It is stuck on the right one: another swap would not help.
+            // The container is stuck on the right image: another swap would not help.
             Preflight::Image { image, .. }
                 if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
             Preflight::Image { image, refused } => {
@@ -77,7 +77,7 @@ impl Plan {
         self.again = self.again.into_iter().chain(again).min();
     }
 
-    /// Whether the sidecar at this position cannot be swapped.
+    /// Returns true if the sidecar at this position cannot be swapped.
     pub(crate) fn has_blocked(&self, index: usize) -> bool {
         self.left.contains(&index)
     }
@@ -86,7 +86,7 @@ impl Plan {
         u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
     }
 
-    /// `later` more swaps are to come when these have ended: all together have to fit.
+    /// Decides on these swaps. `later` more follow when these have ended: all together have to fit.
     pub(crate) fn decide(self, case: Case<'_>, later: u32) -> Step {
         let (pod, around) = (case.pod, case.around);
         if let Some(until) = around.facts.probed_until {
@@ -116,9 +116,10 @@ impl Plan {
         }
     }
 
-    /// With no swap left to be made, the way of those that can have none: after those that were
-    /// swapped have ended, so that whatever ends the whole pod does not meet a container that is
-    /// just being replaced. OpenKruise's daemon ends them one by one, `beside` the others.
+    /// Decides about the sidecars that cannot be swapped, when no swap is left to be made: after
+    /// those that were swapped have ended, so that whatever ends the whole pod does not meet a
+    /// container that is just being replaced. OpenKruise's daemon ends them one by one, `beside`
+    /// the others.
     pub(crate) fn left_over(self, pending: Step, beside: bool) -> Step {
         if self.blocked.is_empty() {
             return pending;
@@ -160,7 +161,7 @@ impl Plan {
     }
 }
 
-/// Why a container does not get this image although it would end it, and until when.
+/// Returns why a container does not get this image although it would end it, and until when.
 fn held_back(
     case: Case<'_>,
     container: &Container,
@@ -204,13 +205,13 @@ fn held_back(
     because(Reason::ExitImageNotPulled, note, Some(until))
 }
 
-/// Whether the pod fails if the exit image is not started after the sidecar was stopped: the
-/// sidecar's own exit code is its last then.
+/// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:
+/// its last exit code is then the sidecar's own.
 fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
     *container.effective_policy(pod) == RestartPolicy::Never && roles::mains_succeeded(pod)
 }
 
-/// Whether the container shows an exit image, and nothing is to be done about it but to wait.
+/// Returns true if the container shows an exit image, and all that is left is to wait.
 pub(super) fn is_settled(case: Case<'_>, container: &Container) -> bool {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     memory.shows_exit_image(container, around.exit_images)
@@ -218,9 +219,9 @@ pub(super) fn is_settled(case: Case<'_>, container: &Container) -> bool {
         && !is_stuck(pod, container, memory)
 }
 
-/// Whether an exit image that somebody else has written cannot run, an earlier life or another
-/// version of swaplet. What this life writes was asked for its verdict before; under `Never` no
-/// image is started after one that failed.
+/// Returns true if an exit image written by somebody else, an earlier run or another version of
+/// swaplet, cannot run. Images written by this run were checked before; under `Never` no image is
+/// started after one that failed.
 fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
     *container.effective_policy(pod) == RestartPolicy::OnFailure
         && evidence::is_stuck(container)

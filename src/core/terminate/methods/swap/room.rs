@@ -1,4 +1,4 @@
-//! What a pod does that lacks room in its Job for the restarts of its swaps.
+//! The decision about a pod whose Job lacks room for the restarts of its swaps.
 
 use std::time::Duration;
 
@@ -10,20 +10,19 @@ use crate::terminate::circumstances::Case;
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::{AllowedMethods, Step};
 
-/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose
-/// pod ends at once.
+/// How long a Job may stay unobserved until that is reported: a list of a large cluster, or a new
+/// Job whose pod ends at once.
 const JOB_APPEARS: Duration = Duration::from_secs(30);
-/// How long a pod waits for those before it, besides what these may take to end: nobody in line has
-/// got any further in that time, so those that are under way do not end (their node is dead, or
-/// somebody else keeps them).
+/// How long a pod waits for those queued before it, besides the time these may take to end: if the
+/// queue has not moved in that time, they do not end (their node is dead, or somebody keeps them).
 const LINE_STANDS: Duration = Duration::from_secs(120);
-/// How long it waits for pods that are being deleted, besides their grace period.
+/// How long a pod waits for pods that are being deleted, besides their grace period.
 const DELETED: Duration = Duration::from_secs(30);
-/// The most that a pod's own grace period adds to that.
+/// The most that a pod's own grace periods add to these waits.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What is to be done instead, where so many restarts do not fit into what the Job of the pod
-/// allows. A wait has an end: then the next method is taken, and the pod stays in line.
+/// Decides what to do if this many restarts do not fit into what the pod's Job allows; `None` if
+/// they do. A wait has an end: then the next method is tried, and the pod stays queued.
 pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let wait = |until| {
@@ -70,7 +69,7 @@ pub(crate) fn no_room(case: Case<'_>, restarts: u32) -> Option<Step> {
     }
 }
 
-/// Told of the Job, so in words that are true of all its pods.
+/// Reports that the swaps never fit, in words that hold for all pods of the Job.
 fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
     let note = format!(
         "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. {}, or end the sidecars yourself",
@@ -82,7 +81,7 @@ fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
     }
 }
 
-/// Those that it waits for do not end.
+/// Reports that the pods that this one waits for do not end.
 fn stands(shortage: &Shortage, patience: Duration, allowed: &AllowedMethods) -> Report {
     let note = format!(
         "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods that these are of have not ended in {} s: \
@@ -119,7 +118,7 @@ fn too_early() -> Report {
     }
 }
 
-/// Never a swap on a guess: first the Job has a while to appear, then it is told what is missing.
+/// Waits for the Job to appear, then reports what is missing: no swap is made on a guess.
 fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
     let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
     if now < until {

@@ -1,4 +1,4 @@
-//! How long the effect of a swap may take.
+//! The time that the effect of a swap may take.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use super::{EXIT_IMAGE_RUNS, words};
 use crate::objects::pod::{Pod, roles};
 use crate::report::reason::Reason;
 
-/// What a node may take to react to a swap, besides the grace periods of the containers it stops
-/// one after another.
+/// How long a node may take to react to a swap, besides the grace periods of the containers it
+/// stops one after another.
 const SWAP_VISIBLE: Duration = Duration::from_secs(60);
-/// The grace period where the pod gives none (the API server's default).
+/// The grace period if the pod sets none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
-/// How long a node may show no effect of a swap.
+/// Returns how long a node may show no effect of a swap.
 #[must_use]
 pub fn patience(pod: &Pod) -> Duration {
     graces(pod).saturating_add(SWAP_VISIBLE)
 }
 
-/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each
-/// with its grace period (`docs/measured.md`, row 26), and so does OpenKruise's daemon.
+/// Returns how long the sidecars may take to stop: a kubelet, like OpenKruise's daemon, stops
+/// swapped containers one by one, each with its grace period (`docs/measured.md`, row 26).
 pub(crate) fn graces(pod: &Pod) -> Duration {
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
     grace.saturating_mul(count)
 }
 
-/// How long ago a swap had been made at least when it was told of for this reason; `None` where that
-/// tells of none.
+/// Returns the minimal age of a swap when this reason is reported; `None` if the reason is not
+/// about a swap.
 #[must_use]
 pub fn age_when_told(pod: &Pod, reason: Reason) -> Option<Duration> {
     match reason {

@@ -1,5 +1,5 @@
-//! Swaps in words: for the Event about the end of the pod, and for the one about an end that does
-//! not come.
+//! The text about swaps: for the Event about the end of the pod, and for the one about an end that
+//! does not come.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::report::reason::Reason;
 use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::{Memory, SwapRecord};
 
-/// After so long it is told that a swap was made whose effect is not seen, where it may still come:
-/// mostly the Event about the end tells it within seconds, and else a Warning by then.
+/// The time after which a swap without observed effect is reported, if the effect may still come.
+/// Mostly the Event about the end reports the swap within seconds, and else a Warning by then.
 pub(super) const SLOW: Duration = Duration::from_secs(90);
 
-/// What was changed in the pod, and why; nothing where no image was.
+/// Describes what was changed in the pod, and why; empty if no image was.
 pub(crate) fn changes(case: Case<'_>) -> String {
     let (pod, memory, around) = (case.pod, case.memory, case.around);
     let swapped: Vec<_> = roles::sidecars(pod)
@@ -44,14 +44,14 @@ fn refused(sidecar: &Container, around: &Circumstances<'_>) -> Option<String> {
     Some(refused_image(&sidecar.name, image))
 }
 
-/// An image that a container asks for and is not given.
+/// Describes an image that a container requests and does not get.
 pub(crate) fn refused_image(container: &str, image: &str) -> String {
     format!(
         "; container {container} asks for {image}, which is not on the list of --exit-images: the default exit image is used"
     )
 }
 
-/// An owner of the pod that may count the restart that a swap is.
+/// Describes an owner of the pod that may count a swap as a restart; `None` if there is none.
 pub(crate) fn unknown_owner(pod: &Pod, around: &Circumstances<'_>) -> Option<String> {
     let owner = owner::unknown(pod).filter(|_| !around.allowed.finish)?;
     Some(format!(
@@ -59,7 +59,7 @@ pub(crate) fn unknown_owner(pod: &Pod, around: &Circumstances<'_>) -> Option<Str
     ))
 }
 
-/// The swaps whose effect takes long to be seen.
+/// Reports the swaps whose effect takes long to be observed.
 pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Duration) -> Option<Report> {
     let slow: Vec<_> = unended
         .iter()

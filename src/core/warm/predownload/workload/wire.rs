@@ -1,5 +1,5 @@
-//! Workloads as the API server sends them. Tenants write them, and their templates are read as pods
-//! are: the little that is asked for, in bounds, and all else is skipped.
+//! Workloads as the API server sends them. Tenants write them, so their templates are read as pods
+//! are: only the fields that are needed, within bounds; all else is skipped.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -17,8 +17,8 @@ use crate::objects::values::bounds;
 use crate::objects::values::label_selector::{is_label_key, is_label_value};
 use crate::objects::values::lenient::{Lenient, Object, Objects, Shape, Text, drain_map};
 
-/// A Deployment or StatefulSet of a list or watch, read at once. As for pods, only JSON that is no
-/// object of Kubernetes at all cannot be decoded.
+/// A Deployment or StatefulSet of a list or watch, reduced while it is decoded. Decoding fails only
+/// for JSON that is not a Kubernetes object.
 #[derive(Clone, Debug)]
 pub struct WorkloadWire<K> {
     pub(super) metadata: ObjectMeta,
@@ -46,7 +46,7 @@ struct MetaWire {
     annotations: Lenient<Object<AnnotationsWire>>,
 }
 
-/// Those that ask for something.
+/// The annotations that pre-download reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct AnnotationsWire {
@@ -58,7 +58,7 @@ struct AnnotationsWire {
     timeout: Text,
 }
 
-/// `spec` of each of the kinds.
+/// `spec` of a workload of any of the kinds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SpecWire {
@@ -73,7 +73,7 @@ struct SelectorWire {
     match_expressions: Objects<ExpressionWire, { SelectorWire::MOST }>,
 }
 
-/// All of them: without one that cannot be read the others would select more.
+/// `matchLabels`, all of them: a selector that lost one would select more pods.
 #[derive(Clone, Debug, Default)]
 struct LabelsWire(Vec<(Text, Text)>);
 
@@ -140,7 +140,7 @@ impl<'de, K> Deserialize<'de> for WorkloadWire<K> {
 }
 
 impl AnnotationsWire {
-    /// One that cannot be read is there all the same, so that it is told which.
+    /// Returns the annotations; an unreadable one as a placeholder, so that the error names it.
     fn read(self) -> BTreeMap<String, String> {
         let all = [
             (PREDOWNLOAD, self.predownload),
@@ -158,7 +158,7 @@ impl AnnotationsWire {
 }
 
 impl SpecWire {
-    /// The selector, or what is wrong with it and the fix.
+    /// Returns the selector, or an error that names the problem and the fix.
     pub(super) fn selector(&self) -> Result<LabelSelector, String> {
         if self.selector.malformed {
             return Err("is no label selector: write matchLabels".to_owned());
@@ -166,14 +166,14 @@ impl SpecWire {
         self.selector.value.0.read()
     }
 
-    /// The image of each container by its name, init containers too; what cannot be pulled is left
-    /// out.
+    /// Returns the image of each container by its name, including init containers. A container
+    /// without a readable name and image is left out.
     pub(super) fn images(&self) -> BTreeMap<Box<str>, Box<str>> {
         let pod = &self.template.value.0.spec.value.0;
         images(&pod.init_containers, &pod.containers)
     }
 
-    /// The names of the pull secrets of the template.
+    /// Returns the names of the template's pull secrets.
     pub(super) fn pull_secrets(&self) -> Vec<Box<str>> {
         let secrets = &self.template.value.0.spec.value.0.image_pull_secrets;
         let names = secrets.value.iter();
@@ -185,8 +185,8 @@ impl SpecWire {
 }
 
 impl SelectorWire {
-    /// Labels, conditions, and values of one condition that a selector may have: it is sent in the
-    /// address of a list, and honest ones have a few.
+    /// The most labels and conditions of a selector, and values of one condition: the selector is
+    /// sent in the URL of a list, and honest ones have a few.
     const MOST: usize = 32;
 
     fn read(&self) -> Result<LabelSelector, String> {

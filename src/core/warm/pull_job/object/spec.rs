@@ -1,4 +1,4 @@
-//! `spec` of a job, as it is written.
+//! `spec` of a job, as users write it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::image::ImageReference;
 use crate::objects::values::bounds::{self, cut};
 use crate::objects::values::label_selector::{is_label_key, is_label_value};
 
-/// Names of Secrets and of nodes: far beyond any real list.
+/// The most names of Secrets and of nodes: far beyond any real list.
 const MOST_SECRETS: usize = 64;
 const MOST_NAMES: usize = 10_000;
-/// Enough of a bad image to recognise it.
+/// How many characters of a bad value an error shows.
 const SHOWN: usize = 200;
 
 #[derive(Deserialize)]
@@ -65,8 +65,8 @@ struct SandboxConfigWire {
 }
 
 impl SpecWire {
-    /// OpenKruise's defaults are put where nothing is said: its own webhook does not always do it
-    /// (reference A.2).
+    /// Validates the spec and applies OpenKruise's defaults, because its own webhook does not
+    /// always do so, and may not be there.
     pub(crate) fn read(self, pin_tags: bool) -> Result<PullSpec, String> {
         self.check_bounds()?;
         let images = self
@@ -97,7 +97,7 @@ impl SpecWire {
 }
 
 impl SpecWire {
-    /// What is longer than anything can be that it is for.
+    /// Returns an error for a field that is longer than any valid use of it.
     fn check_bounds(&self) -> Result<(), String> {
         let names = self
             .selector
@@ -160,7 +160,7 @@ fn bytes(texts: &Option<BTreeMap<String, String>>) -> usize {
     texts.map(|(key, text)| key.len() + text.len()).sum()
 }
 
-/// Two spellings of one image are one image.
+/// Removes duplicates; two spellings of one image are one image.
 fn each_once(images: Vec<Box<str>>) -> Result<Vec<Box<str>>, String> {
     let mut seen = BTreeSet::new();
     let mut once = Vec::new();
@@ -210,8 +210,8 @@ fn targets(
     }
 }
 
-/// The API server refuses a selector with anything else by 400 at each try, and a schema cannot say
-/// what the keys of a map are like.
+/// Returns an error for keys and values that no label can have: the API server would refuse each
+/// list with 400, and a schema cannot restrict the keys of a map.
 fn check_labels(field: &str, labels: &LabelSelector) -> Result<(), String> {
     let pairs = labels
         .match_labels

@@ -1,61 +1,61 @@
-//! `status` of both kinds, as it is written.
+//! `status` of both kinds, as swaplet writes it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// `status` of an `ImagePullJob`, without the times, which are written once. Counts are nodes.
+/// `status` of an `ImagePullJob`, without the times, which are written once. It counts nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PullStatus {
     /// Nodes on which the image is wanted.
     pub desired: usize,
-    /// Nodes that pull now.
+    /// Nodes that are pulling now.
     pub active: usize,
-    /// Nodes that have it.
+    /// Nodes that have the image.
     pub succeeded: usize,
-    /// Nodes that will not get it.
+    /// Nodes that will not get the image.
     pub failed: usize,
     /// Nodes that keep no images for later pods.
     pub skipped: usize,
-    /// How far it is, and what stands in the way.
+    /// The progress, and what prevents more.
     pub message: String,
-    /// The names of those that have failed, a bounded number of them.
+    /// The names of failed nodes, up to a bound.
     pub failed_nodes: Vec<Box<str>>,
-    /// The first of them, with the reason.
+    /// The first failures, with the reason.
     pub failures: Vec<Failure>,
-    /// What the kubelets have told of its pulls; null, which takes it away, where they have told
+    /// What kubelets have reported of the pulls; null, which removes it, if they have reported
     /// nothing.
     pub pulls: Option<Pulls>,
-    /// The digest of its tag; null, which takes it away, where tags are not pinned.
+    /// The digest of the image's tag; null, which removes it, if tags are not pinned.
     pub pinned: Option<Vec<Pinned>>,
 }
 
-/// The digest that a tag had when the job was begun; this one is pulled.
+/// The digest that a tag had when the job began, and by which the image is pulled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// The image, as the job has it.
+    /// The image, as the job spells it.
     pub image: Box<str>,
     /// The digest, as `sha256:...`.
     pub digest: Box<str>,
 }
 
-/// What the kubelets have told of the pulls of an image. They tell of few pulls in a row, so there
+/// What kubelets have reported of the pulls of an image. They report few pulls in a row, so there
 /// may have been more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pulls {
-    /// Nodes that have pulled it; on the others it was there, or their kubelets have told nothing.
+    /// Nodes that have pulled the image; the others had it, or their kubelets reported nothing.
     pub nodes: usize,
-    /// Its size, in bytes: the largest, where it differs from node to node. Kubelets before 1.30 do
-    /// not say it.
+    /// The size of the image in bytes: the largest, if it differs between nodes. Kubelets before
+    /// 1.30 do not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How long the slowest of them took, without waiting for other pulls of the node; written as
-    /// Go writes durations.
+    /// The duration of the slowest pull, without waiting for other pulls of the node; written like
+    /// a Go duration.
     #[serde(serialize_with = "as_go_writes_it")]
     pub slowest: Duration,
-    /// The node of that pull.
+    /// The node of the slowest pull.
     pub slowest_node: Box<str>,
 }
 
@@ -66,57 +66,57 @@ fn as_go_writes_it<S: Serializer>(time: &Duration, serializer: S) -> Result<S::O
 /// A node that will not get the image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Its name.
+    /// The name of the node.
     pub node: Box<str>,
-    /// Why.
+    /// Why it will not get the image.
     pub message: Box<str>,
 }
 
-/// `status` of an `ImageListPullJob`, without the times. Counts are images.
+/// `status` of an `ImageListPullJob`, without the times. It counts images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListStatus {
     /// Images that are wanted.
     pub desired: usize,
-    /// Images that a node pulls now.
+    /// Images that at least one node is pulling now.
     pub active: usize,
-    /// Images of which each node has got it or has failed.
+    /// Images that each node has got or has failed to get.
     pub completed: usize,
     /// Images that each node has.
     pub succeeded: usize,
     /// Nodes that keep no images for later pods.
     pub skipped: usize,
-    /// How far it is, and what stands in the way.
+    /// The progress, and what prevents more.
     pub message: String,
-    /// Images that are missing on a node.
+    /// Images that are missing on a node, up to a bound.
     pub failed_image_statuses: Vec<FailedImage>,
-    /// Each image.
+    /// The counts of each image.
     pub image_statuses: Vec<ImageCounts>,
-    /// The digests of tags; null, which takes them away, where tags are not pinned.
+    /// The digests of tags; null, which removes them, if tags are not pinned.
     pub pinned: Option<Vec<Pinned>>,
 }
 
 /// An image that is missing on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedImage {
-    /// The image.
+    /// The image, as the job spells it.
     pub name: Box<str>,
-    /// The first node that will not get it, with the reason.
+    /// How many nodes failed, and the first of them with the reason.
     pub message: String,
 }
 
-/// One image of a list. Counts are nodes.
+/// The counts of one image of a list. They count nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImageCounts {
-    /// The image.
+    /// The image, as the job spells it.
     pub name: Box<str>,
     /// Nodes on which it is wanted.
     pub desired: usize,
-    /// Nodes that have it.
+    /// Nodes that have the image.
     pub succeeded: usize,
-    /// Nodes that will not get it.
+    /// Nodes that will not get the image.
     pub failed: usize,
-    /// What the kubelets have told of its pulls.
+    /// What kubelets have reported of the pulls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pulls: Option<Pulls>,
 }

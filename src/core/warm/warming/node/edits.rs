@@ -1,4 +1,4 @@
-//! What a job that is changed, or another one, does to what is known of a node.
+//! Changes to the state of a node that come from its job or from other jobs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::warm::warming::image::ImageProgress;
 use crate::warm::warming::pulled::Pulled;
 
 impl NodeProgress {
-    /// These are the images from now on; what is known of those that stay is kept.
+    /// Sets the images; the progress of those that stay is kept.
     pub fn set_images(&mut self, images: &[Box<str>]) {
         let known = std::mem::take(&mut self.images);
         let stays = |image: &str| known.iter().find(|known| *known.image == *image).cloned();
@@ -19,7 +19,7 @@ impl NodeProgress {
         (self.news, self.first) = (Vec::new(), None);
     }
 
-    /// Somebody else has proved that an image is there. Whether that is news.
+    /// Records that another job has proved an image. Returns false if it was final already.
     pub fn found(&mut self, image: &str, pulled: Option<&Pulled>) -> bool {
         let Some(progress) = self
             .images
@@ -32,8 +32,8 @@ impl NodeProgress {
         true
     }
 
-    /// Begins as with a node that is new, but for the images that are there and for the names of
-    /// pods; only where it has no pod.
+    /// Starts again like a new node, but keeps proved images and the numbering of pods. Does
+    /// nothing if the node has a pod or a write in flight.
     pub fn try_again(&mut self, images: &[Box<str>], ready: bool, now: Duration) {
         if self.pod.is_some() || self.writing || self.unsure {
             return;
@@ -47,8 +47,8 @@ impl NodeProgress {
         }
     }
 
-    /// A defect has left it half done: what is open has failed, and nothing more is done for the
-    /// node. A pod that is there is left to whoever asks for this.
+    /// Fails what is open after a defect, and does nothing more for the node. Deleting its pod is
+    /// left to the caller.
     pub fn break_off(&mut self, defect: &str) {
         self.abandon(&format!("a defect in swaplet, please report it: {defect}"));
         self.is_broken = true;
@@ -58,7 +58,7 @@ impl NodeProgress {
         }
     }
 
-    /// Forgets all but the names of pods and their shape, and returns what was known of images.
+    /// Resets all but the numbering and shape of pods, and returns the progress of images.
     fn begin_anew(
         &mut self,
         images: &[Box<str>],
@@ -80,8 +80,8 @@ impl NodeProgress {
         std::mem::replace(self, new).images
     }
 
-    /// All images are open again, and a pod is made for the first of them. What was said of pulls
-    /// stays: a kubelet that has an image has nothing new to say.
+    /// Opens all images again, and returns the creation of a pod. What was reported about pulls is
+    /// kept, because a kubelet that has an image reports nothing new.
     pub fn ask_again(
         &mut self,
         images: &[Box<str>],

@@ -1,34 +1,34 @@
-//! Pulls that are kept back, because pods of others wait for their images on the node.
+//! Pulls that are held back because pods of others wait for their images on the node.
 
 use std::time::Duration;
 
 use super::NodeProgress;
 use crate::warm::warming::action::Elsewhere;
 
-/// How long one node is kept back for others, in all.
+/// The most time for which one node is held back, in all.
 const MOST: Duration = Duration::from_secs(600);
-/// What is over sooner is not worth a word.
+/// The time after which a wait is reported; a shorter one is not worth it.
 const TOLD: Duration = Duration::from_secs(10);
 
-/// How long the node was kept back.
+/// The time for which a node was held back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kept {
     spent: Duration,
-    /// When it was kept back in the look before this one.
+    /// When it was held back in the step before this one, if it was.
     before: Option<Duration>,
-    /// When it was in this one.
+    /// When it was held back in this step, if it was.
     last: Option<Duration>,
-    /// Since when it is.
+    /// Since when it is held back without a break.
     since: Option<Duration>,
 }
 
 impl Kept {
-    /// A look begins. Only time between two that have kept it back counts.
-    pub const fn look(&mut self) {
+    /// Begins a step. Only the time between two steps that both held it back counts.
+    pub const fn begin(&mut self) {
         self.before = self.last.take();
     }
 
-    /// Whether a pull that could begin now is kept back for others.
+    /// Returns true if a pull that could begin now is held back for others, and records that.
     pub fn keeps(&mut self, others_wait: bool, now: Duration) -> bool {
         let before = self.before.take();
         self.spent += before.map_or(Duration::ZERO, |before| now.saturating_sub(before));
@@ -38,29 +38,29 @@ impl Kept {
         keeps
     }
 
-    /// The same, without noting it.
+    /// Returns the same without recording it.
     fn would_keep(&self, others_wait: bool) -> bool {
         others_wait && self.spent < MOST
     }
 
-    /// Whether it was kept back in the last look.
+    /// Returns true if it was held back in the last step.
     pub const fn is_on(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Whether the next look has to know of it.
+    /// Returns true if the next step needs this state.
     pub const fn is_under_way(&self) -> bool {
         self.last.is_some() || self.before.is_some()
     }
 
-    /// Whether it has been kept back for a while.
+    /// Returns true if it has been held back long enough to be reported.
     pub fn is_long(&self, now: Duration) -> bool {
         self.is_on() && self.since.is_some_and(|since| now >= since + TOLD)
     }
 }
 
 impl NodeProgress {
-    /// Whether it could begin, as far as that depends on others.
+    /// Returns true if nothing that others do prevents it from beginning.
     pub fn is_free(&self, elsewhere: Elsewhere) -> bool {
         !elsewhere.taken && !self.kept.would_keep(elsewhere.others_pull)
     }

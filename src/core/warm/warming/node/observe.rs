@@ -1,4 +1,4 @@
-//! What is seen of the node and of its pod.
+//! What the watches show about the node and its pod.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::warm::warming::evidence::has_started;
 use crate::warm::warming::pulled::Pulled;
 
 impl NodeProgress {
-    pub fn see_ready(&mut self, ready: bool, now: Duration) {
+    pub fn observe_ready(&mut self, ready: bool, now: Duration) {
         self.ready = ready;
         self.unready_since = if ready {
             None
@@ -23,13 +23,13 @@ impl NodeProgress {
         self.abandon("the node is gone, or its labels are not those selected any more");
     }
 
-    /// A pod of this node was seen; an older state of it changes nothing.
-    pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
+    /// Records the state of a pod of this node; an older state of it changes nothing.
+    pub fn observe_pod(&mut self, pod: WarmerPod, now: Duration) {
         let is_last = self.last.as_ref().is_some_and(|last| last.uid == pod.uid);
         if is_last || self.is_broken || self.left.contains(&pod.uid) {
             return;
         }
-        // Of two pods the one that is going was replaced, perhaps in an earlier life.
+        // Of two pods the terminating one was replaced, perhaps by an earlier run of the process.
         match &self.pod {
             Some(seen) if seen.pod.uid != pod.uid && pod.deleting && !seen.pod.deleting => {
                 return self.left.push(pod.uid);
@@ -42,8 +42,8 @@ impl NodeProgress {
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
             self.since = now;
             self.unsure = false;
-            // One that was being deleted before it was known is no loss: an earlier life may have
-            // done it.
+            // If it was terminating before it was known, that is no loss: an earlier run may have
+            // deleted it.
             self.expected = pod.deleting;
             self.pod = Some(Seen {
                 pod,
@@ -83,9 +83,9 @@ impl NodeProgress {
         });
     }
 
-    /// The kubelet has said something of a pull of this pod, or of the one before it; how long it
-    /// took, where that is news.
-    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+    /// Records what the kubelet reported about a pull of this pod, or of the one before it. Returns
+    /// how long the pull took, unless that is known already.
+    pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let pod = match &mut self.pod {
             Some(seen) if *seen.pod.uid == *uid => {
                 seen.announced.insert(pulled.image.clone());
@@ -98,12 +98,12 @@ impl NodeProgress {
             .iter()
             .find(|image| image.image == pulled.image)
             .map_or(&pulled.image, |image| &image.wanted);
-        let told = self
+        let reported = self
             .images
             .iter_mut()
             .find(|image| image.image == *asked_for);
-        // A container that is started once more finds the image there, which is no news.
-        let image = told.filter(|image| {
+        // A restarted container finds the image there, which is nothing new.
+        let image = reported.filter(|image| {
             image
                 .pulled
                 .as_ref()

@@ -1,5 +1,4 @@
-//! Pulls that take long, and pods that were deleted and do not go away: a kubelet that pulls does
-//! not end the pod.
+//! Slow pulls, and deleted pods that do not go away: a kubelet that pulls does not end the pod.
 
 use std::time::Duration;
 
@@ -7,15 +6,15 @@ use super::NodeProgress;
 use crate::warm::warming::action::{Action, Limits};
 use crate::warm::warming::evidence::has_started;
 
-/// From then on a pull keeps nobody else from its node.
+/// How long a pull may keep others from its node.
 pub const SLOW: Duration = Duration::from_secs(60);
-/// What the deletion of a pod may take until others need not wait for it, and another pod is made.
+/// How long a pod may terminate until others need not wait for it, and another pod is created.
 const LEAVE: Duration = Duration::from_secs(120);
-/// So many pods of a node may be left like this at a time: each may hold a pull of its kubelet.
+/// The most deleted pods of a node that may be left at a time: each may hold a pull of its kubelet.
 const MOST_LEFT: usize = 4;
 
 impl NodeProgress {
-    /// The image that the pod has pulled for so long that others need not wait for it.
+    /// Returns the image that has been pulled for so long that others need not wait for it, if any.
     pub fn slow(&self, now: Duration) -> Option<&str> {
         let pod = self
             .pod
@@ -31,26 +30,27 @@ impl NodeProgress {
         (now >= self.since.max(image.not_before) + SLOW).then_some(&*image.image)
     }
 
-    /// Whether the deletion of its pod takes too long.
+    /// Returns true if the deletion of its pod takes too long.
     pub fn hangs(&self, now: Duration) -> bool {
         !self.writing
             && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting)
             && now >= self.since + LEAVE
     }
 
-    /// Whether it has a pod that was deleted and does not go away.
+    /// Returns true if it has a deleted pod that does not go away.
     pub fn is_stuck(&self, now: Duration) -> bool {
         !self.left.is_empty() || self.hangs(now)
     }
 
-    /// The uids of its pods: the one that is there, the one before it, and those that do not go
+    /// Returns the uids of its pods: the current one, the one before it, and those that do not go
     /// away.
     pub fn uids(&self) -> impl Iterator<Item = &Box<str>> {
         let pods = self.pod.iter().map(|seen| &seen.pod).chain(&self.last);
         pods.map(|pod| &pod.uid).chain(&self.left)
     }
 
-    /// Another pod is made where the one that was deleted stays, unless too many have.
+    /// Waits for a terminating pod, or leaves it behind so that another one is created, unless too
+    /// many are left.
     pub(crate) fn wait_for_deletion(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
         if self.hangs(now) && self.left.len() < MOST_LEFT && !self.is_done() {
             self.number += 1;

@@ -1,4 +1,4 @@
-//! What became of the writes for a node.
+//! The results of the writes for a node.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::{NodeProgress, REPLACE};
 use crate::warm::pod::{Shape, WarmerPod};
 use crate::warm::warming::action::{Action, Answer, End, Limits};
 
-/// The wait after a write that failed, where the server does not say.
+/// The wait after a failed write, unless the server requests another.
 const WRITE_AGAIN: Duration = Duration::from_secs(2);
-/// The wait for the watch to show what has made a write fail.
+/// The wait for the watch to show why a write failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl NodeProgress {
-    /// What became of a write.
+    /// Records the result of a write.
     pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
         self.writing = false;
         self.unsure = matches!(
@@ -25,7 +25,7 @@ impl NodeProgress {
         if matches!((action, &answer), (Action::Create { .. }, Answer::Conflict))
             && !self.left.is_empty()
         {
-            // The name is that of a pod that does not go away.
+            // A pod that does not go away has this name.
             self.number += 1;
         }
         match (action, answer) {
@@ -40,7 +40,7 @@ impl NodeProgress {
             (_, Answer::Done | Answer::Conflict) => self.not_before = now + LOOK_AGAIN,
             (action, Answer::Failed { retry_after }) => {
                 self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
-                // It may have been done all the same.
+                // The swap may have been applied all the same.
                 if let Some(seen) = self
                     .pod
                     .as_mut()
@@ -61,14 +61,14 @@ impl NodeProgress {
 
     fn stored(&mut self, pod: WarmerPod, now: Duration) {
         let images = pod.images.iter().map(|image| image.image.clone()).collect();
-        self.see_pod(pod, now);
+        self.observe_pod(pod, now);
         if let Some(seen) = &mut self.pod {
             seen.stored = Some(images);
         }
     }
 
-    /// A quota may have room later; a missing right and the rules of the namespace hold for every
-    /// image; anything else is about one of these. Rules about volumes may not know image volumes.
+    /// Handles a refused creation. A quota may have room later; a missing right and the namespace's
+    /// rules concern every image, anything else one. Such rules may not know image volumes.
     fn creation_denied(
         &mut self,
         shape: Shape,
@@ -98,7 +98,7 @@ impl NodeProgress {
         }
     }
 
-    /// What forbids a swap may let a pod begin with the image.
+    /// Handles a refused swap. A policy that forbids it may allow a pod that begins with the image.
     fn swap_denied(&mut self, image: &str, why: &str) {
         if self.fall_back(&format!("the image of its pod may not be changed: {why}")) {
             return;

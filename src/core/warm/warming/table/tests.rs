@@ -132,7 +132,7 @@ impl World {
             Happens::Steps => self.steps(),
             Happens::Answers(says) => self.answers(says),
             Happens::Pod(node, pod) => self.pod(NODES[*node], pod),
-            Happens::Ready(node, ready) => self.warming.see_node(NODES[*node], *ready, now),
+            Happens::Ready(node, ready) => self.warming.observe_node(NODES[*node], *ready, now),
             Happens::IsGone(node) => self.warming.node_is_gone(NODES[*node]),
             Happens::Found(node, image) => self.warming.found(NODES[*node], IMAGES[*image], None),
             Happens::TryAgain(node) => self.warming.try_again(NODES[*node], true, now),
@@ -278,7 +278,7 @@ impl World {
                 return self.warming.pod_is_gone(&uid, self.now);
             }
         }
-        self.warming.see_pod(pod.clone(), self.now);
+        self.warming.observe_pod(pod.clone(), self.now);
     }
 
     /// The sets of the table are those of a look at all nodes.

@@ -1,4 +1,4 @@
-//! Waits that double, each under a key; another key (another image) starts afresh.
+//! Back-offs that double, each under a key; another key (another image) starts again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::virtual_node::times::later;
 
-/// The waits of one pod.
+/// The back-offs of one pod.
 #[derive(Clone, Debug, Default)]
 pub struct Backoffs {
     entries: HashMap<String, Entry>,
@@ -20,7 +20,7 @@ struct Entry {
 }
 
 impl Backoffs {
-    /// The wait that is still on at `now` for something that happened at `since`, if any.
+    /// Returns the back-off that is active at `now` after an event at `since`, if any.
     #[must_use]
     pub fn waiting(
         &self,
@@ -34,14 +34,14 @@ impl Backoffs {
         on.then_some(entry.wait)
     }
 
-    /// The wait that is on at `now` since the last failure, if any.
+    /// Returns the back-off that is active at `now` after the last failure, if any.
     #[must_use]
     pub fn waiting_since_failure(&self, key: &str, now: Timestamp) -> Option<Duration> {
         let entry = self.entries.get(key)?;
         (now < later(entry.updated, entry.wait)).then_some(entry.wait)
     }
 
-    /// The next failure is followed by a longer wait, unless the last one was long ago.
+    /// Records a failure: the next one has a longer back-off, unless the last one was long ago.
     pub fn next(
         &mut self,
         key: &str,
@@ -60,7 +60,7 @@ impl Backoffs {
 }
 
 impl Entry {
-    /// Twice the longest wait without a failure, and all is forgotten: ten minutes.
+    /// Returns true if twice the longest back-off (ten minutes) passed without a failure: a reset.
     fn is_over(&self, since: Timestamp, longest: Duration) -> bool {
         since > later(self.updated, longest * 2)
     }

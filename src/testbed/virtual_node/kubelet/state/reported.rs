@@ -1,4 +1,4 @@
-//! What was reported of a pod.
+//! The reported status of a pod.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,8 +10,8 @@ pub struct Reported {
     /// When `status` is sent.
     pub due: Option<Timestamp>,
     pub status: Value,
-    /// It did not reach the API server.
+    /// True if the status did not reach the API server.
     pub lost: bool,
-    /// The pod's deadline has passed.
+    /// True if the pod's deadline has passed.
     pub out_of_time: bool,
 }

@@ -1,4 +1,4 @@
-//! A container of the pod, and what the runtime knows of its lives.
+//! A container of the pod, and the runtime's records of its runs.
 
 use jiff::Timestamp;
 
@@ -7,24 +7,24 @@ use crate::virtual_node::life::{End, Life};
 use crate::virtual_node::pod::{Container, Policy};
 use crate::virtual_node::times::later;
 
-/// A container is given at least this long to stop, whatever the pod says.
+/// The shortest grace period of a container, whatever the pod has.
 const SHORTEST_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A container of the pod.
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub spec: Container,
-    /// One of `spec.initContainers`.
+    /// True for one of `spec.initContainers`.
     pub init: bool,
-    /// Oldest first.
+    /// The runs, oldest first.
     pub records: Vec<Record>,
-    /// Why it could not be started.
+    /// The reason why it could not be started.
     pub waiting: Option<Waiting>,
-    /// Records before this one are gone from then on.
+    /// Records before this index are gone from this time on.
     pub dropped: Option<(usize, Timestamp)>,
 }
 
-/// What the runtime knows of one life.
+/// The runtime's record of one run.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The image as the spec named it.
@@ -39,26 +39,26 @@ pub struct Record {
 /// The state of a record.
 #[derive(Clone, Debug)]
 pub enum State {
-    /// Since when, and how it goes on.
+    /// Its start, and its behaviour from then on.
     Running(Timestamp, Life),
-    /// From when on it ran, and how it ended.
+    /// Its start, and how it ended.
     Ended(Timestamp, End),
-    /// The program could not be started.
+    /// The time, and why the program could not be started.
     NotStarted(Timestamp, String),
 }
 
-/// `state.waiting`
+/// The content of `state.waiting`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub reason: &'static str,
     pub message: String,
 }
 
-/// The exit code that containerd gives a program that cannot be started.
+/// The exit code that containerd reports for a program that cannot be started.
 const START_ERROR: i32 = 128;
 
 impl Record {
-    /// The exit code and the time of the end.
+    /// Returns the exit code and the time of the end; `None` while it runs.
     pub fn end(&self) -> Option<End> {
         match self.state {
             State::Running(..) => None,
@@ -70,7 +70,7 @@ impl Record {
         }
     }
 
-    /// When it will end if it runs and nothing more is done.
+    /// Returns its future end if it runs and nothing more is done; `None` if it has none.
     fn will_end(&self) -> Option<End> {
         match &self.state {
             State::Running(_, life) => life.end(),
@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// An init container that goes on running beside the main containers.
+    /// Returns true for an init container that keeps running beside the main containers.
     pub fn is_native_sidecar(&self) -> bool {
         self.init && self.spec.restart_policy == Some(Policy::Always)
     }
@@ -111,7 +111,7 @@ impl Unit {
         self.last()?.will_end()
     }
 
-    /// Whether it runs with another image than the spec names now.
+    /// Returns true if it runs with another image than the spec has now.
     pub fn is_outdated(&self) -> bool {
         self.is_running()
             && self
@@ -119,7 +119,7 @@ impl Unit {
                 .is_some_and(|record| record.wanted != self.spec.image)
     }
 
-    /// Whether it is to be started, as far as its last end decides: also if it has never run.
+    /// Returns true if it must start, judging by its last end: also if it has never run.
     pub fn should_start(&self, pod: Policy) -> bool {
         let policy = if self.init && pod == Policy::Always {
             Policy::OnFailure
@@ -133,8 +133,8 @@ impl Unit {
         }
     }
 
-    /// Sends SIGTERM after the preStop hook, and SIGKILL when the grace period is over, which
-    /// counts from now.
+    /// Sends SIGTERM after the preStop hook, and SIGKILL after the grace period, which counts from
+    /// now.
     pub fn stop(&mut self, grace: std::time::Duration, now: Timestamp) {
         let hook = self.spec.pre_stop().min(grace);
         let Some(Record {
@@ -162,7 +162,7 @@ impl Unit {
         }
     }
 
-    /// The records that the runtime still has at a time: the last, and the one before.
+    /// Returns the records that the runtime still has at a time: the last, and the one before.
     pub fn kept(&self, now: Timestamp) -> (Option<&Record>, Option<&Record>) {
         let first = self
             .dropped

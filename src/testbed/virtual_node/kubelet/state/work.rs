@@ -1,10 +1,10 @@
-//! What the worker of a pod does.
+//! The work of a pod's worker.
 
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-/// What the worker does.
+/// The state of the worker.
 #[derive(Clone, Debug)]
 pub enum Work {
     Idle,
@@ -13,9 +13,9 @@ pub enum Work {
         now: Doing,
         failed: bool,
     },
-    /// All containers are being stopped since then.
+    /// All containers are being stopped since this time.
     Terminating(Timestamp),
-    /// They have ended; a list of the containers must confirm it.
+    /// All have ended; a list of the containers must confirm it.
     Settling(Timestamp),
     Terminated,
     Gone,
@@ -28,7 +28,7 @@ pub enum Step {
     Sandbox,
     /// A start that waits for a back-off to be over.
     Start(usize),
-    /// The start after a kill in this sync: for the back-off the container still runs.
+    /// The start after a kill in this sync: for the back-off the container is still running.
     Restart(usize),
 }
 
@@ -36,20 +36,20 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub enum Doing {
     Nothing,
-    /// Until the container has ended.
+    /// Lasts until the container has ended.
     Killing(usize),
     Sandbox(Timestamp),
     Starting(usize, Starting),
 }
 
-/// How far a start has come.
+/// The progress of a start.
 #[derive(Clone, Debug)]
 pub enum Starting {
-    /// An image is being pulled, since and until then: its own, or one of its volumes.
+    /// An image is being pulled, with start and end of the pull: its own, or one of its volumes.
     Pulling(String, Timestamp, Timestamp),
     /// The container is being created and started.
     Creating(Timestamp),
-    /// The hook after the start runs.
+    /// The postStart hook is running.
     Hook(Timestamp),
 }
 

@@ -19,12 +19,12 @@ fn tried(way: Way, answer: Answer, seconds: f32, evidence: &[&str], note: &str) 
 }
 
 fn rejects() -> Probed {
-    let told = ["same containerID", "pod Pending (ProviderFailed)"];
+    let reported = ["same containerID", "pod Pending (ProviderFailed)"];
     let rejected = tried(
         Way::SwapOnFailure,
         Answer::Fails(Reason::SwapRejected),
         0.42,
-        &told,
+        &reported,
         "the provider has \u{1b}failed",
     );
     let works = tried(

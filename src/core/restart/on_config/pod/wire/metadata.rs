@@ -1,4 +1,4 @@
-//! The labels and annotations that environments take by `valueFrom.fieldRef`.
+//! The labels and annotations that a container's environment takes by `valueFrom.fieldRef`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use crate::restart::hot_upgrade::pod::{VERSION, VERSION_ALT, WORKING};
 use crate::restart::on_config::annotation::{Problem, RestartOn, Source};
 use crate::restart::on_config::content::Content;
 
-/// Labels or annotations.
+/// The labels or the annotations of a pod.
 type Fields = BTreeMap<Box<str>, Box<str>>;
 
 impl SpecWire {
-    /// What the containers that are restarted for it take of the metadata.
+    /// Returns the digests of the metadata by container, for those that are restarted for it.
     pub(super) fn metadata(
         &self,
         wish: &RestartOn,
@@ -37,9 +37,9 @@ impl SpecWire {
     }
 }
 
-/// What a variable with this `fieldPath` has (`pkg/fieldpath`, `ExtractFieldPathAsString`): nothing
-/// where the label or annotation is not there. `None` for another field, and for what swaplet
-/// itself writes: a container would be restarted because it was restarted, or hot-upgraded.
+/// Returns the value of a variable with this `fieldPath` (`pkg/fieldpath`,
+/// `ExtractFieldPathAsString`): empty if the key is missing. `None` for another field, and for keys
+/// that swaplet writes: a container would be restarted because it was restarted, or hot-upgraded.
 fn value_at<'a>(path: &str, labels: &'a Fields, annotations: &'a Fields) -> Option<&'a str> {
     let key = |field: &str| {
         let key = path.strip_prefix(field)?.strip_prefix("['")?;

@@ -1,5 +1,5 @@
-//! Who is on which node: one job at a time has a pod on a node, and others that want it are waited
-//! for. They have it in turns, namespace by namespace.
+//! The sharing of nodes: one job at a time has a pod on a node, and makes room for others that want
+//! it. Jobs take turns, namespace by namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,27 +10,27 @@ use swaplet_core::warm::warming::{Action, Elsewhere};
 use super::entry::Entry;
 use super::messages::{Key, PullWrite};
 
-/// So many pods of one node may pull for long beside another one; who waits then waits for one of
-/// them, which gives way after a while.
+/// From this many jobs with a slow pull on, a node counts as taken. A job that waits then waits for
+/// one of them, which makes room after a while.
 const MOST_SLOW: usize = 2;
 
-/// Who has a pod on a node; `None` stands for pods of no job.
+/// The jobs with a pod on each node; `None` stands for pods of no job.
 pub(crate) type Taken = BTreeMap<Box<str>, BTreeSet<Option<Key>>>;
 
-/// Nodes that are taken, and those that are waited for.
-pub(crate) struct Room {
+/// The nodes that are taken, and the jobs that wait for them.
+pub(crate) struct Occupancy {
     taken: Taken,
     wanted: BTreeMap<Box<str>, BTreeSet<Key>>,
 }
 
-impl Room {
+impl Occupancy {
     pub fn of<'a>(
         jobs: &BTreeMap<Key, Entry>,
         orphans: impl Iterator<Item = &'a WarmerPod>,
         now: Duration,
     ) -> Self {
         let (mut taken, mut slow) = (Taken::new(), Taken::new());
-        // A pod that is being deleted may hang there for ever; its kubelet pulls no more.
+        // A terminating pod may stay for ever, and its kubelet no longer pulls.
         for pod in orphans.filter(|pod| !pod.deleting) {
             taken.entry(pod.node.clone()).or_default().insert(None);
         }
@@ -48,7 +48,7 @@ impl Room {
                 }
             }
         }
-        // A registry that hangs keeps nobody from the node, unless many do.
+        // A registry that hangs keeps no job from the node, unless several do.
         for (node, jobs) in slow.into_iter().filter(|(_, jobs)| jobs.len() >= MOST_SLOW) {
             taken.entry(node).or_default().extend(jobs);
         }
@@ -56,7 +56,7 @@ impl Room {
             .iter()
             .filter(|(_, entry)| entry.has_a_slot())
             .collect();
-        // Two tell each job whether there is another one.
+        // Two are enough to decide, for each job, whether another one waits.
         let waits = |node: &str| {
             waiting
                 .iter()
@@ -72,7 +72,7 @@ impl Room {
         Self { taken, wanted }
     }
 
-    /// What others than this job do on a node.
+    /// Returns what other jobs do on a node.
     pub fn elsewhere(&self, key: &Key, node: &str) -> Elsewhere {
         let others = |holders: &BTreeSet<Option<Key>>| {
             holders.iter().any(|holder| holder.as_ref() != Some(key))
@@ -89,7 +89,7 @@ impl Room {
         }
     }
 
-    /// The nodes that others have now than in this look before, or nobody any more.
+    /// Returns the nodes whose holders have changed since the step that left `before`.
     pub fn changes<'a>(&'a self, before: &'a Taken) -> impl Iterator<Item = &'a str> {
         before
             .iter()
@@ -97,12 +97,12 @@ impl Room {
             .map(|(node, _)| &**node)
     }
 
-    /// Who has a pod on a node.
+    /// Returns the jobs with a pod on each node.
     pub fn taken(self) -> Taken {
         self.taken
     }
 
-    /// A job begins on a node.
+    /// Records that a job begins on a node.
     pub fn note(&mut self, key: &Key, node: &str, action: &Action) {
         if matches!(action, Action::Create { .. }) {
             self.taken
@@ -113,20 +113,21 @@ impl Room {
     }
 }
 
-/// In which order jobs may begin on nodes that are free.
+/// The order in which jobs may begin on free nodes.
 #[derive(Default)]
 pub(crate) struct Turns {
     last: u64,
-    /// When each namespace has begun on a node the last time, by number.
+    /// When each namespace last began on a node, as a sequence number.
     namespaces: BTreeMap<Box<str>, u64>,
-    /// The same of each job.
+    /// When each job last began on a node, as a sequence number.
     jobs: BTreeMap<Key, u64>,
 }
 
 impl Turns {
-    /// The installation's own images come first: they are few and small, and nodes with the startup
-    /// taint wait for them. Then come the jobs of the namespace, and of these the one, that has
-    /// waited longest: however many jobs a namespace has, it is one among the namespaces.
+    /// Returns the jobs in their order. The installation's own images come first, because they are
+    /// few and small, and nodes with the startup taint wait for them. Then come the namespaces that
+    /// have waited longest, and in each the job that has: however many jobs it has, a namespace
+    /// gets one turn.
     pub fn order(&mut self, jobs: &BTreeMap<Key, Entry>) -> Vec<Key> {
         self.jobs.retain(|key, _| jobs.contains_key(key));
         let namespaces: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
@@ -144,7 +145,7 @@ impl Turns {
         order.into_iter().cloned().collect()
     }
 
-    /// A job begins on a node.
+    /// Records that a job begins on a node.
     pub fn note(&mut self, write: &PullWrite) {
         if let PullWrite::Warm {
             key,

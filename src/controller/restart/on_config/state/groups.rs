@@ -1,4 +1,4 @@
-//! The pods of a group, and what they ask for.
+//! The pods of a group, and the restarts that they request.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use swaplet_core::restart::on_config::round::Member;
 use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, stand};
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 
-use super::{Group, Room, Uid, group};
+use super::{Group, State, Uid, group};
 use crate::restart::on_config::records::Records;
 
-impl Room {
-    /// The pods of an owner as they stand, by name.
+impl State {
+    /// Returns the current state of an owner's pods, sorted by name.
     #[must_use]
     pub fn members<'a>(
         &'a self,
@@ -22,7 +22,7 @@ impl Room {
         mount_delay: Duration,
         now: Duration,
     ) -> Vec<Member<'a>> {
-        let look = |reference: &Reference| {
+        let find = |reference: &Reference| {
             self.objects
                 .get(&(of.0.clone(), reference.clone()))
                 .map(|known| known.sight.clone())
@@ -33,7 +33,7 @@ impl Room {
         pods.map(|pod| {
             let requests = self.requests_of(&pod.uid);
             let around = Around {
-                look: &look,
+                find: &find,
                 mount_delay,
                 edited_at: self.edited_at.get(&pod.uid).copied().unwrap_or_default(),
                 now,
@@ -54,7 +54,7 @@ impl Room {
         .collect()
     }
 
-    /// The oldest first.
+    /// Returns the requests for a pod, oldest first.
     fn requests_of(&self, pod: &Uid) -> Vec<&Asked> {
         let from = (pod.clone(), Box::from(""));
         let mut requests: Vec<_> = self
@@ -67,7 +67,7 @@ impl Room {
         requests
     }
 
-    /// The uids of the pods of a namespace that are being restarted.
+    /// Returns the uids of the pods of a namespace that are being restarted.
     #[must_use]
     pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
         let open = self.requests.iter().filter(|(_, request)| {
@@ -77,7 +77,7 @@ impl Room {
     }
 }
 
-/// The objects that a pod names.
+/// Returns the objects that a pod names.
 pub(super) fn names(pod: &ConfiguredPod) -> impl Iterator<Item = &Reference> {
     let sources = pod.wish.iter().flat_map(|wish| wish.values().flatten());
     sources.filter_map(|source| match source {

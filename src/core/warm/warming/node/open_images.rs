@@ -1,4 +1,4 @@
-//! What the status of a node's pod says of the images that are open.
+//! What the status of a node's pod proves about its open images.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::warm::pod::{Shape, WarmerImage};
 use crate::warm::warming::action::{Action, End, Limits};
 use crate::warm::warming::evidence::{Verdict, has_run, judge};
 
-/// How long a status that proves nothing may stay as it is before a new pod is to tell: longer than
-/// a kubelet takes to act on a swap.
+/// How long a status that proves nothing may stay unchanged before another pod is created: longer
+/// than a kubelet takes to act on a swap.
 const SETTLED: Duration = Duration::from_secs(10);
 
 impl NodeProgress {
-    /// A pod that has ended is deleted. That is no loss of one whose containers are to end, where
-    /// nothing more was expected of it.
-    pub(crate) fn take_leave(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
+    /// Deletes a pod that has ended. The end is no loss if its containers are meant to end, and
+    /// nothing more was expected of the pod.
+    pub(crate) fn delete_ended_pod(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
         if self.pod.as_ref()?.pod.shape == Shape::InPlace || !self.is_ours() {
             return self.delete(false);
         }
-        if let Some(action) = self.look(limits, now) {
+        if let Some(action) = self.observe(limits, now) {
             return Some(action);
         }
         let is_pulling = self.is_pulling(now);
         self.delete(!is_pulling)
     }
 
-    /// Whether the images of the pod are those that were asked for, as far as that is known.
+    /// Returns true if the images of the pod are the requested ones, as far as that is known.
     pub(crate) fn is_ours(&self) -> bool {
         let Some(seen) = &self.pod else { return false };
         let expected = |(number, image): (usize, &WarmerImage)| match &seen.stored {
@@ -35,15 +35,15 @@ impl NodeProgress {
         seen.pod.images.iter().enumerate().all(expected)
     }
 
-    /// Where an image of the pod stands among those of the node; `None` where it is not wanted any
-    /// more.
+    /// Returns the index of a pod's image among those of the node; `None` if it is no longer
+    /// wanted.
     pub(crate) fn position(&self, image: &WarmerImage) -> Option<usize> {
         self.images
             .iter()
             .position(|progress| progress.image == image.wanted)
     }
 
-    /// Whether the pod has an image whose time it is.
+    /// Returns true if the pod has an image that is due.
     pub(crate) fn is_pulling(&self, now: Duration) -> bool {
         let images = self.pod.iter().flat_map(|seen| &seen.pod.images);
         images
@@ -51,15 +51,15 @@ impl NodeProgress {
             .any(|index| self.images[index].is_due(now))
     }
 
-    /// Records what the status proves of each open image; an action where only another pod can
-    /// help.
-    pub(crate) fn look(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
+    /// Records what the status proves about each open image. Returns an action if only another pod
+    /// can help.
+    pub(crate) fn observe(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
         let images = self.pod.as_ref()?.pod.images.clone();
         for image in images {
             if let Some(open) = self
                 .position(&image)
                 .filter(|index| self.images[*index].end.is_none())
-                && let Some(replace) = self.look_at(&image, open, limits, now)
+                && let Some(replace) = self.observe_image(&image, open, limits, now)
             {
                 return Some(replace);
             }
@@ -67,7 +67,7 @@ impl NodeProgress {
         None
     }
 
-    fn look_at(
+    fn observe_image(
         &mut self,
         image: &WarmerImage,
         open: usize,
@@ -122,21 +122,21 @@ impl NodeProgress {
         None
     }
 
-    /// How long a pod may take for an image. Of several, which the kubelet pulls one after another,
-    /// each gives the next one its time when it is told of.
+    /// Returns how long a pod may take for an image. The kubelet pulls several one after another,
+    /// so each announced one extends the time by one timeout.
     fn patience(&self, limits: &Limits) -> Duration {
-        let told = self
+        let reported = self
             .pod
             .as_ref()
             .filter(|seen| seen.pod.images.len() > 1)
             .map_or(0, |seen| seen.announced.len());
         limits
             .timeout
-            .saturating_mul(u32::try_from(told + 1).unwrap_or(u32::MAX))
+            .saturating_mul(u32::try_from(reported + 1).unwrap_or(u32::MAX))
     }
 
-    /// Which of several images has kept the others waiting nobody knows, so each gets a pod of its
-    /// own; and where no swap has ever led to an image the node may ignore them.
+    /// Ends a try that has run out of time. Which of several images delayed the others is unknown,
+    /// so each gets a pod of its own. If no swap has ever worked, the node may ignore swaps.
     fn out_of_time(&mut self, open: usize, limits: &Limits, now: Duration) -> Option<Action> {
         let seen = self.pod.as_ref()?;
         let (is_swapped, is_one_of_many) = (seen.pod.before.is_some(), seen.pod.images.len() > 1);

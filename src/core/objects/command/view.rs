@@ -1,4 +1,4 @@
-//! What a container would find at a path: its mounts over the exit image.
+//! The file system that a container would see: its mounts over the exit image.
 
 use std::collections::BTreeSet;
 
@@ -13,23 +13,23 @@ use crate::image::exit_paths::standard_paths;
 use crate::image::path_set::PathSet;
 use crate::objects::pod::container_spec::Backing;
 
-/// The name of the file that makes a directory of its parent in a derived image, so that a volume
-/// can be mounted there.
+/// The name of the file that makes its parent a directory in a derived image, so that a volume can
+/// be mounted there.
 const PLACE_HOLDER: &str = ".swaplet";
-/// The most paths that one derived image has; honest ones have a few.
+/// The most paths that one derived image has; ordinary ones have a few.
 pub(crate) const MOST_PATHS: usize = 64;
 
-/// The paths at which an exit image has its program. A closure or a [`PathSet`] will do.
+/// The paths at which an exit image has its program. Implemented by closures and [`PathSet`].
 pub trait ExitPaths {
-    /// Whether the program is at this absolute, normalised path.
+    /// Returns true if the program is at this absolute, normalised path.
     fn has(&self, path: &str) -> bool;
 
-    /// What is started without a command.
+    /// Returns the path of the program that is started without a command.
     fn entrypoint(&self) -> &str {
         Kind::Exit.program_path()
     }
 
-    /// The image's own PATH.
+    /// Returns the image's own PATH.
     fn search_path(&self) -> &str {
         PATH
     }
@@ -63,22 +63,22 @@ impl ExitPaths for StandardPaths {
 pub(crate) struct View<'a> {
     pub mounts: &'a [Mount],
     pub image: &'a dyn ExitPaths,
-    /// How the file of a ConfigMap at a path begins, where that is known.
+    /// Returns how the file of a ConfigMap at a path begins, if known.
     pub first_line: &'a dyn Fn(&str) -> Option<FirstLine>,
 }
 
-/// What is at a path.
+/// The kind of file at a path.
 pub(crate) enum Found {
     InImage,
     Missing,
-    /// A file of a ConfigMap, Secret or the like, if anything.
+    /// A file of a ConfigMap, Secret or the like, if any.
     Configuration,
-    /// Whatever is on the volume that covers the path.
+    /// Unknown content: a volume covers the path.
     Volume,
 }
 
 impl View<'_> {
-    pub(crate) fn look(&self, path: &str) -> Found {
+    pub(crate) fn find(&self, path: &str) -> Found {
         match self.covering(path) {
             Some(mount) if mount.backing == Backing::Configuration => Found::Configuration,
             Some(_) => Found::Volume,
@@ -87,7 +87,7 @@ impl View<'_> {
         }
     }
 
-    /// The mount that hides what the image has at this path: the innermost one counts.
+    /// Returns the mount that hides the image's file at this path: the innermost one counts.
     pub(crate) fn covering(&self, path: &str) -> Option<&Mount> {
         let covers = |mount: &&Mount| *mount.path == *path || is_below(path, &mount.path);
         self.mounts
@@ -96,7 +96,7 @@ impl View<'_> {
             .max_by_key(|mount| mount.path.len())
     }
 
-    /// A mount below a program would need it to be a directory.
+    /// Returns an error if a volume is mounted below a program, which would have to be a directory.
     pub(crate) fn check_below(&self, program: &str) -> Result<(), Refusal> {
         match self
             .mounts
@@ -108,8 +108,9 @@ impl View<'_> {
         }
     }
 
-    /// A runtime mounts no directory over a file, and none below a file: where the exit image has a
-    /// program in the way of a mount, another image has to have a directory there.
+    /// Returns the paths that make directories for mounts in a derived image. A runtime mounts no
+    /// directory over a file, and none below a file: if the exit image has a program in the way of
+    /// a mount, another image has to have a directory there.
     pub(crate) fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
         let mut paths = BTreeSet::new();
         for mount in self.mounts {
@@ -138,7 +139,7 @@ impl View<'_> {
         Ok((!self.is_hidden(program)).then(|| format!("{directory}/{PLACE_HOLDER}")))
     }
 
-    /// A program below a mount is not in the way of others: nobody sees it.
+    /// Returns true if a mount hides the program, which is then not in the way of others.
     fn is_hidden(&self, program: &str) -> bool {
         let is_mounted = |path: &str| {
             self.mounts
@@ -155,7 +156,7 @@ impl View<'_> {
         self.image.has(path) || self.image.entrypoint() == path
     }
 
-    /// Whether one image can have all these paths beside what is executed.
+    /// Returns true if one image can have all these paths beside the executed program.
     pub(crate) fn fit_together(&self, paths: &[String], executes: &Executes) -> bool {
         let executed = match executes {
             Executes::Program(path) => Some(path.as_str()),

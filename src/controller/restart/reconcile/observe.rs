@@ -1,4 +1,4 @@
-//! What the watches tell of requests and their pods.
+//! Handles the watch events of requests and their pods.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;
 
 impl Restarts {
-    /// What the watch of requests tells.
-    pub fn hear(&mut self, event: Event<RestartRequestWire>, now: Duration) {
+    /// Handles an event of the watch of requests.
+    pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Duration) {
         match event {
             Event::ListStart => {
                 self.list += 1;
@@ -45,7 +45,7 @@ impl Restarts {
                     self.forget(&(request.namespace, request.name), now);
                 }
             }
-            // The loop tells of it.
+            // The loop reports it.
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
@@ -85,28 +85,28 @@ impl Restarts {
             }
         };
         self.requests.insert(key.clone(), entry);
-        self.look_at(key);
+        self.enqueue(key);
         self.pod_has_changed(&pod, now);
     }
 
-    /// The requests for a pod are others than before.
+    /// Handles a change of the requests for a pod.
     pub(crate) fn pod_has_changed(&mut self, pod: &Key, now: Duration) {
         if self.by_pod.needs(pod) {
             self.pods.want(pod, now)
         } else {
             self.pods.release(pod, now)
         }
-        self.look_at_concerned(pod);
-        self.orphans.look_at(pod);
+        self.enqueue_concerned(pod);
+        self.orphans.enqueue(pod);
     }
 
-    /// What the watch of parked pods tells.
-    pub fn see_parked(&mut self, event: Event<RestartPodWire>, now: Duration) {
-        self.orphans.see(event, now);
+    /// Handles an event of the watch of parked pods.
+    pub fn observe_parked(&mut self, event: Event<RestartPodWire>, now: Duration) {
+        self.orphans.observe(event, now);
     }
 
-    /// What the watch of one pod tells.
-    pub fn see(&mut self, key: &Key, event: Event<RestartPodWire>) {
+    /// Handles an event of the watch of one pod.
+    pub fn observe(&mut self, key: &Key, event: Event<RestartPodWire>) {
         let Some(entry) = self.pods.get_mut(key) else {
             return;
         };
@@ -125,31 +125,31 @@ impl Restarts {
                 entry.sight = Seen::Refused(why.into())
             }
             Event::Current(_) => return,
-            // The loop tells of trouble.
+            // The loop reports trouble.
             Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         if entry.kind() == before {
-            self.look_at_concerned(key);
+            self.enqueue_concerned(key);
         } else {
             let names: Vec<_> = self.by_pod.names(key).cloned().collect();
             names
                 .into_iter()
-                .for_each(|name| self.look_at((key.0.clone(), name)));
+                .for_each(|name| self.enqueue((key.0.clone(), name)));
         }
     }
 
-    pub(crate) fn look_at(&mut self, request: Key) {
+    pub(crate) fn enqueue(&mut self, request: Key) {
         let namespace = request.0.clone();
         self.fresh.push(&namespace, request);
     }
 
-    fn look_at_concerned(&mut self, pod: &Key) {
+    fn enqueue_concerned(&mut self, pod: &Key) {
         for name in self.by_pod.concerned(pod) {
-            self.look_at((pod.0.clone(), name));
+            self.enqueue((pod.0.clone(), name));
         }
     }
 
-    /// A request is gone, or nothing is left to be done for it.
+    /// Drops a request that is gone, or for which nothing is left to do.
     pub(crate) fn forget(&mut self, key: &Key, now: Duration) {
         let Some(mut entry) = self.requests.remove(key) else {
             return;

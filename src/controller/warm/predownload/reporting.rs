@@ -1,4 +1,4 @@
-//! Why nothing could be done for a workload, and what its owners are told.
+//! The reasons why nothing could be done for a workload, and how they are reported.
 
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
@@ -11,19 +11,19 @@ use crate::frame::list::words;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
 
-/// Why nothing could be done for a workload; it is tried again in any case.
+/// The reason why nothing could be done for a workload; it is retried in any case.
 pub(super) enum Trouble {
-    /// Until somebody mends it, so the workload is told.
+    /// Lasts until somebody fixes it, so it is reported on the workload.
     Lasting(String),
-    /// No job can be made, and it is done without one; told as well.
+    /// No job can be created, and the images are pulled without one; reported as well.
     NoObject(String),
-    /// A job that is not needed any more may not be deleted; told as well.
+    /// A job that is no longer needed cannot be deleted; reported as well.
     Stays(String),
-    /// The right is missing that this is for; in the words of the API server.
+    /// A right is missing: the effect, and the API server's message.
     Forbidden(&'static str, String),
-    /// Perhaps not the next time.
+    /// May be over at the next try, so it is only logged.
     Passing(String),
-    /// The decision has panicked, with these words.
+    /// The decision has panicked, with this message.
     Defect(String),
 }
 
@@ -49,12 +49,12 @@ impl Trouble {
 }
 
 impl Predownload {
-    pub(super) fn tell_trouble(&mut self, workload: &Workload, trouble: Trouble) {
+    pub(super) fn report_trouble(&mut self, workload: &Workload, trouble: Trouble) {
         let (kind, name) = (workload.kind.as_str(), &workload.name);
         match trouble {
-            Trouble::Lasting(why) => self.tell_failure(workload, why),
-            Trouble::NoObject(how) => self.tell_once(workload, Reason::CreatedImagePullJob, how),
-            Trouble::Stays(why) => self.tell_once(workload, Reason::WriteDenied, why),
+            Trouble::Lasting(why) => self.report_failure(workload, why),
+            Trouble::NoObject(how) => self.report_once(workload, Reason::CreatedImagePullJob, how),
+            Trouble::Stays(why) => self.report_once(workload, Reason::WriteDenied, why),
             Trouble::Forbidden(what, words) => {
                 self.health.note_denial(what, &workload.namespace, &words)
             }
@@ -65,37 +65,37 @@ impl Predownload {
                 self.metrics.decisions_failed(1);
                 let again = self.defects.meet(key_of(workload), self.clock.now());
                 self.due.insert(key_of(workload), self.clock.instant(again));
-                self.tell_once(workload, Reason::DecisionFailed, note(kind, &defect));
+                self.report_once(workload, Reason::DecisionFailed, note(kind, &defect));
             }
         }
     }
 
-    pub(super) fn tell_failure(&mut self, workload: &Workload, why: String) {
-        self.tell_once(workload, Reason::FailedCreateImagePullJob, why);
+    pub(super) fn report_failure(&mut self, workload: &Workload, why: String) {
+        self.report_once(workload, Reason::FailedCreateImagePullJob, why);
     }
 
-    /// Not with each try.
-    fn tell_once(&mut self, workload: &Workload, reason: Reason, why: String) {
-        let before = self.told.insert(key_of(workload), why.clone());
+    /// Reports a reason, unless it was the last one reported for the workload.
+    fn report_once(&mut self, workload: &Workload, reason: Reason, why: String) {
+        let before = self.reported.insert(key_of(workload), why.clone());
         if before.as_ref() != Some(&why) {
-            self.tell(workload, reason, why);
+            self.report(workload, reason, why);
         }
     }
 
-    fn tell(&self, workload: &Workload, reason: Reason, note: String) {
-        self.reporter.tell(Notice {
+    fn report(&self, workload: &Workload, reason: Reason, note: String) {
+        self.reporter.report(Notice {
             target: Target::of_workload(workload),
             report: Report { reason, note },
         });
     }
 
-    pub(super) fn tell_applied(&self, workload: &Workload, action: &Action) {
+    pub(super) fn report_applied(&self, workload: &Workload, action: &Action) {
         match action {
             Action::Create { name, image, .. } => {
                 let note = format!(
                     "{image} is pulled to the nodes of the old pods, by ImagePullJob {name}"
                 );
-                self.tell(workload, Reason::CreatedImagePullJob, note);
+                self.report(workload, Reason::CreatedImagePullJob, note);
             }
             Action::Delete(job) => {
                 let (kind, name) = (workload.kind.as_str(), &workload.name);

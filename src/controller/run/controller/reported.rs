@@ -1,29 +1,29 @@
-//! What of the troubles of watches has been told: one that is met again with every try, or by all
-//! watches at once, is told once.
+//! The troubles of watches that were logged: one that recurs with every try, or on all watches at
+//! once, is logged once.
 
 use std::collections::HashSet;
 
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::writer::is_missing_right;
 
-/// What has been told.
+/// The troubles that were logged.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// Missing rights, with what each is needed for.
     rights: HashSet<String>,
-    /// Why the API server was not reached, since it was last reached.
+    /// The error that the API server cannot be reached; `None` once it has answered.
     unreachable: Option<String>,
 }
 
-/// What there is to tell, and of what.
+/// A line to log: the error, and what fails because of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub(super) error: &'a str,
     pub(super) what: &'a str,
 }
 
-impl Told {
-    /// A trouble that kept from doing something; nothing where all of it has been told.
+impl Reported {
+    /// Returns the line to log for a trouble, or `None` if it was logged before.
     pub(super) fn news<'a>(&mut self, error: &'a str, what: &'a str) -> Option<Line<'a>> {
         if let Some(at) = error.find(UNREACHABLE) {
             let error = &error[at..];
@@ -36,7 +36,7 @@ impl Told {
         is_new.then_some(Line { error, what })
     }
 
-    /// The API server has answered.
+    /// Records that the API server has answered.
     pub(super) fn reached(&mut self) {
         self.unreachable = None;
     }
@@ -51,21 +51,21 @@ mod tests {
 
     #[test]
     fn a13_what_keeps_from_the_api_server_is_told_once_for_all_until_it_answers() {
-        let mut told = Told::default();
-        let first = told.news(LIST, "cannot watch pods").unwrap();
+        let mut reported = Reported::default();
+        let first = reported.news(LIST, "cannot watch pods").unwrap();
         assert_eq!(first.error, "cannot connect to the API server a:1: no way");
-        assert_eq!(told.news(ASK, "cannot watch nodes"), None);
-        assert_eq!(told.news(LIST, "cannot watch pods"), None);
+        assert_eq!(reported.news(ASK, "cannot watch nodes"), None);
+        assert_eq!(reported.news(LIST, "cannot watch pods"), None);
         let another = LIST.replace("no way", "refused");
-        assert!(told.news(&another, "cannot watch pods").is_some());
-        told.reached();
-        assert!(told.news(&another, "cannot watch pods").is_some());
+        assert!(reported.news(&another, "cannot watch pods").is_some());
+        reported.reached();
+        assert!(reported.news(&another, "cannot watch pods").is_some());
     }
 
     #[test]
     fn a_missing_right_is_told_once_for_each_thing_and_other_troubles_always() {
         const RIGHT: &str = "pods is forbidden: User \"u\" cannot list resource";
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for (error, what, is_news) in [
             (RIGHT, "pods", true),
             (RIGHT, "pods", false),
@@ -73,7 +73,11 @@ mod tests {
             ("no answer", "pods", true),
             ("no answer", "pods", true),
         ] {
-            assert_eq!(told.news(error, what).is_some(), is_news, "{error} {what}");
+            assert_eq!(
+                reported.news(error, what).is_some(),
+                is_news,
+                "{error} {what}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the watches say of jobs, pods and image caches.
+//! The watch events of jobs, pods and image caches.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ impl PullJobs {
         let Some(caches) = &mut self.caches else {
             return;
         };
-        caches.see(news);
+        caches.observe(news);
         let may_be_served = caches.may_be_served();
         if self.nodes.uses_image_caches != may_be_served {
             self.nodes.uses_image_caches = may_be_served;
@@ -72,7 +72,7 @@ impl PullJobs {
         if let Some(list) = self.lists.get_mut(&job.kind) {
             list.remove(&key);
         }
-        self.finalizers.see(&key, &job);
+        self.finalizers.observe(&key, &job);
         if job.deleting {
             self.jobs.all.remove(&key);
             return;
@@ -88,13 +88,17 @@ impl PullJobs {
         }
     }
 
-    pub(in crate::warm::jobs) fn see_pod(&mut self, event: Event<WarmerPodWire>, now: Duration) {
+    pub(in crate::warm::jobs) fn observe_pod(
+        &mut self,
+        event: Event<WarmerPodWire>,
+        now: Duration,
+    ) {
         match event {
             Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
             Event::Listed(pod) | Event::Applied(pod) => {
                 if let Some(pod) = read("pod", || pod.read()) {
                     self.pod_list.remove(&pod.uid);
-                    self.jobs.each(now, |_, entry| entry.see_pod(&pod, now));
+                    self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
                     self.pods.insert(pod.uid.clone(), pod);
                 }
             }

@@ -1,6 +1,6 @@
-//! Pods that ask for restarts, the objects that they name, and the requests that were made for
-//! them: the state of the loop, without any I/O and without a clock. An event only says that the
-//! pods of an owner are to be looked at.
+//! The state of the loop, without any I/O and without a clock: pods that request restarts, the
+//! objects that they name, and the requests made for them. An event only enqueues the pods of an
+//! owner.
 
 mod groups;
 
@@ -18,42 +18,41 @@ use super::share::shared;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 
-/// Objects that are watched at once, with a share for each namespace. Each is a watch of one
-/// object.
+/// The maximum number of watched objects, with a share for each namespace. Each has a watch of its
+/// own.
 pub const MOST_OBJECTS: usize = 256;
 
-/// How long after a pod is gone its record is dropped: by then it is known whether its namespace is
-/// hidden only.
+/// How long the record of a deleted pod is kept: by then it is known whether its namespace is
+/// merely hidden.
 const TIDY: Duration = Duration::from_secs(60);
 
 /// The uid of a pod.
 pub type Uid = Box<str>;
-/// An object, with its namespace.
+/// An object with its namespace.
 pub type Object = (Box<str>, Reference);
-/// The pods of an owner: their namespace, and the uid of the owner, or of the pod where it has
-/// none.
+/// The pods of an owner: their namespace, and the uid of the owner, or of the pod if it has none.
 pub type Group = (Box<str>, Box<str>);
 
-/// Everything that is known.
+/// The state of the loop.
 #[derive(Default)]
-pub struct Room {
+pub struct State {
     pods: BTreeMap<Uid, ConfiguredPod>,
-    /// Since when the metadata of a pod has been what it is, where containers are restarted for it.
+    /// When the metadata of a pod last changed, if containers are restarted for it.
     edited_at: BTreeMap<Uid, Duration>,
-    /// By the uid of the pod and the name of the request.
+    /// The requests, by the uid of the pod and their name.
     requests: BTreeMap<(Uid, Box<str>), Request>,
     objects: BTreeMap<Object, Known>,
-    /// Those to be looked at now.
+    /// The groups to reconcile now.
     fresh: BTreeSet<Group>,
-    /// Those to be looked at later although nothing happens.
+    /// The groups to reconcile later without an event.
     due: BTreeMap<Group, Duration>,
-    /// The pods that the list under way has not named.
+    /// The pods that the list in progress has not named.
     unlisted: BTreeSet<Uid>,
     request_list: u64,
     pods_are_seen: bool,
-    /// Whether the pods of a namespace cannot be seen now.
+    /// True while the pods of some namespace cannot be read.
     some_are_hidden: bool,
-    /// When records of pods that are gone are to be dropped.
+    /// When the records of deleted pods are dropped.
     tidy_at: Option<Duration>,
     requests_are_seen: bool,
     named_have_changed: bool,
@@ -71,27 +70,27 @@ struct Known {
     listed: bool,
 }
 
-impl Room {
-    /// Whether all pods and requests have been seen.
+impl State {
+    /// Returns true once all pods and requests have been listed.
     #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.pods_are_seen && self.requests_are_seen
     }
 
-    /// Whether a pod is there.
+    /// Returns true if the pod exists.
     #[must_use]
     pub fn has(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }
 
-    /// Whether records of pods that are gone are to be dropped now: not while some pods that are
-    /// there cannot be seen.
-    pub fn may_tidy(&mut self, now: Duration) -> bool {
+    /// Returns true if the records of deleted pods must be dropped now; never while the pods of
+    /// some namespace cannot be read.
+    pub fn may_prune(&mut self, now: Duration) -> bool {
         !self.some_are_hidden && self.tidy_at.take_if(|at| *at <= now).is_some()
     }
 
-    /// What the watch of pods tells.
-    pub fn see_pod(&mut self, event: Event<ConfiguredPodWire>, now: Duration) {
+    /// Handles an event of the watch of pods.
+    pub fn observe_pod(&mut self, event: Event<ConfiguredPodWire>, now: Duration) {
         match event {
             Event::ListStart => {
                 self.unlisted = self.pods.keys().cloned().collect();
@@ -145,8 +144,8 @@ impl Room {
         }
     }
 
-    /// What the watch of requests tells.
-    pub fn hear(&mut self, event: Event<RestartRequestWire>) {
+    /// Handles an event of the watch of requests.
+    pub fn handle(&mut self, event: Event<RestartRequestWire>) {
         match event {
             Event::ListStart => self.request_list += 1,
             Event::Listed(request) | Event::Applied(request) => read("request", || request.read())
@@ -176,7 +175,7 @@ impl Room {
         }
     }
 
-    /// A request, as it is now; one that was not made here is of no interest.
+    /// Updates a request; one that was not made here is ignored.
     pub fn know(&mut self, request: &RestartRequest) {
         let target = request.restart_on.as_deref().and_then(from_text);
         let Some((pod, target)) = request.pod_uid.clone().zip(target) else {
@@ -189,7 +188,7 @@ impl Room {
             target,
             created_at: request.created_at,
         };
-        self.look_at(&pod);
+        self.enqueue(&pod);
         self.requests.insert(
             (pod, request.name.clone()),
             Request {
@@ -200,7 +199,7 @@ impl Room {
         );
     }
 
-    /// A request of which nobody knows whether it was made: it counts as made until that is known.
+    /// Adds a request whose creation has an unknown outcome: it counts as made until that is known.
     pub fn assume(&mut self, pod: &ConfiguredPod, name: &str, target: Contents) {
         let asked = Asked {
             name: name.into(),
@@ -219,18 +218,18 @@ impl Room {
             .or_insert(request);
     }
 
-    /// A request is gone.
+    /// Removes a request.
     pub fn forget(&mut self, pod: &Uid, name: &str) {
         self.requests.remove(&(pod.clone(), name.into()));
-        self.look_at(pod);
+        self.enqueue(pod);
     }
 
-    fn look_at(&mut self, pod: &Uid) {
+    fn enqueue(&mut self, pod: &Uid) {
         self.fresh.extend(self.pods.get(pod).map(group));
     }
 
-    /// What the watch of an object tells.
-    pub fn see_object(&mut self, object: &Object, event: Event<Content>, now: Duration) {
+    /// Handles an event of the watch of an object.
+    pub fn observe_object(&mut self, object: &Object, event: Event<Content>, now: Duration) {
         let Some(known) = self.objects.get_mut(object) else {
             return;
         };
@@ -249,7 +248,7 @@ impl Room {
             Event::Forbidden(_) if known.sight == Sight::Forbidden => return,
             Event::Forbidden(_) => {
                 known.sight = Sight::Forbidden;
-                return self.look_at_users_of(object);
+                return self.enqueue_users_of(object);
             }
         };
         if !matches!(&known.sight, Sight::Seen { content: before, .. } if *before == content) {
@@ -257,11 +256,11 @@ impl Room {
                 content,
                 since: now,
             };
-            self.look_at_users_of(object);
+            self.enqueue_users_of(object);
         }
     }
 
-    fn look_at_users_of(&mut self, object: &Object) {
+    fn enqueue_users_of(&mut self, object: &Object) {
         let users = self
             .pods
             .values()
@@ -270,7 +269,7 @@ impl Room {
         self.fresh.extend(groups);
     }
 
-    /// The objects that are to be watched, if they are others than before.
+    /// Returns the objects to watch; `None` if they have not changed.
     pub fn objects(&mut self) -> Option<impl Iterator<Item = &Object>> {
         if !std::mem::take(&mut self.named_have_changed) {
             return None;
@@ -295,12 +294,12 @@ impl Room {
         }
         made_room
             .iter()
-            .for_each(|object| self.look_at_users_of(object));
+            .for_each(|object| self.enqueue_users_of(object));
         Some(self.objects.keys())
     }
 
-    /// The objects that the pods of an owner name and that are not watched, each with the first of
-    /// these pods.
+    /// Returns the objects that an owner's pods name and that are not watched, each with the first
+    /// of these pods.
     #[must_use]
     pub fn unwatched(&self, of: &Group) -> Vec<(ConfiguredPod, Reference)> {
         let mut seen = BTreeSet::new();
@@ -314,13 +313,13 @@ impl Room {
             .collect()
     }
 
-    /// The pods of the owner of this one are looked at again.
-    pub fn look_soon(&mut self, pod: &Uid, now: Duration) {
+    /// Schedules a reconcile of the group of this pod.
+    pub fn requeue(&mut self, pod: &Uid, now: Duration) {
         self.due
             .extend(self.pods.get(pod).map(|pod| (group(pod), now)));
     }
 
-    /// Those to be looked at now.
+    /// Returns the groups to reconcile now.
     pub fn fresh(&mut self, now: Duration) -> Vec<Group> {
         let due: Vec<_> = self
             .due
@@ -333,14 +332,14 @@ impl Room {
         self.fresh.iter().cloned().collect()
     }
 
-    /// These have been looked at; they are due again then.
-    pub fn looked_at(&mut self, group: &Group, again: Option<Duration>) {
+    /// Records that a group was reconciled; it is due again at `again`.
+    pub fn reconciled(&mut self, group: &Group, again: Option<Duration>) {
         self.fresh.remove(group);
         self.due.remove(group);
         self.due.extend(again.map(|at| (group.clone(), at)));
     }
 
-    /// The next time at which something is to be looked at although nothing happened.
+    /// Returns the next time at which there is work without an event; `None` until all is listed.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         if !self.is_ready() {
@@ -350,7 +349,7 @@ impl Room {
         self.due.values().copied().chain(tidy).min()
     }
 
-    /// One of the pods of an owner.
+    /// Returns one of the pods of an owner.
     #[must_use]
     pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
         self.pods.values().find(|pod| group(pod) == *of)
