@@ -76,7 +76,10 @@ impl Watch {
         let endpoint = endpoint.clone();
         let task = tokio::spawn(async move {
             let result = follow(&endpoint, &version, &sender).await;
-            if let Err(error) = &result {
+            // Whoever drops the watch has seen enough.
+            if let Err(error) = &result
+                && !sender.is_closed()
+            {
                 eprintln!("the watch of the program's own: {error:#}");
             }
             result
