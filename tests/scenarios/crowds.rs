@@ -92,3 +92,51 @@ async fn t27_a_crowd_of_pods_finishes_within_a_second() {
     );
     world.assert_quiet().await;
 }
+
+fn swapped(world: &World, namespace: &str) -> usize {
+    let pods = world.server.peek_all("pods");
+    let is_swapped = |pod: &&Value| {
+        pod["metadata"]["namespace"] == namespace && pod["metadata"]["generation"] == 2
+    };
+    pods.iter().map(|pod| &**pod).filter(is_swapped).count()
+}
+
+/// As behind a webhook for one namespace that does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_writes_hang_holds_up_no_other() {
+    let world = World::new();
+    for namespace in ["red", "green"] {
+        world.create_namespace(namespace).await;
+        for nth in 0..PODS_EACH {
+            create(&world, namespace, &format!("p{nth}")).await;
+        }
+    }
+    let _life = world.start_controller_as("swaplet", CONCURRENCY);
+    world.wait(1).await;
+    let hangs = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Patch).resource("pods").namespace("red")
+    });
+    for nth in 0..PODS_EACH {
+        for namespace in ["red", "green"] {
+            main_ends(&world, namespace, &format!("p{nth}")).await;
+        }
+    }
+    // The first writes that hang have not failed yet.
+    world.wait(5).await;
+    assert_eq!(
+        (swapped(&world, "red"), swapped(&world, "green")),
+        (0, PODS_EACH)
+    );
+
+    // And nothing of that is left for pods that end later.
+    world.wait(60).await;
+    create(&world, "green", "late").await;
+    world.wait(1).await;
+    main_ends(&world, "green", "late").await;
+    world.wait(1).await;
+    assert_eq!(swapped(&world, "green"), PODS_EACH + 1);
+
+    world.end_fault(hangs);
+    world.wait(180).await;
+    assert_eq!(swapped(&world, "red"), PODS_EACH);
+}

@@ -4,6 +4,7 @@
 pub mod leash;
 pub mod precedence;
 pub mod report;
+pub(crate) mod shares;
 pub mod tools;
 pub(crate) mod window;
 

@@ -24,6 +24,7 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
+use crate::frame::writer::shares::Shares;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::observe::{observe, observe_parked};
 use crate::restart::on_config::RestartOnSettings;
@@ -44,6 +45,7 @@ pub struct Driver {
     server_clock: ServerClock,
     started_at: jiff::Timestamp,
     concurrency: usize,
+    shares: Shares,
 }
 
 /// An event for the driver.
@@ -117,6 +119,7 @@ impl Driver {
                 (settings.time_of_day)()
             }),
             concurrency: common.concurrency,
+            shares: Shares::default(),
         }
     }
 
@@ -154,6 +157,13 @@ impl Driver {
             Happened::Written(written) => {
                 let (write, outcome) = *written;
                 log(&write, &outcome);
+                let namespace = &write.request.namespace;
+                match &outcome {
+                    Err(Outcome::Failed { .. }) => {
+                        self.shares.failed(namespace, now);
+                    }
+                    _ => self.shares.answered(namespace),
+                }
                 self.restarts.written(write, outcome, now)
             }
         }
@@ -179,9 +189,13 @@ impl Driver {
         };
         self.restarts.begin_turn(since_start);
         while self.writes.len() < self.concurrency {
-            let Some(write) = self.restarts.next_write(index, now) else {
-                break;
-            };
+            let write = self
+                .shares
+                .next(self.concurrency, since_start, |may_begin| {
+                    self.restarts.next_write(index, now, may_begin)
+                });
+            let Some(write) = write else { break };
+            self.shares.began(&write.request.namespace);
             let writer = writer.clone();
             self.writes.spawn(async move {
                 let outcome = writer.restart(&write).await;

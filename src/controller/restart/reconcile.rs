@@ -147,12 +147,21 @@ impl Restarts {
         }
     }
 
-    /// Returns the next write of this turn; `None` if there is none.
-    pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
+    /// Returns the next write of this turn, of a namespace that `may_begin` one; `None` if there is
+    /// none.
+    pub fn next_write(
+        &mut self,
+        index: &mut Index,
+        now: Now,
+        may_begin: &dyn Fn(&str) -> bool,
+    ) -> Option<RestartWrite> {
         self.halfway
             .drain(..)
             .for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
-        while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
+        while let Some(key) = (self.turns > 0)
+            .then(|| self.fresh.pop_of(may_begin))
+            .flatten()
+        {
             // A request that is gone meanwhile uses no turn.
             let Some(decision) = self
                 .requests
@@ -179,7 +188,9 @@ impl Restarts {
                 .map(|entry| &entry.request)
                 .collect()
         };
-        let write = self.orphans.next_write(of_pod, self.park.as_ref(), now);
+        let write = self
+            .orphans
+            .next_write(of_pod, self.park.as_ref(), now, may_begin);
         self.learned.extend(self.orphans.take_news());
         write
     }

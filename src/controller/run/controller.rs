@@ -32,6 +32,7 @@ use crate::frame::serve::Health;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
+use crate::frame::writer::shares::Shares;
 use crate::frame::writer::window::Window;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::driver::Driver;
@@ -59,6 +60,7 @@ pub(super) struct Controller {
     pub(super) metrics: Metrics,
     pub(super) health: Health,
     window: Window,
+    shares: Shares,
     pub(super) writes: JoinSet<(Write, Outcome)>,
     pub(super) restarts: Driver,
     pub(super) deriver: Deriver,
@@ -113,6 +115,7 @@ impl Controller {
             metrics,
             health,
             window: Window::new(settings.concurrency.max(1)),
+            shares: Shares::default(),
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
             derived: channel::Sender::default(),
@@ -183,9 +186,10 @@ impl Controller {
         let now = self.clock.now();
         self.claim_precedence();
         while self.brake <= now && self.writes.len() < self.window.size() {
-            let (write, effects) = self.index.next_write(now);
-            self.effects(effects);
-            let Some(write) = write else { break };
+            let Some(write) = self.next_write(now) else {
+                break;
+            };
+            self.shares.began(&write.target.namespace);
             let writer = self.writer.clone();
             self.writes.spawn(async move {
                 let outcome = writer.write(&write.target, &write.action).await;
@@ -195,6 +199,17 @@ impl Controller {
         self.window.started(self.writes.len());
         self.claim_precedence();
         self.measure();
+    }
+
+    fn next_write(&mut self, now: Duration) -> Option<Write> {
+        let mut effects = Vec::new();
+        let write = self.shares.next(self.window.size(), now, |may_begin| {
+            let (write, more) = self.index.next_write_where(may_begin, now);
+            effects.extend(more);
+            write
+        });
+        self.effects(effects);
+        write
     }
 
     /// Makes other writes yield while a write of a pod is queued or in flight.
@@ -228,15 +243,21 @@ impl Controller {
         log_outcome(&write.target, &outcome);
         note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
-        match (&write.action, &outcome) {
-            (Action::Swap(_), Outcome::Failed { retry_after, .. }) => {
-                self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
-                self.window.refused(self.writes.len());
+        let namespace = &write.target.namespace;
+        match &outcome {
+            Outcome::Failed { retry_after, .. } => {
+                let concerns_all = self.shares.failed(namespace, now) || retry_after.is_some();
+                // A request to OpenKruise may fail because of its webhook: that is no reason to
+                // hold up other pods.
+                if concerns_all && matches!(write.action, Action::Swap(_)) {
+                    self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
+                    self.window.refused(self.writes.len());
+                }
             }
-            // A request to OpenKruise may fail because of its webhook: that is no reason to hold
-            // up other pods.
-            (_, Outcome::Failed { .. }) => {}
-            _ => self.window.answered(now),
+            _ => {
+                self.shares.answered(namespace);
+                self.window.answered(now);
+            }
         }
         let effects = self.index.written(write, &outcome, now);
         self.effects(effects);

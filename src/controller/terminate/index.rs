@@ -313,8 +313,22 @@ impl Index {
 
     /// Returns the next write, decided from the latest state of the pod whose turn it is.
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
+        self.next_write_where(&|_| true, now)
+    }
+
+    /// Like [`next_write`](Self::next_write), restricted to the namespaces that `may_begin` a
+    /// write; pods of the others stay where they are in the queue.
+    pub fn next_write_where(
+        &mut self,
+        may_begin: &dyn Fn(&str) -> bool,
+        now: Duration,
+    ) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
-        while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
+        while let Some(uid) = self
+            .budgets
+            .pop(now)
+            .or_else(|| self.ready.pop_of(may_begin))
+        {
             let (decision, more) = self.decide(&uid, now);
             let write = decision.and_then(|decision| self.begin(&uid, decision, now));
             effects.extend(more);

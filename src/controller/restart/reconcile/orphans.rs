@@ -143,15 +143,19 @@ impl Orphans {
         }
     }
 
-    /// Returns the next write of this turn; `of_pod` returns the requests for a pod, including the
-    /// one of this name.
+    /// Returns the next write of this turn, of a namespace that `may_begin` one; `of_pod` returns the
+    /// requests for a pod, including the one of this name.
     pub fn next_write<'a>(
         &mut self,
         of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
         park: Option<&ParkImage>,
         now: Now,
+        may_begin: &dyn Fn(&str) -> bool,
     ) -> Option<RestartWrite> {
-        while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
+        while let Some(key) = (self.turns > 0)
+            .then(|| self.fresh.pop_of(may_begin))
+            .flatten()
+        {
             self.turns -= 1;
             let write = self.reconcile(&key, &of_pod, park, now);
             if write.is_some() {

@@ -60,7 +60,7 @@ fn shows(restarts: &mut Restarts, pod: Value) {
 /// The writes of one turn of the loop.
 fn turn(restarts: &mut Restarts, index: &mut Index, now: Now) -> Vec<RestartWrite> {
     restarts.begin_turn(now.since_start);
-    std::iter::from_fn(|| restarts.next_write(index, now)).collect()
+    std::iter::from_fn(|| restarts.next_write(index, now, &|_| true)).collect()
 }
 
 #[test]
