@@ -43,12 +43,12 @@ impl Run {
             // It exists already, from an earlier try or run.
             Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
             Err(Outcome::Denied(words)) => {
-                self.state.forget(&pod.uid, name);
+                self.state.forget(&pod.namespace, &pod.uid, name);
                 self.health.note_denial(ASK, &pod.namespace, &words);
                 return Some(self.denied(pod, &words));
             }
             Err(Outcome::Gone) => {
-                self.state.forget(&pod.uid, name);
+                self.state.forget(&pod.namespace, &pod.uid, name);
                 return Some(self.clock.now() + DENIED_RETRY);
             }
             Err(Outcome::Failed { error, .. }) => {
@@ -74,7 +74,7 @@ impl Run {
     async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
         match self.writer.forget_request(&pod.namespace, name, uid).await {
             Ok(()) | Err(Outcome::Gone | Outcome::Conflict) => {
-                self.state.forget(&pod.uid, name);
+                self.state.forget(&pod.namespace, &pod.uid, name);
                 Some(self.clock.now())
             }
             Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),

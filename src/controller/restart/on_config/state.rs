@@ -33,14 +33,17 @@ pub type Object = (Box<str>, Reference);
 /// The pods of an owner: their namespace, and the uid of the owner, or of the pod if it has none.
 pub type Group = (Box<str>, Box<str>);
 
+type RequestKey = (Box<str>, Uid, Box<str>);
+
 /// The state of the loop.
 #[derive(Default)]
 pub struct State {
     pods: BTreeMap<Uid, ConfiguredPod>,
     /// When the metadata of a pod last changed, if containers are restarted for it.
     edited_at: BTreeMap<Uid, Duration>,
-    /// The requests, by the uid of the pod and their name.
-    requests: BTreeMap<(Uid, Box<str>), Request>,
+    /// The requests, by namespace, the uid of the pod and their name. The uid is what the request
+    /// says: a request counts only for pods of its own namespace.
+    requests: BTreeMap<RequestKey, Request>,
     objects: BTreeMap<Object, Known>,
     /// The groups to reconcile now.
     fresh: BTreeSet<Group>,
@@ -59,7 +62,6 @@ pub struct State {
 }
 
 struct Request {
-    namespace: Box<str>,
     asked: Asked,
     list: u64,
 }
@@ -154,11 +156,12 @@ impl State {
             Event::Deleted(request) => {
                 if let Some(RestartRequest {
                     pod_uid: Some(uid),
+                    namespace,
                     name,
                     ..
                 }) = read("request", || request.read())
                 {
-                    self.forget(&uid, &name);
+                    self.forget(&namespace, &uid, &name);
                 }
             }
             Event::ListEnd => {
@@ -168,7 +171,8 @@ impl State {
                     .filter(|(_, request)| request.list != self.request_list)
                     .map(|(key, _)| key.clone())
                     .collect();
-                gone.iter().for_each(|(uid, name)| self.forget(uid, name));
+                gone.iter()
+                    .for_each(|(namespace, uid, name)| self.forget(namespace, uid, name));
                 self.requests_are_seen = true;
             }
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
@@ -188,11 +192,10 @@ impl State {
             target,
             created_at: request.created_at,
         };
-        self.enqueue(&pod);
+        self.enqueue(&request.namespace, &pod);
         self.requests.insert(
-            (pod, request.name.clone()),
+            (request.namespace.clone(), pod, request.name.clone()),
             Request {
-                namespace: request.namespace.clone(),
                 asked,
                 list: self.request_list,
             },
@@ -209,23 +212,25 @@ impl State {
             created_at: None,
         };
         let request = Request {
-            namespace: pod.namespace.clone(),
             asked,
             list: self.request_list,
         };
         self.requests
-            .entry((pod.uid.clone(), name.into()))
+            .entry((pod.namespace.clone(), pod.uid.clone(), name.into()))
             .or_insert(request);
     }
 
     /// Removes a request.
-    pub fn forget(&mut self, pod: &Uid, name: &str) {
-        self.requests.remove(&(pod.clone(), name.into()));
-        self.enqueue(pod);
+    pub fn forget(&mut self, namespace: &str, pod: &Uid, name: &str) {
+        self.requests
+            .remove(&(namespace.into(), pod.clone(), name.into()));
+        self.enqueue(namespace, pod);
     }
 
-    fn enqueue(&mut self, pod: &Uid) {
-        self.fresh.extend(self.pods.get(pod).map(group));
+    fn enqueue(&mut self, namespace: &str, pod: &Uid) {
+        let pod = self.pods.get(pod);
+        self.fresh
+            .extend(pod.filter(|pod| &*pod.namespace == namespace).map(group));
     }
 
     /// Handles an event of the watch of an object.

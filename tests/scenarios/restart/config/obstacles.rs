@@ -152,3 +152,42 @@ async fn without_the_flag_no_config_map_is_looked_at() {
             .all(|request| request.resource != "configmaps")
     );
 }
+
+/// Anyone who may create requests in one namespace could write the uid of a pod of another.
+#[tokio::test(start_paused = true)]
+async fn a_forged_request_of_another_namespace_stops_and_restarts_nothing() {
+    let world = Configured::pods(1, "app=configmap/settings").await;
+    let _life = world.start().await;
+    world.create_namespace("evil").await;
+    let uid = world.world.get("web-0")["metadata"]["uid"].clone();
+    let forged = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
+        "metadata": {"name": "forged",
+            "labels": {"crr.apps.kruise.io/pod-uid": uid, "type": "virtual-kubelet"},
+            "annotations": {"swaplet.io/restart-on": "{\"app\":{\"configmap/settings\":\"x\"}}"}},
+        "spec": {"podName": "web-0", "containers": [{"name": "app"}]}});
+    let place = "/apis/apps.kruise.io/v1alpha1/namespaces/evil/containerrecreaterequests";
+    world
+        .world
+        .request(Method::POST, place, "application/json", &forged)
+        .await;
+    world.wait(60).await;
+    assert_eq!(world.restarts_of("web-0"), (0, 0));
+
+    world.set_color("blue").await;
+    world.wait(ONE_POD).await;
+    assert_eq!(world.restarts_of("web-0"), (1, 0));
+
+    // Completed by its tenant, it says that the pod has other contents.
+    let status = json!({"status": {"phase": "Completed", "containerRecreateStates": [{"name": "app", "phase": "Succeeded"}]}});
+    world
+        .world
+        .request(
+            Method::PATCH,
+            &format!("{place}/forged/status"),
+            "application/merge-patch+json",
+            &status,
+        )
+        .await;
+    world.wait(3 * ONE_POD).await;
+    assert_eq!(world.restarts_of("web-0"), (1, 0));
+}

@@ -9,7 +9,7 @@ use swaplet_core::restart::on_config::round::Member;
 use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, stand};
 use swaplet_core::restart::request::{RestartRequest, StatePhase};
 
-use super::{Group, State, Uid, group};
+use super::{Group, State, group};
 use crate::restart::on_config::records::Records;
 
 impl State {
@@ -31,7 +31,7 @@ impl State {
         let none = Contents::new();
         let pods = self.pods.values().filter(|pod| group(pod) == *of);
         pods.map(|pod| {
-            let requests = self.requests_of(&pod.uid);
+            let requests = self.requests_of(pod);
             let around = Around {
                 find: &find,
                 mount_delay,
@@ -55,12 +55,12 @@ impl State {
     }
 
     /// Returns the requests for a pod, oldest first.
-    fn requests_of(&self, pod: &Uid) -> Vec<&Asked> {
-        let from = (pod.clone(), Box::from(""));
+    fn requests_of(&self, pod: &ConfiguredPod) -> Vec<&Asked> {
+        let from = (pod.namespace.clone(), pod.uid.clone(), Box::from(""));
         let mut requests: Vec<_> = self
             .requests
             .range(from..)
-            .take_while(|((uid, _), _)| uid == pod)
+            .take_while(|((namespace, uid, _), _)| *namespace == pod.namespace && *uid == pod.uid)
             .map(|(_, request)| &request.asked)
             .collect();
         requests.sort_by_key(|request| (request.created_at, &request.name));
@@ -70,10 +70,10 @@ impl State {
     /// Returns the uids of the pods of a namespace that are being restarted.
     #[must_use]
     pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
-        let open = self.requests.iter().filter(|(_, request)| {
-            *request.namespace == *namespace && request.asked.progress == Progress::Open
+        let open = self.requests.iter().filter(|((of, _, _), request)| {
+            **of == *namespace && request.asked.progress == Progress::Open
         });
-        open.map(|((uid, _), _)| uid.to_string()).collect()
+        open.map(|((_, uid, _), _)| uid.to_string()).collect()
     }
 }
 
