@@ -55,8 +55,8 @@ pub struct Restarts {
     due: BTreeSet<(Duration, Key)>,
     /// The number of decisions left in this turn of the loop.
     turns: usize,
-    /// The uids of pods whose requests ended halfway, not passed on yet.
-    halfway: Vec<Box<str>>,
+    /// The namespaces and uids of pods whose requests ended halfway, not passed on yet.
+    halfway: Vec<(Box<str>, Box<str>)>,
     /// What was learned about nodes and reports about parked containers, not passed on yet.
     learned: Vec<Effect>,
     /// The time of the next reconcile of all requests.
@@ -155,9 +155,9 @@ impl Restarts {
         now: Now,
         may_begin: &dyn Fn(&str) -> bool,
     ) -> Option<RestartWrite> {
-        self.halfway
-            .drain(..)
-            .for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
+        self.halfway.drain(..).for_each(|(namespace, uid)| {
+            index.restarts_cut_short(&namespace, &uid, now.since_start);
+        });
         while let Some(key) = (self.turns > 0)
             .then(|| self.fresh.pop_of(may_begin))
             .flatten()
@@ -245,7 +245,7 @@ impl Restarts {
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
             (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => {
-                index.restarts_cut_short(&pod.uid, now.since_start)
+                index.restarts_cut_short(&pod.namespace, &pod.uid, now.since_start)
             }
             _ => {}
         }

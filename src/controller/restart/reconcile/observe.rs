@@ -162,7 +162,8 @@ impl Restarts {
                 Some(pod.pod.uid.clone())
             };
             let pod = entry.request.pod_uid.clone().or_else(seen);
-            self.halfway.extend(pod);
+            let namespace = entry.request.namespace.clone();
+            self.halfway.extend(pod.map(|uid| (namespace, uid)));
         }
         self.pod_has_changed(&pod_key(&entry.request), now);
     }

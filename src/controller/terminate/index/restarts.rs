@@ -10,7 +10,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::objects::pod::Pod;
 
-use super::restarting::{Begun, LATE_EFFECT};
+use super::restarting::Begun;
 use super::{Effect, Index};
 
 impl Index {
@@ -49,10 +49,27 @@ impl Index {
         self.nodes.kubelet(pod)
     }
 
-    /// Returns whether this many restarts fit into the headroom of the pod's Job.
+    /// Returns whether this many restarts fit into the headroom of the pod's Job, beside those that
+    /// may still come of an earlier request.
     #[must_use]
     pub fn room_for_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
-        self.headroom.answer_restarts(pod, restarts)
+        let earlier = self.earlier(pod);
+        let all = restarts.saturating_add(earlier);
+        match self.headroom.answer_restarts(pod, all) {
+            // There may be room once those have come, or cannot come any more.
+            Headroom::NeverFits(shortage) if earlier > 0 => Headroom::Wait(shortage),
+            answer => answer,
+        }
+    }
+
+    /// Returns the number of restarts that may still come of requests for a pod that ended before.
+    fn earlier(&self, pod: &Pod) -> u32 {
+        self.restarting
+            .get(&pod.uid)
+            .map_or(0, |begun| match begun.until {
+                Some(_) => begun.coming(),
+                None => begun.earlier.min(begun.coming()),
+            })
     }
 
     /// Records what a restart has proved about the node of a pod; returns an effect if it is new.
@@ -79,9 +96,12 @@ impl Index {
     /// its Job until the restarts are observed.
     pub fn restarts_begin(&mut self, pod: &Pod, restarts: u32) {
         if Ledger::counts(pod) {
+            let earlier = self.earlier(pod);
+            let restarts = restarts.saturating_add(earlier);
             let begun = Begun {
                 pod: pod.clone(),
                 restarts,
+                earlier,
                 shown: 0,
                 until: None,
                 list: self.list,
@@ -91,11 +111,13 @@ impl Index {
         }
     }
 
-    /// Records that nothing waits any more for the restarts in the pod with this uid. They may
-    /// still happen, so they count until they are shown or cannot come any more.
-    pub fn restarts_cut_short(&mut self, pod: &str, now: Duration) {
-        if let Some(begun) = self.restarting.get_mut(pod) {
-            begun.until.get_or_insert(now + LATE_EFFECT);
+    /// Records that nothing waits any more for the restarts in the pod with this uid, if it is in
+    /// this namespace: requests may say any uid. The restarts may still happen, so they count until
+    /// they are shown or cannot come any more.
+    pub fn restarts_cut_short(&mut self, namespace: &str, uid: &str, now: Duration) {
+        let begun = self.restarting.get_mut(uid);
+        if let Some(begun) = begun.filter(|begun| &*begun.pod.namespace == namespace) {
+            begun.until.get_or_insert(now + begun.late_effect());
             self.give_back(now);
         }
     }

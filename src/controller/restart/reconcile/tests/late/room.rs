@@ -1,0 +1,185 @@
+//! The room that restarts take in their Job, and when it is given back.
+
+use swaplet_core::cluster::headroom::Headroom;
+
+use super::*;
+
+/// The images of the pods of the Job that are to be changed now.
+fn swaps(index: &mut Index, now: Now) -> Vec<Box<str>> {
+    index.wake(now.since_start);
+    std::iter::from_fn(|| index.next_write(now.since_start).0)
+        .map(|write| write.target.name)
+        .collect()
+}
+
+/// `b`, whose main container is done.
+fn done(version: &str) -> Value {
+    let mut pod = pod_of_job("b", version);
+    pod["status"]["containerStatuses"][0]["state"] =
+        json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}});
+    pod
+}
+
+#[test]
+fn bug6_room_is_given_back_when_a_request_is_deleted_halfway() {
+    for is_shown in [true, false] {
+        let mut index = index_with_job();
+        let (mut restarts, write) = about_to_swap(&mut index);
+        restarts.written(
+            write,
+            Ok(stored_pod(&changed(pod_of_job("a", "10"), "12"))),
+            at(1).since_start,
+        );
+        applies(&mut index, &done("13"), at(2));
+        assert!(swaps(&mut index, at(2)).is_empty(), "the room is taken");
+        restarts.handle(
+            Event::Deleted(serde_json::from_value(begun()).unwrap()),
+            at(3).since_start,
+        );
+        assert!(turn(&mut restarts, &mut index, at(3)).is_empty());
+        assert!(
+            swaps(&mut index, at(3)).is_empty(),
+            "what was written may still come"
+        );
+        if is_shown {
+            applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(4));
+            assert_eq!(swaps(&mut index, at(4)), ["b".into()]);
+        } else {
+            assert!(index.next_due().unwrap() <= at(123).since_start);
+            assert!(swaps(&mut index, at(122)).is_empty());
+            assert_eq!(swaps(&mut index, at(123)), ["b".into()]);
+        }
+    }
+}
+
+/// A request that is deleted while its alias cannot be pulled goes when the image before is back,
+/// and what it took of the Job's room when the container runs again.
+#[test]
+fn d1c_deleted_room_is_given_back_when_the_image_before_runs_again() {
+    let mut index = index_with_job();
+    let (mut restarts, write) = about_to_swap(&mut index);
+    let answer = stored_pod(&changed(pod_of_job("a", "10"), "12"));
+    restarts.written(write, Ok(answer), at(1).since_start);
+    let mut pod = changed(pod_of_job("a", "10"), "14");
+    pod["spec"]["containers"][1]["imagePullPolicy"] = json!("Always");
+    pod["status"]["observedGeneration"] = json!(2);
+    pod["status"]["containerStatuses"][1]["state"] =
+        json!({"waiting": {"reason": "ErrImagePull", "message": "not found"}});
+    shows(&mut restarts, pod.clone());
+    applies(&mut index, &pod, at(2));
+    applies(&mut index, &done("13"), at(2));
+
+    let mut request = begun();
+    request["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:02Z");
+    request["metadata"]["finalizers"] = json!(["crr.apps.kruise.io/unready-acquired"]);
+    hears(&mut restarts, request.clone());
+    let write = turn(&mut restarts, &mut index, at(3)).remove(0);
+    let Action::WriteDown(journal) = &write.action else {
+        panic!("{write:?}")
+    };
+    request["metadata"]["annotations"]["swaplet.io/restart-journal"] = json!(journal.as_text());
+    request["metadata"]["resourceVersion"] = json!("20");
+    let answer = stored_request(&request);
+    restarts.written(write, Ok(answer), at(3).since_start);
+    let write = turn(&mut restarts, &mut index, at(4)).remove(0);
+    assert!(
+        matches!(&write.action, Action::Swap(change) if &*change.swaps[0].to == "r.example/side:1"),
+        "{write:?}"
+    );
+    assert!(swaps(&mut index, at(4)).is_empty(), "the room is taken");
+
+    pod["metadata"]["resourceVersion"] = json!("15");
+    pod["metadata"]["generation"] = json!(3);
+    pod["spec"]["containers"][1]["image"] = json!("r.example/side:1");
+    restarts.written(write, Ok(stored_pod(&pod)), at(4).since_start);
+    let write = turn(&mut restarts, &mut index, at(5)).remove(0);
+    assert!(
+        matches!(&write.action, Action::Finalize(left) if left.is_empty()),
+        "{write:?}"
+    );
+    let gone = serde_json::from_value(request).unwrap();
+    restarts.handle(Event::Deleted(gone), at(5).since_start);
+    assert!(turn(&mut restarts, &mut index, at(6)).is_empty());
+
+    let mut runs = restarted(pod_of_job("a", "10"), "16");
+    runs["metadata"]["generation"] = json!(3);
+    runs["spec"]["containers"][1]["image"] = json!("r.example/side:1");
+    runs["status"]["observedGeneration"] = json!(3);
+    applies(&mut index, &runs, at(6));
+    assert_eq!(swaps(&mut index, at(6)), ["b".into()]);
+}
+
+/// What begins is forgotten with its pod, also where only a list tells that it is gone.
+#[test]
+fn bug6_nothing_is_kept_of_restarts_in_pods_that_are_gone() {
+    for by_list in [true, false] {
+        let mut index = index_with_job();
+        let (_restarts, _write) = about_to_swap(&mut index);
+        if by_list {
+            index.list_starts();
+        } else {
+            index.remove(
+                &serde_json::from_value::<PodWire>(pod_of_job("a", "12"))
+                    .unwrap()
+                    .read()
+                    .unwrap(),
+                at(2).since_start,
+            );
+        }
+        applies(&mut index, &done("13"), at(2));
+        index.list_ends(at(2).since_start);
+        assert_eq!(
+            (index.restarts_begun(), swaps(&mut index, at(3))),
+            (0, vec!["b".into()]),
+            "{by_list}"
+        );
+    }
+}
+
+/// What a request that has ended may still cause is no room for the next one in the same pod.
+#[test]
+fn a_restart_that_may_still_come_leaves_no_room_for_another_in_its_pod() {
+    let mut index = index_with_job();
+    let (mut restarts, write) = about_to_swap(&mut index);
+    let pod = serde_json::from_value::<PodWire>(pod_of_job("a", "10"))
+        .unwrap()
+        .read()
+        .unwrap();
+    // Its limit lets two restarts pass, and one is claimed by the write that is in flight.
+    assert_eq!(index.room_for_restarts(&pod, 2), Headroom::Fits);
+    restarts.written(
+        write,
+        Ok(stored_pod(&changed(pod_of_job("a", "10"), "12"))),
+        at(1).since_start,
+    );
+    restarts.handle(
+        Event::Deleted(serde_json::from_value(begun()).unwrap()),
+        at(3).since_start,
+    );
+    assert!(turn(&mut restarts, &mut index, at(3)).is_empty());
+    for _ in 0..2 {
+        assert_eq!(index.room_for_restarts(&pod, 1), Headroom::Fits);
+        assert!(matches!(
+            index.room_for_restarts(&pod, 2),
+            Headroom::Wait(_)
+        ));
+        // The next request begins, and asks once more after its write has failed.
+        index.restarts_begin(&pod, 1);
+    }
+    applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(4));
+    assert_eq!(
+        index.room_for_restarts(&pod, 1),
+        Headroom::Fits,
+        "one has come, one is still claimed"
+    );
+}
+
+/// Requests may say any uid.
+#[test]
+fn a_request_of_another_namespace_cuts_nothing_short() {
+    let mut index = index_with_job();
+    let (_restarts, _write) = about_to_swap(&mut index);
+    applies(&mut index, &done("13"), at(2));
+    index.restarts_cut_short("other", "u-a", at(3).since_start);
+    assert!(swaps(&mut index, at(123)).is_empty(), "the room is taken");
+}
