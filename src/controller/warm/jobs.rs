@@ -237,7 +237,8 @@ impl PullJobs {
             )
         });
         writes.extend(self.delete_orphans(now.since_start));
-        let mut occupancy = Occupancy::of(&self.jobs.all, self.strays(), now.since_start);
+        let strays = self.strays().filter(|pod| self.is_in_our_namespace(pod));
+        let mut occupancy = Occupancy::of(&self.jobs.all, strays, now.since_start);
         for node in occupancy.changes(&self.taken) {
             self.jobs
                 .each(now.since_start, |_, entry| entry.node_is_free_again(node));

@@ -2,6 +2,6 @@
 //! taint, and finalizers that OpenKruise left behind.
 
 pub(super) mod finalizers;
-mod orphans;
+pub(crate) mod orphans;
 mod sharing;
 mod taints;

@@ -1,8 +1,10 @@
 //! The results of writes.
 
 use crate::frame::clock::Now;
+use crate::frame::writer::Outcome;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::messages::{PullAnswer, PullWrite, key_of};
+use crate::warm::jobs::step::orphans::DENIED_AGAIN;
 
 impl PullJobs {
     pub(in crate::warm::jobs) fn written(
@@ -43,6 +45,11 @@ impl PullJobs {
                 self.caches
                     .iter_mut()
                     .for_each(|caches| caches.was_written(&cache, &outcome, since_start));
+            }
+            (PullWrite::DeletePod(pod), PullAnswer::Deleted(Err(Outcome::Denied(_)))) => {
+                if let Some(again) = self.deletions.get_mut(&pod.uid) {
+                    *again = since_start + DENIED_AGAIN;
+                }
             }
             // The watch shows what becomes of a deleted pod; other pairs do not occur.
             _ => {}

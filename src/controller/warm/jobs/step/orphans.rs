@@ -11,6 +11,9 @@ use crate::warm::jobs::messages::{Key, PullWrite};
 
 /// The wait before the deletion of the same pod is requested again.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
+/// The wait after the API server has denied it: a right is missing, as for a pod that somebody has
+/// made to look like one of ours in a namespace of their own.
+pub(crate) const DENIED_AGAIN: Duration = Duration::from_secs(600);
 
 impl PullJobs {
     /// Returns the strays to delete: those of jobs that are not left alone after a panic.
@@ -24,11 +27,12 @@ impl PullJobs {
     }
 
     /// Returns the pods that belong to no job under way. Pods of jobs in namespaces that are not
-    /// watched are left out.
+    /// watched are left out, and so are pods in a namespace where no job of theirs could have any.
     pub(crate) fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
         let jobs = self.by_uid();
         let is_ours = |pod: &&WarmerPod| {
-            pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace)
+            (self.is_in_our_namespace(pod) || pod.namespace == pod.job_namespace)
+                && (pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace))
         };
         let known = self.pods.values().filter(is_ours);
         known.filter(move |pod| {
@@ -36,6 +40,13 @@ impl PullJobs {
                 .get(&*pod.job)
                 .is_some_and(|(_, entry)| entry.owns(pod))
         })
+    }
+
+    /// Returns true for a pod in the namespace of the installation. Elsewhere anyone who may create
+    /// pods can make one that looks like ours; it must hold no node, and count for no job of
+    /// another namespace.
+    pub(crate) fn is_in_our_namespace(&self, pod: &WarmerPod) -> bool {
+        pod.namespace == self.settings.namespace
     }
 
     fn by_uid(&self) -> BTreeMap<&str, (&Key, &Entry)> {
@@ -52,7 +63,13 @@ impl PullJobs {
         let mut leaving = BTreeMap::new();
         let may_pull =
             |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        let jobs = self.by_uid();
+        let is_of_its_job = |pod: &&WarmerPod| {
+            let job = jobs.get(&*pod.job);
+            self.is_in_our_namespace(pod) || job.is_some_and(|(key, _)| key.1 == pod.namespace)
+        };
         self.orphans(now)
+            .filter(is_of_its_job)
             .filter(may_pull)
             .for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
         leaving
