@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, RuleId, Verb};
 use tokio::time::sleep;
 
-use super::harness::World;
+use super::harness::{Life, World};
 use super::node::{running, status, terminated};
 use super::objects::{main_container, pod, sidecar};
 
@@ -101,9 +101,8 @@ fn swapped(world: &World, namespace: &str) -> usize {
     pods.iter().map(|pod| &**pod).filter(is_swapped).count()
 }
 
-/// As behind a webhook for one namespace that does not answer.
-#[tokio::test(start_paused = true)]
-async fn a_namespace_whose_writes_hang_holds_up_no_other() {
+/// Pods of two tenants, whose main containers end while writes of the first one meet a fault.
+async fn beside(fault: impl Into<Effect>) -> (World, RuleId, Life) {
     let world = World::new();
     for namespace in ["red", "green"] {
         world.create_namespace(namespace).await;
@@ -111,9 +110,9 @@ async fn a_namespace_whose_writes_hang_holds_up_no_other() {
             create(&world, namespace, &format!("p{nth}")).await;
         }
     }
-    let _life = world.start_controller_as("swaplet", CONCURRENCY);
+    let life = world.start_controller_as("swaplet", CONCURRENCY);
     world.wait(1).await;
-    let hangs = world.fault(Effect::Hang, |rule| {
+    let rule = world.fault(fault, |rule| {
         rule.verb(Verb::Patch).resource("pods").namespace("red")
     });
     for nth in 0..PODS_EACH {
@@ -121,6 +120,27 @@ async fn a_namespace_whose_writes_hang_holds_up_no_other() {
             main_ends(&world, namespace, &format!("p{nth}")).await;
         }
     }
+    (world, rule, life)
+}
+
+/// The API server passes on what a webhook answers.
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_the_webhook_of_a_namespace_asks_for_holds_up_no_other() {
+    let busy = Effect::reply(429).retry_after(30).message(
+        "admission webhook \"policies.example.com\" denied the request: too many requests",
+    );
+    let (world, _rule, _life) = beside(busy).await;
+    world.wait(5).await;
+    assert_eq!(
+        (swapped(&world, "red"), swapped(&world, "green")),
+        (0, PODS_EACH)
+    );
+}
+
+/// As behind a webhook for one namespace that does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_writes_hang_holds_up_no_other() {
+    let (world, hangs, _life) = beside(Effect::Hang).await;
     // The first writes that hang have not failed yet.
     world.wait(5).await;
     assert_eq!(

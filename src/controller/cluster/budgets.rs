@@ -40,12 +40,13 @@ impl Budgets {
         allowed
     }
 
-    /// Removes and returns a queued pod whose provider has budget now.
-    pub fn pop(&mut self, now: Duration) -> Option<Box<str>> {
-        let free = self.providers.values_mut().find(|provider| {
-            !provider.waiting.is_empty() && provider.bucket.next(provider.rate) <= now
-        });
-        free?.waiting.pop()
+    /// Removes and returns a queued pod whose provider has budget now, of a namespace that
+    /// `may_begin` a write.
+    pub fn pop(&mut self, may_begin: &dyn Fn(&str) -> bool, now: Duration) -> Option<Box<str>> {
+        self.providers
+            .values_mut()
+            .filter(|provider| provider.bucket.next(provider.rate) <= now)
+            .find_map(|provider| provider.waiting.pop_of(may_begin))
     }
 
     /// Returns when a queued pod will have budget; `None` if no pod is queued.
@@ -91,17 +92,32 @@ mod tests {
             (budgets.waiting(), budgets.next()),
             (4, Some(Duration::from_millis(250)))
         );
-        assert_eq!(budgets.pop(Duration::from_millis(249)), None);
+        assert_eq!(budgets.pop(&|_| true, Duration::from_millis(249)), None);
         let mut order = Vec::new();
         for nth in 1..=4 {
             let now = Duration::from_millis(250 * nth);
-            let uid = budgets.pop(now).unwrap();
+            let uid = budgets.pop(&|_| true, now).unwrap();
             let namespace = uid.split('-').next().unwrap();
             assert!(budgets.take("eci", FOUR, (namespace, &uid), now));
-            assert_eq!(budgets.pop(now), None);
+            assert_eq!(budgets.pop(&|_| true, now), None);
             order.push(uid.to_string());
         }
         assert_eq!(order, ["big-4", "small-7", "big-5", "big-6"]);
         assert_eq!((budgets.waiting(), budgets.next()), (0, None));
+    }
+
+    #[test]
+    fn a_namespace_that_may_not_begin_holds_up_no_other() {
+        let mut budgets = Budgets::default();
+        for (namespace, number) in [("hangs", 0), ("hangs", 1), ("other", 2)] {
+            let uid = format!("{namespace}-{number}");
+            let pod = (namespace, uid.as_str());
+            while budgets.take("eci", FOUR, pod, Duration::ZERO) {}
+        }
+        let later = Duration::from_secs(1);
+        let others = |namespace: &str| namespace != "hangs";
+        assert_eq!(budgets.pop(&others, later).as_deref(), Some("other-2"));
+        assert_eq!(budgets.pop(&others, later), None);
+        assert_eq!(budgets.pop(&|_| true, later).as_deref(), Some("hangs-0"));
     }
 }

@@ -64,6 +64,11 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         Some(item)
     }
 
+    /// Returns true if an item of such a namespace is queued.
+    pub fn has(&self, of: impl Fn(&str) -> bool) -> bool {
+        self.turns.iter().any(|namespace| of(namespace))
+    }
+
     /// Returns the number of queued items.
     pub fn len(&self) -> usize {
         self.known.len()

@@ -358,6 +358,13 @@ pub fn is_missing_right(words: &str) -> bool {
     words.contains(" is forbidden: User ") && words.contains(" cannot ")
 }
 
+/// Returns true if a webhook refused a write or did not answer, which concerns the namespaces that
+/// it is for: then a pause that it asks for is none of the API server (Kubernetes: `ToStatusErr` in
+/// `webhook/errors/statuserror.go`, `ErrCallingWebhook`). The words are the API server's own.
+pub(crate) fn is_of_webhook(words: &str) -> bool {
+    words.contains("admission webhook \"") || words.contains("failed calling webhook")
+}
+
 fn is_failed_test(status: &Status) -> bool {
     status
         .message

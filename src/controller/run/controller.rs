@@ -34,7 +34,7 @@ use crate::frame::writer::precedence::Precedence;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::window::Window;
-use crate::frame::writer::{Outcome, Writer};
+use crate::frame::writer::{Outcome, Writer, is_of_webhook};
 use crate::restart::driver::Driver;
 use crate::terminate::derive::{Deriver, Pushed};
 use crate::terminate::index::{Effect, Index, Write};
@@ -196,7 +196,14 @@ impl Controller {
                 (write, outcome)
             });
         }
-        self.window.started(self.writes.len());
+        // Places that are left to other namespaces are not free.
+        let is_full = self.brake <= now && self.index.has_ready(|_| true);
+        let in_flight = self.writes.len();
+        self.window.started(if is_full {
+            self.window.size()
+        } else {
+            in_flight
+        });
         self.claim_precedence();
         self.measure();
     }
@@ -214,8 +221,11 @@ impl Controller {
 
     /// Makes other writes yield while a write of a pod is queued or in flight.
     fn claim_precedence(&self) {
+        let now = self.clock.now();
+        // What waits for a namespace whose writes hang would wait for ever.
+        let is_sound = |namespace: &str| !self.shares.is_suspect(namespace, now);
         self.precedence
-            .swaps(self.index.has_ready() || !self.writes.is_empty());
+            .swaps(self.index.has_ready(is_sound) || self.writes.len() > self.shares.suspects(now));
     }
 
     fn measure(&self) {
@@ -245,12 +255,13 @@ impl Controller {
         let now = self.clock.now();
         let namespace = &write.target.namespace;
         match &outcome {
-            Outcome::Failed { retry_after, .. } => {
-                let concerns_all = self.shares.failed(namespace, now) || retry_after.is_some();
+            Outcome::Failed { retry_after, error } => {
+                let pause = retry_after.filter(|_| !is_of_webhook(error));
+                let concerns_all = self.shares.failed(namespace, now) || pause.is_some();
                 // A request to OpenKruise may fail because of its webhook: that is no reason to
                 // hold up other pods.
                 if concerns_all && matches!(write.action, Action::Swap(_)) {
-                    self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
+                    self.brake = now + pause.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
                     self.window.refused(self.writes.len());
                 }
             }

@@ -158,11 +158,11 @@ impl Index {
         self.ready.len() + self.budgets.waiting()
     }
 
-    /// Returns true if a pod is queued for a write that may begin now. Pods that wait for their
+    /// Returns true if a pod of such a namespace is queued for a write. Pods that wait for their
     /// provider's rate limit are not counted: nothing that is sent meanwhile delays them.
     #[must_use]
-    pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    pub fn has_ready(&self, of: impl Fn(&str) -> bool) -> bool {
+        self.ready.has(of)
     }
 
     /// Returns the number of pods kept for each reason; a reason once used stays, with 0.
@@ -297,6 +297,7 @@ impl Index {
         if self.all_due <= now {
             self.all_due = now + LOOK_AGAIN;
             self.rules.exit_images.give_back_asked(now);
+            self.forget_jobs();
             self.enqueue_where(|_| true);
         }
         self.give_back(now);
@@ -326,7 +327,7 @@ impl Index {
         let mut effects = Vec::new();
         while let Some(uid) = self
             .budgets
-            .pop(now)
+            .pop(may_begin, now)
             .or_else(|| self.ready.pop_of(may_begin))
         {
             let (decision, more) = self.decide(&uid, now);

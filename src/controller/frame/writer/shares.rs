@@ -27,30 +27,59 @@ struct Failing {
     until: Duration,
     /// [`Shares::answered`] at the last failure.
     answered: u64,
+    /// The writes that it may have in flight: one more with each that was answered since.
+    may: usize,
+}
+
+impl Share {
+    fn failing(&self, now: Duration) -> Option<&Failing> {
+        self.failing.as_ref().filter(|failing| now < failing.until)
+    }
+
+    fn is_suspect(&self, now: Duration) -> bool {
+        self.failing(now).is_some_and(|failing| failing.may == 1)
+    }
 }
 
 impl Shares {
-    /// Calls `next` for the next write of the namespaces that may begin one: those that have less
-    /// than half of `size` in flight, and then, where that comes to nothing, any.
+    /// Calls `next` for the next write of the namespaces that may begin one, of `size` that may be
+    /// in flight. Those that have less than half of them come first. Then any may have all but
+    /// one, which is left to a namespace that has none.
     pub(crate) fn next<T>(
         &self,
         size: usize,
         now: Duration,
         mut next: impl FnMut(&dyn Fn(&str) -> bool) -> Option<T>,
     ) -> Option<T> {
-        [size.div_ceil(2), size]
+        let suspects_may = self.suspects(now) < (size / 4).max(1);
+        [size.div_ceil(2), size - usize::from(size > 1)]
             .into_iter()
-            .find_map(|most| next(&|namespace| self.may_begin(namespace, most, now)))
+            .find_map(|most| next(&|namespace| self.may_begin(namespace, most, suspects_may, now)))
     }
 
-    /// Returns true if a namespace may begin another write, where it may have `most` in flight. A
-    /// failing one may have one, until a write of it is answered.
-    fn may_begin(&self, namespace: &str, most: usize, now: Duration) -> bool {
+    /// Returns the number of writes in flight of namespaces whose last write failed. Together they
+    /// have a quarter of all.
+    pub(crate) fn suspects(&self, now: Duration) -> usize {
+        let suspects = self.namespaces.values().filter(|it| it.is_suspect(now));
+        suspects.map(|share| share.in_flight).sum()
+    }
+
+    /// Returns true if the last write of a namespace failed, and not long ago.
+    pub(crate) fn is_suspect(&self, namespace: &str, now: Duration) -> bool {
+        self.namespaces
+            .get(namespace)
+            .is_some_and(|share| share.is_suspect(now))
+    }
+
+    fn may_begin(&self, namespace: &str, most: usize, suspects_may: bool, now: Duration) -> bool {
         let Some(share) = self.namespaces.get(namespace) else {
             return true;
         };
-        let is_failing = share.failing.as_ref().is_some_and(|it| now < it.until);
-        share.in_flight < if is_failing { 1 } else { most }
+        match share.failing(now) {
+            Some(failing) if failing.may == 1 => share.in_flight == 0 && suspects_may,
+            Some(failing) => share.in_flight < most.min(failing.may),
+            None => share.in_flight < most,
+        }
     }
 
     /// Records a write that has begun.
@@ -62,27 +91,29 @@ impl Shares {
     pub(crate) fn answered(&mut self, namespace: &str) {
         self.answered += 1;
         let share = self.of(namespace);
-        share.failing = None;
+        if let Some(failing) = &mut share.failing {
+            failing.may = failing.may.saturating_add(1);
+        }
         share.in_flight = share.in_flight.saturating_sub(1);
-        if share.in_flight == 0 {
+        if share.in_flight == 0 && share.failing.is_none() {
             self.namespaces.remove(namespace);
         }
     }
 
-    /// Records a write that failed. Returns false if that says nothing of other namespaces: they
+    /// Records a write that failed. Returns false if that says nothing of other namespaces: others
     /// were answered since this one has failed before.
     pub(crate) fn failed(&mut self, namespace: &str, now: Duration) -> bool {
-        self.namespaces.retain(|_, share| {
-            share.in_flight > 0 || share.failing.as_ref().is_some_and(|it| now < it.until)
-        });
+        self.namespaces
+            .retain(|_, share| share.in_flight > 0 || share.failing(now).is_some());
         let answered = self.answered;
         let share = self.of(namespace);
         share.in_flight = share.in_flight.saturating_sub(1);
         let before = share.failing.replace(Failing {
             until: now + REMEMBERED,
             answered,
+            may: 1,
         });
-        before.is_none_or(|before| before.answered == answered)
+        before.is_none_or(|before| before.until <= now || before.answered == answered)
     }
 
     fn of(&mut self, namespace: &str) -> &mut Share {
@@ -96,32 +127,64 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(1);
 
-    #[test]
-    fn a_namespace_takes_no_more_than_its_share_and_leaves_nothing_behind() {
-        let mut shares = Shares::default();
-        for _ in 0..8 {
-            assert!(shares.may_begin("a", 8, NOW));
-            shares.began("a");
+    /// Begins writes of these namespaces, of 16, in turns until none may; how many of each.
+    fn begin(shares: &mut Shares, namespaces: &[&str]) -> Vec<usize> {
+        let mut begun = vec![0; namespaces.len()];
+        let mut nth = 0;
+        while begun.iter().sum::<usize>() < 16 {
+            let next = shares.next(16, NOW, |may_begin| {
+                let turns = (0..namespaces.len()).map(|step| (nth + step) % namespaces.len());
+                turns.into_iter().find(|of| may_begin(namespaces[*of]))
+            });
+            let Some(of) = next else { break };
+            shares.began(namespaces[of]);
+            begun[of] += 1;
+            nth = of + 1;
         }
-        assert!(!shares.may_begin("a", 8, NOW));
-        assert!(shares.may_begin("b", 8, NOW));
-        for _ in 0..8 {
+        begun
+    }
+
+    #[test]
+    fn a_namespace_alone_leaves_one_place_to_the_next_and_nothing_behind() {
+        let mut shares = Shares::default();
+        assert_eq!(begin(&mut shares, &["a"]), [15]);
+        assert_eq!(begin(&mut shares, &["b"]), [15]);
+        for _ in 0..15 {
             shares.answered("a");
+            shares.answered("b");
         }
         assert!(shares.namespaces.is_empty());
     }
 
     #[test]
-    fn one_that_fails_has_one_write_in_flight_until_one_succeeds() {
+    fn two_have_half_each() {
+        assert_eq!(begin(&mut Shares::default(), &["a", "b"]), [8, 8]);
+    }
+
+    #[test]
+    fn one_that_fails_has_one_and_one_more_with_each_that_is_answered() {
         let mut shares = Shares::default();
         shares.began("a");
         shares.failed("a", NOW);
-        assert!(shares.may_begin("a", 8, NOW));
-        shares.began("a");
-        assert!(!shares.may_begin("a", 8, NOW));
+        assert_eq!(begin(&mut shares, &["a"]), [1]);
         shares.answered("a");
-        shares.began("a");
-        assert!(shares.may_begin("a", 8, NOW));
+        assert_eq!(begin(&mut shares, &["a"]), [2]);
+        shares.answered("a");
+        assert_eq!(begin(&mut shares, &["a"]), [2], "one of them is in flight");
+    }
+
+    #[test]
+    fn those_that_fail_have_a_quarter_together() {
+        let mut shares = Shares::default();
+        let all: Vec<_> = (0..10).map(|nth| format!("bad-{nth}")).collect();
+        let mut names: Vec<_> = all.iter().map(String::as_str).collect();
+        for name in &names {
+            shares.began(name);
+            shares.failed(name, NOW);
+        }
+        names.push("good");
+        let begun = begin(&mut shares, &names);
+        assert_eq!((begun[..10].iter().sum::<usize>(), begun[10]), (4, 12));
     }
 
     #[test]
@@ -144,15 +207,9 @@ mod tests {
         let mut shares = Shares::default();
         shares.began("a");
         shares.failed("a", NOW);
-        let later = NOW + REMEMBERED;
-        shares.began("a");
-        assert!(!shares.may_begin("a", 8, NOW));
-        assert!(shares.may_begin("a", 8, later));
-        shares.answered("a");
+        assert!(shares.is_suspect("a", NOW) && !shares.is_suspect("a", NOW + REMEMBERED));
         shares.began("b");
-        shares.failed("b", NOW);
-        shares.began("c");
-        shares.failed("c", later);
+        shares.failed("b", NOW + REMEMBERED);
         assert_eq!(shares.namespaces.len(), 1, "only the last is kept");
     }
 }

@@ -166,12 +166,6 @@ fn a_restart_that_may_still_come_leaves_no_room_for_another_in_its_pod() {
         // The next request begins, and asks once more after its write has failed.
         index.restarts_begin(&pod, 1);
     }
-    applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(4));
-    assert_eq!(
-        index.room_for_restarts(&pod, 1),
-        Headroom::Fits,
-        "one has come, one is still claimed"
-    );
 }
 
 /// Requests may say any uid.
