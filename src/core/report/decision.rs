@@ -149,7 +149,9 @@ impl Decision {
         }
     }
 
-    pub(crate) fn later(reason: Reason, again: Duration) -> Self {
+    /// Returns a decision that does nothing, to be made again at this time.
+    #[must_use]
+    pub fn later(reason: Reason, again: Duration) -> Self {
         Self {
             again: Some(again),
             ..Self::quiet(reason)

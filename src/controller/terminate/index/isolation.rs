@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use swaplet_core::cluster::headroom::Need;
+use swaplet_core::cluster::headroom::{Headroom, Need};
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
 use super::entry::is_over;
+use super::restarting::Begun;
 use super::writes::probe_until;
 use super::{Effect, Index};
 use crate::cluster::nodes::Learned;
@@ -101,14 +102,24 @@ impl Index {
         };
         let circumstances = around.of(&entry.pod, &entry.memory, now);
         entry.class = circumstances.node;
-        let decision = if self.selected.may_be_written(uid) {
+        let mut decision = if self.selected.may_be_written(uid) {
             (self.decide_pod)(&entry.pod, &entry.memory, &circumstances)
         } else {
             unselected(&entry.pod)
         };
+        // Restarts that have begun in this pod come besides its swaps.
+        let coming = self.restarting.get(uid).map_or(0, Begun::coming);
+        let all = decision.swaps_wanted.saturating_add(coming);
+        if coming > 0 && decision.swaps_wanted > 0 {
+            let answer = self.headroom.answer_restarts(&entry.pod, all);
+            if !matches!(answer, Headroom::Free | Headroom::Fits) {
+                decision = Decision::later(Reason::HeadroomWait, now + SOON);
+            }
+        }
         self.selected.decided(uid, decision.reason);
         let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
             (Need::Nothing, Some(begun)) => Need::Asked(begun.restarts),
+            (Need::Swaps(_), Some(_)) if coming > 0 => Need::Asked(all),
             (need, _) => need,
         };
         self.headroom.need(&entry.pod, need);

@@ -153,8 +153,12 @@ impl Index {
                 .until
                 .is_some_and(|until| until <= now || begun.is_shown())
         });
-        for (_, begun) in over {
-            self.headroom.need(&begun.pod, Need::Nothing);
+        for (uid, begun) in over {
+            // The claim of a pod whose swap is in flight, or not shown yet, is that of the swap.
+            let entry = self.entries.get(&uid);
+            if !entry.is_some_and(|entry| entry.memory.in_flight || entry.unseen.is_some()) {
+                self.headroom.need(&begun.pod, Need::Nothing);
+            }
         }
     }
 }

@@ -177,3 +177,26 @@ fn a_request_of_another_namespace_cuts_nothing_short() {
     index.restarts_cut_short("other", "u-a", at(3).since_start);
     assert!(swaps(&mut index, at(123)).is_empty(), "the room is taken");
 }
+
+/// A restart that has begun and a swap of the same container are two restarts (`docs/measured.md`,
+/// row 19).
+#[test]
+fn a_swap_waits_for_the_restart_of_its_own_pod_where_both_do_not_fit() {
+    for (limit, expected) in [(2, vec![]), (3, vec!["a".into()])] {
+        let mut index = index_with_job();
+        let job = Job {
+            uid: "ju".into(),
+            backoff_limit: limit,
+        };
+        index.jobs(|ledger| ledger.job(&job), at(0).since_start);
+        let (mut restarts, write) = about_to_swap(&mut index);
+        let alias = changed(pod_of_job("a", "10"), "12");
+        restarts.written(write, Ok(stored_pod(&alias)), at(1).since_start);
+        let mut done = alias;
+        done["metadata"]["resourceVersion"] = json!("13");
+        done["status"]["containerStatuses"][0]["state"] =
+            json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}});
+        applies(&mut index, &done, at(2));
+        assert_eq!(swaps(&mut index, at(2)), expected, "{limit}");
+    }
+}
