@@ -276,9 +276,32 @@ fn t1_a_pod_under_never_proves_by_its_own_end() {
         proves(0, &ContainerBuilder::no_status, "Failed"),
         Some(FailsUnderNever)
     );
+    // Its deadline, or its node, has ended it.
+    for reason in ["DeadlineExceeded", "Evicted"] {
+        let (mut life, after) = judged(0, &|c| c.ended(143), "Failed");
+        assert_eq!(life.proves(&after.set("/status/reason", reason)), None);
+    }
     // The end may be the sidecar's own, or the main's failure; or somebody has deleted the pod.
     assert_eq!(proves(0, &|c| c.ended(0), "Succeeded"), None);
     assert_eq!(proves(1, &|c| c.ended(143), "Failed"), None);
     let (mut life, after) = judged(0, &|c| c.ended(143), "Failed");
     assert_eq!(life.proves(&after.deleting()), None);
+}
+
+/// Anyone can create a pod whose sidecar has an exit image, and which its node cannot run.
+#[test]
+fn a_pod_that_was_created_with_the_exit_image_proves_nothing() {
+    let created = |policy: &str| {
+        pod(policy)
+            .with(main_container("main").ended(0))
+            .with(sidecar("side").image(EXIT).running().status("image", EXIT))
+    };
+    let rejected = created("OnFailure")
+        .phase("Pending")
+        .set("/status/reason", "ProviderFailed");
+    assert_eq!(Life::new().proves(&rejected), None);
+    let failed = created("Never")
+        .but("side", |side| side.ended(143))
+        .phase("Failed");
+    assert_eq!(Life::new().proves(&failed), None);
 }

@@ -95,7 +95,15 @@ impl Memory {
         }
         self.observe_ends(pod);
         // A polled provider's next status resets it, and the library's next retry sets it again.
-        self.rejected |= !self.swaps.is_empty() && *pod.reason == *PROVIDER_FAILED;
+        self.rejected |= *pod.reason == *PROVIDER_FAILED && self.shows_swap(pod);
+    }
+
+    /// Returns true if a swap has been made in the pod.
+    fn shows_swap(&self, pod: &Pod) -> bool {
+        roles::sidecars(pod).any(|sidecar| {
+            self.swap_of(&sidecar.name)
+                .is_some_and(|record| record.is_of_a_swap(sidecar))
+        })
     }
 
     /// Returns true if the spec of a container has an exit image: one of the installation's, or
@@ -217,6 +225,14 @@ impl Memory {
 }
 
 impl SwapRecord {
+    /// Returns true if a swap made the container what it is. A pod may be created with an exit
+    /// image: its node never had another one for it, so it proves nothing about swaps.
+    pub(crate) fn is_of_a_swap(&self, sidecar: &Container) -> bool {
+        let shows_another = |image: &str| exit_image_shown(image, &sidecar.image) == Some(false);
+        let status = sidecar.status.as_ref();
+        self.before.is_some() || status.is_some_and(|status| shows_another(&status.image))
+    }
+
     /// Describes the swap. Each description ends in the image that was written and `)`: by that
     /// `swaplet explain` and `swaplet rescue` recognise an exit image that is not theirs.
     #[must_use]

@@ -135,3 +135,22 @@ fn v3_what_is_known_is_bounded_and_forgotten() {
     life.later(24 * 3600);
     assert!(swaps_on(&mut life, "Never", "n1499"));
 }
+
+/// Anyone can create pods whose sidecars have the exit image and cannot pull it.
+#[test]
+fn pods_that_were_created_with_the_exit_image_say_nothing_of_it() {
+    let mut life = under(NEVER_FINISH);
+    for (uid, node) in [("p1", "n1"), ("p2", "n2")] {
+        let pod = named("Never", uid, node)
+            .but("log", |log| {
+                log.image(EXIT)
+                    .waiting("ErrImagePull", &format!("pulling image \"{EXIT}\""))
+                    .status("image", EXIT)
+            })
+            .read();
+        let mut memory = swaplet_core::terminate::memory::Memory::default();
+        memory.observe(&pod, &life.rules, life.now);
+        life.image_troubles.observe(&pod, &memory, life.now);
+    }
+    assert!(swaps_on(&mut life, "Never", "n1") && swaps_on(&mut life, "Never", "n3"));
+}

@@ -68,7 +68,9 @@ impl ImageTroubles {
     pub fn observe(&mut self, pod: &Pod, memory: &Memory, now: Duration) {
         for record in &memory.swaps {
             let container = pod.containers.iter().find(|container| {
-                container.name == record.container && container.image == record.to
+                container.name == record.container
+                    && container.image == record.to
+                    && record.is_of_a_swap(container)
             });
             match container.map(|container| shown(container, record)) {
                 Some(Some(true)) => self.pulled(&pod.node, &record.to),

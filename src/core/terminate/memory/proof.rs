@@ -45,9 +45,21 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Duration) -> Option<Proved> {
         .then_some(Proved::Inert)
 }
 
+/// The reasons of pods that their deadline, their node or the scheduler has ended, whatever was
+/// swapped in them.
+const ENDED_BY_OTHERS: [&str; 6] = [
+    "DeadlineExceeded",
+    "Evicted",
+    "NodeLost",
+    "NodeShutdown",
+    "Preempting",
+    "Terminated",
+];
+
 /// Returns true if nobody else has ended the pod, as far as its state shows.
 fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
     !pod.deleting
+        && !ENDED_BY_OTHERS.contains(&&*pod.reason)
         && memory
             .finish
             .as_deref()
@@ -58,5 +70,5 @@ fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
 fn record<'a>(sidecar: &Container, memory: &'a Memory) -> Option<&'a SwapRecord> {
     memory
         .swap_of(&sidecar.name)
-        .filter(|record| record.to == sidecar.image)
+        .filter(|record| record.to == sidecar.image && record.is_of_a_swap(sidecar))
 }
