@@ -150,6 +150,18 @@ fn nodes_of_new_pods_are_left_out() {
     assert_eq!(serde_json::to_value(pods).unwrap(), expected);
 }
 
+/// The selector is sent in a URL, and the values of a label are whatever users write on pods.
+#[test]
+fn of_many_revisions_so_many_are_left_out_as_a_url_has_room_for() {
+    let new = (0..100).map(|number| pod(NEW, &format!("{number:063}")));
+    let pods: Vec<_> = std::iter::once(pod(OLD, "a")).chain(new).collect();
+    let Action::Create { pods, .. } = only(&asking(NEW), &pods) else {
+        panic!("it is made")
+    };
+    let left_out = pods.match_expressions.unwrap().remove(0).values.unwrap();
+    assert_eq!(left_out.len(), 16);
+}
+
 #[test]
 fn i3_only_openkruises_own_gates_mean_that_nobody_would_do_a_job() {
     let words = |what: &str| {

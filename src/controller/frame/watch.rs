@@ -99,8 +99,8 @@ where
 }
 
 /// Like [`watch_noted`], for selectors that somebody else has chosen. The API server may reject
-/// them (400), which is no failure of the watch: [`Event::Hidden`] reports it from the second time
-/// on, and the request is repeated seldom.
+/// them (400), or they may be too long for a URL, which is no failure of the watch:
+/// [`Event::Hidden`] reports it from the second time on, and the request is repeated seldom.
 pub fn watch_chosen<K>(
     api: Api<K>,
     params: ListParams,
@@ -155,7 +155,7 @@ struct Watch<K> {
     is_chosen: bool,
     /// True while the next list is requested as a stream.
     is_streamed: bool,
-    /// True if the API server has rejected the last request (400).
+    /// True if the last request was rejected whoever sends it.
     is_refused: bool,
 }
 

@@ -20,6 +20,10 @@ use crate::warm::predownload::workload::{Wish, Workload};
 /// allows 253.
 const NAME: usize = 240;
 
+/// The most revisions that a selector leaves out, because a URL has to have room for it. A pod of
+/// another one is selected although it has the images, which costs nothing where they are.
+const MOST_REVISIONS: usize = 16;
+
 /// A pod of the workload, as observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSeen {
@@ -167,7 +171,12 @@ fn old_pods(workload: &Workload, selector: &LabelSelector, pods: &[PodSeen]) -> 
             .push(LabelSelectorRequirement {
                 key: workload.kind.revision_label().to_owned(),
                 operator: "NotIn".to_owned(),
-                values: Some(new.into_iter().map(str::to_owned).collect()),
+                values: Some(
+                    new.into_iter()
+                        .take(MOST_REVISIONS)
+                        .map(str::to_owned)
+                        .collect(),
+                ),
             });
     }
     selector

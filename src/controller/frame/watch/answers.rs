@@ -13,9 +13,14 @@ pub(super) fn trouble(what: &str, error: &dyn Display) -> String {
     cut(&format!("{what}: {error}"), MESSAGE)
 }
 
-/// Returns true if the API server rejects the request itself, from any sender.
+/// Returns true if the request itself is rejected, from any sender: by the API server (400), by it
+/// or a proxy for its length (414, 431), or here, because no URL is as long.
 pub(super) const fn is_no_question(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 400)
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 400 | 414 | 431),
+        kube::Error::BuildRequest(_) => true,
+        _ => false,
+    }
 }
 
 /// Returns how long a busy server asks to wait (Kubernetes: `retryAfterSeconds` of a Status), at

@@ -15,6 +15,9 @@ pub(crate) const ARGUMENT: usize = 128 << 10;
 pub const MESSAGE: usize = 1024;
 /// The bytes of an annotation in which swaplet itself keeps records about all containers of a pod.
 pub(crate) const RECORD: usize = 128 << 10;
+/// The bytes of a selector that is sent in the URL of a list: proxies take URLs of 8 KiB, some of
+/// its characters are escaped there, and honest ones have a few labels.
+pub(crate) const SELECTOR: usize = 4096;
 /// The items of a list without a bound of its own, and the members of a map.
 pub(crate) const ITEMS: usize = 1024;
 /// The variables of a container.

@@ -296,6 +296,11 @@ mod tests {
                 json!({"matchLabels": {"app": 1, "tier": "web"}}),
                 "a member of matchLabels is no text",
             ),
+            (
+                json!({"matchExpressions": [{"key": "app", "operator": "In", "values": vec!["v".repeat(63); 32]},
+                    {"key": "app", "operator": "NotIn", "values": (0..32).map(|n| format!("{n:063}")).collect::<Vec<_>>()}]}),
+                "bytes: write at most 2048",
+            ),
             (json!({}), "is empty"),
             (json!([]), "is no label selector"),
         ] {

@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta,
 };
+use kube_core::Selector;
 use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer};
 
@@ -188,6 +189,9 @@ impl SelectorWire {
     /// The most labels and conditions of a selector, and values of one condition: the selector is
     /// sent in the URL of a list, and honest ones have a few.
     const MOST: usize = 32;
+    /// The most bytes of a selector: half of what a job's may have, because jobs are made with it
+    /// and with what tells old pods from new ones.
+    const LONGEST: usize = bounds::SELECTOR / 2;
 
     fn read(&self) -> Result<LabelSelector, String> {
         let labels = &self.match_labels.value.0;
@@ -210,10 +214,19 @@ impl SelectorWire {
         if labels.is_empty() && expressions.is_empty() {
             return Err("is empty, so it would select every pod: name a label".to_owned());
         }
-        Ok(LabelSelector {
+        let selector = LabelSelector {
             match_labels: (!labels.is_empty()).then_some(labels),
             match_expressions: (!expressions.is_empty()).then_some(expressions),
-        })
+        };
+        // One that cannot be read as a selector is never sent.
+        let sent = Selector::try_from(selector.clone()).map(|sent| sent.to_string().len());
+        match sent {
+            Ok(bytes) if bytes > Self::LONGEST => Err(format!(
+                "has {bytes} bytes: write at most {}",
+                Self::LONGEST
+            )),
+            _ => Ok(selector),
+        }
     }
 }
 

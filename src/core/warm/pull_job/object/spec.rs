@@ -189,7 +189,7 @@ fn targets(
     match (selector, pods) {
         (Some(_), Some(_)) => Err("can not set both selector and podSelector".to_owned()),
         (None, None) => Ok(Targets::Labels(Selector::default())),
-        (None, Some(labels)) => Ok(Targets::Pods(read("podSelector", labels)?)),
+        (None, Some(labels)) => short_enough(read("podSelector", labels)?).map(Targets::Pods),
         (
             Some(NodeSelectorWire {
                 names: Some(names),
@@ -207,6 +207,17 @@ fn targets(
             }),
             None,
         ) => Ok(Targets::Labels(read("selector", labels)?)),
+    }
+}
+
+/// Returns the `podSelector`, or an error if no URL has room for it.
+fn short_enough(selector: Selector) -> Result<Selector, String> {
+    match selector.to_string().len() {
+        bytes if bytes > bounds::SELECTOR => Err(format!(
+            "podSelector has {bytes} bytes: write at most {}",
+            bounds::SELECTOR
+        )),
+        _ => Ok(selector),
     }
 }
 

@@ -138,6 +138,21 @@ fn a_selector_that_cannot_be_read_never_means_all_nodes() {
 }
 
 #[test]
+fn a_pod_selector_that_no_url_has_room_for_is_refused_by_name() {
+    let values = |count: usize| -> Vec<_> { (0..count).map(|n| format!("{n:063}")).collect() };
+    let of = |field: &str, count| {
+        let expression = json!({"key": "a", "operator": "In", "values": values(count)});
+        let expressions = vec![expression; 5];
+        spec(&json!({"image": "a", field: {"matchExpressions": expressions}}))
+    };
+    assert!(of("podSelector", 12).is_ok());
+    let error = of("podSelector", 256).unwrap_err();
+    assert_eq!(error, "podSelector has 81954 bytes: write at most 4096");
+    // Nodes are selected without a list.
+    assert!(of("selector", 256).is_ok());
+}
+
+#[test]
 fn a_percentage_that_is_not_0_is_at_least_one_node() {
     let of = |percent: u32, nodes| Parallelism::Percent(percent).of(nodes);
     assert_eq!(
