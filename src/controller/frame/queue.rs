@@ -69,6 +69,17 @@ impl<T: Clone + Eq + Hash> FairQueue<T> {
         self.turns.iter().any(|namespace| of(namespace))
     }
 
+    /// Removes the items for which `stays` returns false; the others keep their places.
+    pub fn retain(&mut self, stays: impl Fn(&T) -> bool) {
+        self.known.retain(&stays);
+        self.waiting.retain(|_, line| {
+            line.retain(&stays);
+            !line.is_empty()
+        });
+        self.turns
+            .retain(|namespace| self.waiting.contains_key(namespace));
+    }
+
     /// Returns the number of queued items.
     pub fn len(&self) -> usize {
         self.known.len()

@@ -216,6 +216,15 @@ impl PullJobs {
             .into_iter()
             .filter(|(_, images)| !images.is_empty())
             .collect()
+    /// Returns true if the job for which registries are queried still exists.
+    #[must_use]
+    pub fn needs_answers(&self, (key, uid): &Asked) -> bool {
+        self.jobs
+            .all
+            .get(key)
+            .is_some_and(|entry| *entry.uid() == **uid)
+    }
+
     }
 
     /// Returns the writes to make now. None until everything has been listed once: before that, a

@@ -91,6 +91,13 @@ impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
         self.advance();
     }
 
+    /// Forgets the queued queries for keys that nobody needs any more, with their images. Those in
+    /// flight are few, and end by themselves.
+    pub(crate) fn keep(&mut self, is_needed: impl Fn(&K) -> bool) {
+        self.waiting.retain(|whose, _| is_needed(whose));
+        self.line.retain(is_needed);
+    }
+
     fn advance(&mut self) {
         while self.under_way.len() < AT_ONCE {
             let Some(whose) = self.line.pop() else { return };
@@ -201,6 +208,29 @@ mod tests {
                 .collect(),
         );
         assert_eq!(resolver.next().await.unwrap().1.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_needs_any_more_is_forgotten_and_not_asked() {
+        let resolve = Resolve::by(|image| async move {
+            assert!(image.registry() != "gone.example", "nobody needs it");
+            Ok("sha256:1".into())
+        });
+        let mut resolver = Resolver::new(resolve);
+        for number in 0..AT_ONCE {
+            resolver.start("team", number, vec!["good.example/a:1".into()]);
+        }
+        for number in AT_ONCE..1000 {
+            resolver.start("team", number, vec!["gone.example/a:1".into()]);
+        }
+        resolver.start("other", 1000, vec!["good.example/a:1".into()]);
+        resolver.keep(|number| *number == 1000);
+        assert_eq!((resolver.waiting.len(), resolver.line.len()), (1, 1));
+        let mut answers = 0;
+        while resolver.next().await.is_some() {
+            answers += 1;
+        }
+        assert_eq!(answers, AT_ONCE + 1);
     }
 
     #[tokio::test(start_paused = true)]

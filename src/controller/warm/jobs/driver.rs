@@ -182,6 +182,7 @@ impl Driver {
             .notices()
             .into_iter()
             .for_each(|notice| self.reporter.report(notice));
+        self.resolver.keep(|asked| self.jobs.needs_answers(asked));
         for (asked, images) in self.jobs.questions(now) {
             let namespace = asked.0.1.clone();
             self.resolver.start(&namespace, asked, images);
