@@ -16,7 +16,8 @@ pub const STARTUP_TAINT: &str = "swaplet.io/warming";
 
 /// The wait for the watch to show the effect of a write.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The wait after a forbidden write, for all nodes, because the missing right concerns them all.
+/// The wait after a forbidden write: for all nodes if the right is missing, for the node if that one
+/// may not be changed.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A removal of the taint from a node.
@@ -53,6 +54,8 @@ struct Tainted {
     /// When it was first observed Ready; kept while the node is not Ready again.
     since: Option<Duration>,
     is_writing: bool,
+    /// Set once it was reported that this node may not be changed.
+    is_told: bool,
     not_before: Duration,
 }
 
@@ -82,6 +85,7 @@ impl StartupTaints {
             indexes: Vec::new(),
             since: None,
             is_writing: false,
+            is_told: false,
             not_before: Duration::ZERO,
         };
         let tainted = self.nodes.entry(node.name.clone()).or_insert_with(new);
@@ -143,21 +147,34 @@ impl StartupTaints {
         writes
     }
 
-    /// Records the result of a write. Returns why it is forbidden, unless that was returned before.
-    pub fn written(&mut self, untaint: &Untaint, answer: &Answer, now: Duration) -> Option<String> {
+    /// Records the result of a write. `is_missing_right` says of a denial that it concerns all
+    /// nodes; a policy or a webhook denies one of them. Returns why it is forbidden, unless that
+    /// was returned before.
+    pub fn written(
+        &mut self,
+        untaint: &Untaint,
+        answer: &Answer,
+        is_missing_right: bool,
+        now: Duration,
+    ) -> Option<String> {
         let wait = match answer {
             Answer::Failed { retry_after } => retry_after.unwrap_or(LOOK_AGAIN),
             Answer::Denied(_) => ASK_AGAIN,
             Answer::Pod(_) | Answer::Done | Answer::Conflict | Answer::Gone => LOOK_AGAIN,
         };
-        if let Some(node) = self
+        let node = self
             .nodes
             .get_mut(&untaint.node)
-            .filter(|node| node.uid == untaint.uid)
-        {
+            .filter(|node| node.uid == untaint.uid);
+        let mut was_told = true;
+        if let Some(node) = node {
             (node.is_writing, node.not_before) = (false, now.saturating_add(wait));
+            if matches!(answer, Answer::Denied(_)) && !is_missing_right {
+                was_told = std::mem::replace(&mut node.is_told, true);
+            }
         }
         match answer {
+            Answer::Denied(why) if !is_missing_right => (!was_told).then(|| why.clone()),
             Answer::Denied(why) => {
                 (self.is_allowed, self.not_before) = (false, now + ASK_AGAIN);
                 (!std::mem::replace(&mut self.is_told, true)).then(|| why.clone())

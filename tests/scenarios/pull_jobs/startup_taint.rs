@@ -283,6 +283,43 @@ async fn without_the_right_one_node_is_tried_each_minute_and_with_it_all_lose_th
     jobs.leaves_nodes_alone().await;
 }
 
+/// A policy or a webhook denies one node; it does not say that the right is missing.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_be_changed_keeps_the_taint_and_the_others_lose_it_at_once() {
+    let jobs = Jobs::on(3, &ImageOptions::default()).await;
+    for number in 0..3 {
+        taint(
+            &jobs,
+            &format!("n{number}"),
+            &json!([warming("NoSchedule")]),
+        )
+        .await;
+    }
+    let why = "admission webhook \"nodes.example\" denied the request: not this one";
+    let denied = jobs
+        .cluster
+        .world
+        .fault(Effect::reply(403).message(why), |rule| {
+            rule.verb(Verb::Patch).resource("nodes").name("n0")
+        });
+    let life = jobs.takes_taints(|_| ());
+    jobs.wait(30).await;
+    let with_it = |jobs: &Jobs| {
+        (0..3)
+            .filter(|number| !taints(jobs, &format!("n{number}")).is_empty())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(with_it(&jobs), [0]);
+    assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+    jobs.wait(600).await;
+    let tries = jobs.writes_to_nodes().len() - 2;
+    assert!((10..=12).contains(&tries), "{tries}");
+    jobs.cluster.world.server.faults().remove(denied);
+    jobs.wait(70).await;
+    assert_eq!(with_it(&jobs), [0; 0]);
+    jobs.leaves_nodes_alone().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_answer_is_lost_is_made_again_and_one_that_came_too_late_changes_nothing() {
     let jobs = Jobs::on(1, &ImageOptions::default()).await;

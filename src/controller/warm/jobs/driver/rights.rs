@@ -4,7 +4,7 @@ use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::{Action, Answer};
 
 use crate::frame::serve::Health;
-use crate::frame::writer::Outcome;
+use crate::frame::writer::{Outcome, is_missing_right};
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
 
@@ -102,7 +102,10 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
         // The node's refusal has been logged already.
         PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => {
-            health.lacks(what, words);
+            // A policy or a webhook that denies one node says nothing of the others.
+            if is_missing_right(words) {
+                health.lacks(what, words);
+            }
         }
         PullAnswer::Warm(Answer::Denied(words))
         | PullAnswer::Reported(Err(Outcome::Denied(words)))

@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
 use swaplet_core::warm::warming::Answer;
 
+use crate::frame::writer::is_missing_right;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::PullWrite;
@@ -50,8 +51,14 @@ impl PullJobs {
         let Some(taints) = &mut self.nodes.startup_taints else {
             return;
         };
-        if let Some(why) = taints.written(untaint, answer, now) {
+        let is_missing = matches!(answer, Answer::Denied(why) if is_missing_right(why));
+        let Some(why) = taints.written(untaint, answer, is_missing, now) else {
+            return;
+        };
+        if is_missing {
             tracing::warn!(%node, why, "nodes keep the taint {STARTUP_TAINT}: bind the ClusterRole swaplet-warm-startup-taint; trying again each minute");
+        } else {
+            tracing::warn!(%node, why, "this node keeps the taint {STARTUP_TAINT}, because it may not be changed; trying again each minute");
         }
     }
 }
