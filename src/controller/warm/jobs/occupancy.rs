@@ -14,6 +14,10 @@ use super::messages::{Key, PullWrite};
 /// one of them, which makes room after a while.
 const MOST_SLOW: usize = 2;
 
+/// How many namespaces without jobs are remembered with their last turn: else one would be the first
+/// again after it had no job for a moment.
+const REMEMBERED: usize = 4096;
+
 /// The jobs with a pod on each node; `None` stands for pods of no job.
 pub(crate) type Taken = BTreeMap<Box<str>, BTreeSet<Option<Key>>>;
 
@@ -130,9 +134,7 @@ impl Turns {
     /// gets one turn.
     pub fn order(&mut self, jobs: &BTreeMap<Key, Entry>) -> Vec<Key> {
         self.jobs.retain(|key, _| jobs.contains_key(key));
-        let namespaces: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
-        self.namespaces
-            .retain(|namespace, _| namespaces.contains(&**namespace));
+        self.forget(jobs);
         let mut order: Vec<&Key> = jobs.keys().collect();
         order.sort_by_key(|key| {
             let is_of_installation = jobs.get(*key).is_some_and(Entry::is_of_installation);
@@ -143,6 +145,26 @@ impl Turns {
             )
         });
         order.into_iter().cloned().collect()
+    }
+
+    /// Forgets the namespaces without jobs whose turn is longest ago.
+    fn forget(&mut self, jobs: &BTreeMap<Key, Entry>) {
+        if self.namespaces.len() <= REMEMBERED {
+            return;
+        }
+        let present: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
+        let mut turns: Vec<u64> = self
+            .namespaces
+            .iter()
+            .filter(|(namespace, _)| !present.contains(&***namespace))
+            .map(|(_, turn)| *turn)
+            .collect();
+        turns.sort_unstable();
+        let first = turns.len().checked_sub(REMEMBERED);
+        let since = first.and_then(|first| turns.get(first).copied());
+        self.namespaces.retain(|namespace, turn| {
+            present.contains(&**namespace) || since.is_none_or(|since| *turn >= since)
+        });
     }
 
     /// Records that a job begins on a node.
@@ -157,5 +179,64 @@ impl Turns {
             self.namespaces.insert(key.1.clone(), self.last);
             self.jobs.insert(key.clone(), self.last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+
+    use super::*;
+    use crate::warm::jobs::messages::key_of;
+
+    fn jobs(namespaces: &[&str]) -> BTreeMap<Key, Entry> {
+        let job = |namespace: &str| {
+            let object = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob",
+                "metadata": {"name": "j", "namespace": namespace, "uid": namespace}, "spec": {"image": "a"}});
+            PullJob::read(
+                JobKind::ImagePullJob,
+                serde_json::from_value(object).unwrap(),
+            )
+            .unwrap()
+        };
+        let jobs = namespaces.iter().map(|namespace| job(namespace));
+        jobs.map(|job| (key_of(&job), Entry::new(job))).collect()
+    }
+
+    fn order(turns: &mut Turns, namespaces: &[&str]) -> Vec<String> {
+        let order = turns.order(&jobs(namespaces));
+        order.into_iter().map(|key| key.1.into()).collect()
+    }
+
+    impl Turns {
+        fn begins(&mut self, namespace: &str) {
+            self.last += 1;
+            self.namespaces.insert(namespace.into(), self.last);
+        }
+    }
+
+    #[test]
+    fn a9_who_has_no_job_for_a_moment_keeps_its_place_behind_those_that_wait() {
+        let mut turns = Turns::default();
+        turns.begins("modest");
+        turns.begins("greedy");
+        assert_eq!(order(&mut turns, &["modest"]), ["modest"]);
+        assert_eq!(
+            order(&mut turns, &["greedy", "modest"]),
+            ["modest", "greedy"]
+        );
+    }
+
+    #[test]
+    fn of_namespaces_without_jobs_the_last_are_remembered() {
+        let mut turns = Turns::default();
+        turns.begins("present");
+        for number in 0..=REMEMBERED {
+            turns.begins(&format!("n{number}"));
+        }
+        order(&mut turns, &["present"]);
+        assert_eq!(turns.namespaces.len(), REMEMBERED + 1);
+        assert!(turns.namespaces.contains_key("present") && !turns.namespaces.contains_key("n0"));
     }
 }
