@@ -208,3 +208,27 @@ async fn another_node_of_the_same_name_gets_the_image_too() {
     );
     jobs.assert_quiet().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_selector_that_changes_and_changes_back_at_once_still_means_its_nodes() {
+    let jobs = Jobs::on(2, &ImageOptions::default()).await;
+    let spec = json!({"nodeName": "n0", "containers": [{"name": "main", "image": "registry.example/web:1", "args": ["run=forever"]}]});
+    jobs.cluster
+        .world
+        .create(&json!({"metadata": {"namespace": "default", "name": "a", "labels": {"app": "web"}}, "spec": spec}))
+        .await;
+    jobs.wait(10).await;
+    let _life = jobs.controller();
+    let selecting = |app: &str| json!({"podSelector": {"matchLabels": {"app": app}}});
+    let mut spec = selecting("web");
+    (spec["image"], spec["completionPolicy"]) = (json!(image(0)), json!({"type": "Never"}));
+    jobs.create(ONE, "j", spec).await;
+    jobs.wait(30).await;
+    assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
+    jobs.edit(ONE, "j", &selecting("none")).await;
+    jobs.edit(ONE, "j", &selecting("web")).await;
+    jobs.wait(30).await;
+    assert_eq!(counts(&jobs.status(ONE, "j")), [1, 0, 1, 0, 0]);
+    jobs.cluster.world.remove("a").await;
+    jobs.assert_quiet().await;
+}

@@ -324,7 +324,7 @@ fn died(watched: &str) -> TaskDied {
 fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery, PodWire> {
     NamedWatches::new(
         ages,
-        move |(_, namespace, selector): &PodQuery, listener| {
+        move |(_, namespace, selector, _): &PodQuery, listener| {
             listener.watch_selected(
                 Api::namespaced(client.clone(), namespace),
                 ListParams::default().labels(selector),

@@ -25,9 +25,10 @@ use crate::warm::write::pull_job::Report;
 /// The key of a job: its kind, namespace and name.
 pub type Key = (JobKind, Box<str>, Box<str>);
 
-/// A query for the pods that a job's `podSelector` matches: the uid of the job, its namespace and
-/// the selector.
-pub type PodQuery = (Box<str>, Box<str>, String);
+/// A query for the pods that a job's `podSelector` matches: the uid of the job, its namespace, the
+/// selector, and the generation since which the pods are collected, so that two collections are two
+/// queries although their selectors may be the same.
+pub type PodQuery = (Box<str>, Box<str>, String, i64);
 
 /// The job for which registries are queried: its key, and its uid.
 pub type Asked = (Key, Box<str>);

@@ -65,7 +65,7 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
         Happened::Node(event) => health.note_watch(SEE_NODES, "", event),
         Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
         Happened::ImageWait(event) => health.note_watch(SEE_IMAGE_WAITS, "", event),
-        Happened::Selected((_, namespace, _), event) => {
+        Happened::Selected((_, namespace, ..), event) => {
             health.note_watch(SEE_SELECTED, namespace, event)
         }
         Happened::ImageCaches(CacheNews::Event(event)) => health.note_watch(SEE_CACHES, "", event),

@@ -32,9 +32,11 @@ impl Selected {
         }
     }
 
-    /// Follows a change of the job: a new query starts again without pods.
+    /// Follows a change of the job: a new selector starts again without pods.
     pub fn follow(&mut self, job: &PullJob) {
-        if query(job) != self.query {
+        let new = query(job);
+        let selector = |query: &Option<PodQuery>| query.as_ref().map(|query| query.2.clone());
+        if selector(&new) != selector(&self.query) {
             *self = Self::of(job);
         }
     }
@@ -83,5 +85,10 @@ fn query(job: &PullJob) -> Option<PodQuery> {
     let Targets::Pods(selector) = &job.spec.as_ref().ok()?.targets else {
         return None;
     };
-    Some((job.uid.clone(), job.namespace.clone(), selector.to_string()))
+    Some((
+        job.uid.clone(),
+        job.namespace.clone(),
+        selector.to_string(),
+        job.generation,
+    ))
 }
