@@ -14,6 +14,7 @@ pub mod many;
 pub(crate) mod named;
 mod paged;
 pub(crate) mod served;
+pub(crate) mod share;
 mod streamed;
 
 use std::fmt::Debug;

@@ -7,7 +7,6 @@ mod recording;
 mod records;
 mod requests;
 mod rights;
-mod share;
 mod shelf;
 mod state;
 pub mod write;

@@ -51,6 +51,8 @@ pub struct PullJobs {
     caches: Option<Caches>,
     nodes: Nodes,
     image_waits: ImageWaits,
+    /// The queries for pods that are followed.
+    queries: BTreeSet<PodQuery>,
     turns: Turns,
     /// The jobs that had a pod on a node after the last step.
     taken: Taken,
@@ -89,6 +91,7 @@ impl PullJobs {
             nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
             caches,
             image_waits: ImageWaits::default(),
+            queries: BTreeSet::new(),
             turns: Turns::default(),
             taken: Taken::new(),
             pods: BTreeMap::new(),
@@ -111,11 +114,6 @@ impl PullJobs {
             .values()
             .filter(|entry| entry.has_object() && !entry.is_completed())
             .count()
-    }
-
-    /// Returns the queries for pods by which jobs select nodes.
-    pub fn queries(&self) -> impl Iterator<Item = &PodQuery> {
-        self.jobs.all.values().filter_map(Entry::query)
     }
 
     /// Returns the namespaces of the pods of jobs that are under way.
@@ -216,6 +214,8 @@ impl PullJobs {
             .into_iter()
             .filter(|(_, images)| !images.is_empty())
             .collect()
+    }
+
     /// Returns true if the job for which registries are queried still exists.
     #[must_use]
     pub fn needs_answers(&self, (key, uid): &Asked) -> bool {
@@ -223,8 +223,6 @@ impl PullJobs {
             .all
             .get(key)
             .is_some_and(|entry| *entry.uid() == **uid)
-    }
-
     }
 
     /// Returns the writes to make now. None until everything has been listed once: before that, a

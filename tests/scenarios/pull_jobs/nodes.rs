@@ -209,6 +209,102 @@ async fn another_node_of_the_same_name_gets_the_image_too() {
     jobs.assert_quiet().await;
 }
 
+/// Jobs whose pods are not watched, by their status.
+fn waiting(jobs: &Jobs, count: usize) -> Vec<String> {
+    let names = (0..count).map(|number| format!("j{number}"));
+    let waits = |name: &String| {
+        jobs.find(ONE, name).is_some_and(|job| {
+            let message = job["status"]["message"].as_str().unwrap_or_default();
+            message.contains("waits until other jobs with a podSelector")
+        })
+    };
+    names.filter(waits).collect()
+}
+
+fn lists_of_pods(jobs: &Jobs) -> usize {
+    let requests = jobs.cluster.world.requests().into_iter();
+    requests
+        .filter(|request| {
+            (request.verb, &*request.resource, &*request.namespace)
+                == (Verb::List, "pods", "default")
+        })
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a9_the_pods_of_so_many_jobs_of_a_namespace_are_watched_and_the_others_say_that_they_wait()
+{
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    let _life = jobs.controller();
+    let selecting = |completion: &str| {
+        let labels = json!({"matchLabels": {"app": "none"}});
+        json!({"image": image(0), "podSelector": labels, "completionPolicy": {"type": completion}})
+    };
+    for number in 0..34 {
+        jobs.create(ONE, &format!("j{number}"), selecting("Never"))
+            .await;
+    }
+    jobs.wait(20).await;
+    assert_eq!(lists_of_pods(&jobs), 32);
+    let waiting_now = waiting(&jobs, 34);
+    assert_eq!(waiting_now.len(), 2);
+
+    let first = (0..34)
+        .map(|number| format!("j{number}"))
+        .find(|name| !waiting_now.contains(name))
+        .unwrap();
+    jobs.delete(ONE, &first).await;
+    jobs.wait(20).await;
+    assert_eq!((lists_of_pods(&jobs), waiting(&jobs, 34).len()), (33, 1));
+
+    let mut ends = selecting("Always");
+    ends["completionPolicy"]["activeDeadlineSeconds"] = json!(30);
+    jobs.edit(ONE, &waiting(&jobs, 34)[0], &ends).await;
+    jobs.wait(60).await;
+    assert_eq!(
+        waiting(&jobs, 34).len(),
+        0,
+        "a job that waits ends when its time is over"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pods_of_a_completed_job_are_watched_no_more_until_it_starts_again() {
+    let jobs = Jobs::on(2, &ImageOptions::default()).await;
+    let pod = |name: &str, node: &str| {
+        let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "registry.example/web:1", "args": ["run=forever"]}]});
+        json!({"metadata": {"namespace": "default", "name": name, "labels": {"app": "web"}}, "spec": spec})
+    };
+    jobs.cluster.world.create(&pod("a", "n0")).await;
+    jobs.wait(10).await;
+    let _life = jobs.controller();
+    let selecting = json!({"image": image(0), "podSelector": {"matchLabels": {"app": "web"}}});
+    for number in 0..40 {
+        jobs.create(ONE, &format!("j{number}"), selecting.clone())
+            .await;
+    }
+    for number in 0..40 {
+        let status = jobs.completed(ONE, &format!("j{number}")).await;
+        assert_eq!(counts(&status), [1, 0, 1, 0, 0]);
+    }
+    assert_eq!(lists_of_pods(&jobs), 40);
+    jobs.cluster.world.remove("a").await;
+    jobs.cluster.world.create(&pod("b", "n1")).await;
+    jobs.wait(10).await;
+    jobs.edit(ONE, "j0", &json!({"image": image(1)})).await;
+    jobs.wait(10).await;
+    jobs.completed(ONE, "j0").await;
+    let pulled: Vec<_> = jobs
+        .pulls()
+        .into_keys()
+        .filter(|(_, pulled)| *pulled == image(1))
+        .map(|(node, _)| node)
+        .collect();
+    assert_eq!(pulled, ["n1"], "the pods are listed anew");
+    jobs.cluster.world.remove("b").await;
+    jobs.assert_quiet().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_selector_that_changes_and_changes_back_at_once_still_means_its_nodes() {
     let jobs = Jobs::on(2, &ImageOptions::default()).await;

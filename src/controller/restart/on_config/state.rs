@@ -14,9 +14,9 @@ use swaplet_core::restart::on_config::{Asked, Contents, Progress, Sight, from_te
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 use self::groups::{names, progress};
-use super::share::shared;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::watch::share::shared;
 
 /// The maximum number of watched objects, with a share for each namespace. Each has a watch of its
 /// own.
@@ -284,9 +284,13 @@ impl State {
             .values()
             .flat_map(|pod| names(pod).map(|name| (pod.namespace.clone(), name.clone())))
             .collect();
-        let watched = shared(named.clone(), MOST_OBJECTS, |object| {
-            self.objects.contains_key(object)
-        });
+        let bounds = (MOST_OBJECTS, MOST_OBJECTS);
+        let watched = shared(
+            named.clone(),
+            bounds,
+            |object| &object.0,
+            |object| self.objects.contains_key(object),
+        );
         let made_room: Vec<_> = self
             .objects
             .keys()

@@ -188,7 +188,7 @@ impl Driver {
             self.resolver.start(&namespace, asked, images);
         }
         self.metrics.decisions_failed(self.jobs.take_defects());
-        self.selected.follow(self.jobs.queries());
+        self.selected.follow(self.jobs.queries().iter());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
         self.metrics
             .pull_jobs

@@ -100,18 +100,27 @@ impl Entry {
         self.completed == Some(self.job.generation) || self.job.is_completed()
     }
 
-    pub const fn query(&self) -> Option<&PodQuery> {
-        self.selected.query.as_ref()
+    /// Returns the query for the pods by which the job selects nodes, while it is not completed.
+    pub fn query(&self) -> Option<&PodQuery> {
+        let query = self.selected.query.as_ref();
+        query.filter(|_| !self.is_completed())
+    }
+
+    /// Records which queries are followed.
+    pub fn are_followed(&mut self, queries: &BTreeSet<PodQuery>) {
+        let waits = self.query().is_some_and(|query| !queries.contains(query));
+        self.has_news |= std::mem::replace(&mut self.selected.waits, waits) != waits;
     }
 
     /// Records a new state of the job. A completed job starts again if its spec has changed.
     pub fn apply(&mut self, job: PullJob) {
         if job.generation != self.job.generation {
-            if self.is_completed() {
+            let was_completed = self.is_completed();
+            if was_completed {
                 self.started_at = None;
             }
             (self.completed, self.reported, self.events) = (None, None, 0);
-            self.selected.follow(&job);
+            self.selected.follow(&job, was_completed);
             if let Ok(spec) = &job.spec {
                 self.pins.follow(spec);
             }

@@ -10,6 +10,9 @@ use crate::warm::warming::{SLOW, Waits};
 /// with other credentials than the image was pulled with.
 const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod again, so pods need them also where the image is there";
 
+/// The note about a job whose pods are not watched, because those of so many others are.
+const WATCHES: &str = "waits until other jobs with a podSelector are completed or deleted, because pods are watched for 32 of a namespace at most, and for 256 in all";
+
 /// The most keys of `sandboxConfig` that are named, and the most characters of each.
 const KEYS_TOLD: usize = 5;
 const KEY_CHARS: usize = 100;
@@ -22,9 +25,12 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         warming,
         cached,
         trouble,
+        waits_for_watch,
     } = known;
     let mut parts = vec![progress(stage, done, all)];
-    if warming.progress().next().is_none()
+    if waits_for_watch && stage == Stage::Running {
+        parts.push(WATCHES.to_owned());
+    } else if warming.progress().next().is_none()
         && warming.skipped().is_empty()
         && cached.nodes.is_empty()
     {

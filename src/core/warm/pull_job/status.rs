@@ -57,6 +57,8 @@ pub struct Known<'a> {
     pub cached: &'a Cached,
     /// The last error of a registry that did not answer.
     pub trouble: Option<&'a str>,
+    /// True if the pods by which the job selects nodes are not watched yet.
+    pub waits_for_watch: bool,
 }
 
 /// Returns the status of a job. `pinned` is written only if the job pins its tags.

@@ -84,13 +84,16 @@ impl Entry {
         let (status, is_over) = match (&self.job.spec, &mut self.run) {
             (Err(problem), _) => (unusable(self.job.kind, problem), true),
             (Ok(_), Some(run)) => {
-                let is_over = may_begin && run.is_over(now.since_start);
+                // Nothing is left to do for one that gave up, although its pods were never listed.
+                let may_end = may_begin || run.gave_up;
+                let is_over = may_end && run.is_over(now.since_start);
                 let known = Known {
                     spec: &run.spec,
                     targets: &run.targets,
                     warming: &run.warming,
                     cached: &run.cached,
                     trouble: self.pins.trouble(),
+                    waits_for_watch: self.selected.waits,
                 };
                 let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
                 (

@@ -16,6 +16,8 @@ pub(crate) struct Selected {
     pub query: Option<PodQuery>,
     /// True once the pods have been listed, or if the job has no `podSelector`.
     pub seen: bool,
+    /// True while the pods are not watched, because those of so many other jobs are.
+    pub waits: bool,
     /// The node of each pod, by the pod's uid.
     pods: BTreeMap<Box<str>, Box<str>>,
     unlisted: BTreeSet<Box<str>>,
@@ -27,16 +29,18 @@ impl Selected {
         Self {
             seen: query.is_none(),
             query,
+            waits: false,
             pods: BTreeMap::new(),
             unlisted: BTreeSet::new(),
         }
     }
 
-    /// Follows a change of the job: a new selector starts again without pods.
-    pub fn follow(&mut self, job: &PullJob) {
+    /// Follows a change of the job: a new selector starts again without pods, and so does a job that
+    /// was completed, because its pods were not watched meanwhile.
+    pub fn follow(&mut self, job: &PullJob, was_completed: bool) {
         let new = query(job);
         let selector = |query: &Option<PodQuery>| query.as_ref().map(|query| query.2.clone());
-        if selector(&new) != selector(&self.query) {
+        if was_completed || selector(&new) != selector(&self.query) {
             *self = Self::of(job);
         }
     }

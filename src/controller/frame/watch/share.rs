@@ -1,28 +1,31 @@
-//! Selects which of the objects that pods name are watched: an equal number per namespace, where
-//! not all can be.
+//! Selects which of the wanted objects are watched: an equal number per namespace, where not all can
+//! be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::state::Object;
-
-/// Returns at most `most` of these objects, in turns by namespace; within a namespace first those
-/// that are watched already, then by name.
-pub(crate) fn shared(
-    named: BTreeSet<Object>,
-    most: usize,
-    is_watched: impl Fn(&Object) -> bool,
-) -> BTreeSet<Object> {
-    if named.len() <= most {
-        return named;
+/// Returns at most `most` of these objects, and at most `each` of a namespace, in turns by
+/// namespace; within a namespace first those that are watched already, then in their order.
+pub(crate) fn shared<T: Ord>(
+    wanted: BTreeSet<T>,
+    (most, each): (usize, usize),
+    namespace: impl Fn(&T) -> &str,
+    is_watched: impl Fn(&T) -> bool,
+) -> BTreeSet<T> {
+    if wanted.len() <= most.min(each) {
+        return wanted;
     }
-    let mut lines: BTreeMap<Box<str>, Vec<Object>> = BTreeMap::new();
-    for object in named {
-        lines.entry(object.0.clone()).or_default().push(object);
+    let mut lines: BTreeMap<Box<str>, Vec<T>> = BTreeMap::new();
+    for object in wanted {
+        lines
+            .entry(namespace(&object).into())
+            .or_default()
+            .push(object);
     }
     // Sorted in reverse, because the last one is taken first.
-    lines.values_mut().for_each(|line| {
-        line.sort_by(|a, b| is_watched(a).cmp(&is_watched(b)).then_with(|| b.cmp(a)))
-    });
+    for line in lines.values_mut() {
+        line.sort_by(|a, b| is_watched(a).cmp(&is_watched(b)).then_with(|| b.cmp(a)));
+        line.drain(..line.len().saturating_sub(each));
+    }
     let mut taken = BTreeSet::new();
     while taken.len() < most && !lines.is_empty() {
         let turns = most - taken.len();
@@ -34,18 +37,20 @@ pub(crate) fn shared(
 
 #[cfg(test)]
 mod tests {
-    use swaplet_core::restart::on_config::annotation::{Reference, ReferenceKind};
-
     use super::*;
 
+    type Object = (Box<str>, usize);
+
     fn object(namespace: &str, number: usize) -> Object {
-        (
-            namespace.into(),
-            Reference {
-                kind: ReferenceKind::ConfigMap,
-                name: format!("c{number:04}").into(),
-            },
-        )
+        (namespace.into(), number)
+    }
+
+    fn shared(
+        wanted: BTreeSet<Object>,
+        most: usize,
+        is_watched: impl Fn(&Object) -> bool,
+    ) -> BTreeSet<Object> {
+        super::shared(wanted, (most, most), |object| &object.0, is_watched)
     }
 
     fn count(objects: &BTreeSet<Object>, namespace: &str) -> usize {
@@ -91,5 +96,20 @@ mod tests {
                 .filter(|object| &*object.0 == "greedy")
                 .all(|object| late.contains(object))
         );
+    }
+
+    #[test]
+    fn a_namespace_has_no_more_than_its_most_and_keeps_what_it_watches() {
+        let wanted: BTreeSet<_> = (0..9)
+            .map(|number| object("greedy", number))
+            .chain((0..2).map(|number| object("modest", number)))
+            .collect();
+        let watched = super::shared(wanted, (100, 3), |object| &object.0, |object| object.1 == 8);
+        let numbers: Vec<_> = watched
+            .iter()
+            .filter(|object| &*object.0 == "greedy")
+            .map(|object| object.1)
+            .collect();
+        assert_eq!((numbers, count(&watched, "modest")), (vec![0, 1, 8], 2));
     }
 }
