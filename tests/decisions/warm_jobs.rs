@@ -2,13 +2,15 @@
 
 mod others;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use swaplet_core::warm::pull_job::limits;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::{Elsewhere, Limits};
+use swaplet_core::warm::warming::shape::Shapes;
+use swaplet_core::warm::warming::{Elsewhere, End, Limits};
 
 use super::warm::{A, B, Node, nothing, pod, running, seconds};
 
@@ -197,4 +199,34 @@ fn bug9_where_nothing_happens_nothing_has_changed() {
     assert!(!node.warming.take_changed());
     node.sees(pod("u", A, None, &running("c0", A)));
     assert!(node.warming.take_changed());
+}
+
+/// A list has 255 images of a kilobyte, and a cluster thousands of nodes.
+#[test]
+fn a12_the_texts_of_a_job_are_kept_once_for_all_nodes() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u");
+    let pulled = Pulled {
+        image: A.into(),
+        took: Some(seconds(1)),
+        bytes: None,
+    };
+    node.warming.handle("u", &pulled);
+    node.warming
+        .add("m", Shapes::in_place(), true, Duration::ZERO);
+    node.warming.give_up("job exceeds activeDeadlineSeconds");
+    let texts = node.warming.images();
+    for (name, images) in node.warming.progress() {
+        let pulled = images[0].pulled.iter().map(|pulled| &pulled.image);
+        assert_eq!(pulled.clone().count(), usize::from(name == "n"));
+        let first = images.iter().map(|image| &image.image).chain(pulled);
+        for (text, kept) in texts.iter().chain(&texts[..1]).zip(first) {
+            assert!(Arc::ptr_eq(text, kept), "{name}: {kept}");
+        }
+        let ends = [&images[0].end, &images[1].end];
+        let [Some(End::Failed(one)), Some(End::Failed(other))] = ends else {
+            panic!("{ends:?}")
+        };
+        assert!(Arc::ptr_eq(one, other));
+    }
 }

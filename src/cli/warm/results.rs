@@ -2,6 +2,7 @@
 //! end.
 
 use std::io::{IsTerminal as _, stderr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::ProgressDrawTarget;
@@ -126,7 +127,7 @@ fn size(bytes: u64) -> String {
 
 /// One image on one node, with its result.
 struct Row {
-    image: Box<str>,
+    image: Arc<str>,
     node: Box<str>,
     result: &'static str,
     why: String,
@@ -135,7 +136,7 @@ struct Row {
 
 /// The final results.
 pub struct Results {
-    images: Vec<Box<str>>,
+    images: Vec<Arc<str>>,
     rows: Vec<Row>,
 }
 
@@ -159,14 +160,14 @@ impl Results {
             }));
         }
         for (node, why) in warming.skipped() {
-            let skipped = |image: &str| Row {
-                image: image.into(),
+            let skipped = |image: &Arc<str>| Row {
+                image: image.clone(),
                 node: node.clone(),
                 result: "Skipped",
                 why: why.clone(),
                 pulled: None,
             };
-            rows.extend(warming.images().iter().map(|image| skipped(image)));
+            rows.extend(warming.images().iter().map(skipped));
         }
         Self {
             images: warming.images().to_vec(),
@@ -319,7 +320,7 @@ impl Row {
     fn value(&self) -> Value {
         let pulled = self.pulled.as_ref();
         json!({
-            "node": self.node, "image": self.image, "result": self.result, "why": (!self.why.is_empty()).then_some(&self.why),
+            "node": self.node, "image": *self.image, "result": self.result, "why": (!self.why.is_empty()).then_some(&self.why),
             "pullSeconds": pulled.and_then(|pulled| pulled.took).map(|took| took.as_secs_f64()),
             "bytes": pulled.and_then(|pulled| pulled.bytes),
             "wasThere": pulled.map(|pulled| pulled.took.is_none()),

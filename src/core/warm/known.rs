@@ -160,7 +160,7 @@ impl<'a> Facts<'a> {
         let is_announced = |pod: &WarmerPod, image: &WarmerImage| {
             events
                 .iter()
-                .any(|event| event.uid == pod.uid && event.pulled.image == image.image)
+                .any(|event| event.uid == pod.uid && *event.pulled.image == *image.image)
         };
         // A pod that is going away keeps no image.
         let stays = |pod: &&WarmerPod| {
@@ -199,17 +199,17 @@ impl<'a> Facts<'a> {
     /// Returns the images that warmer pods have pulled or are pulling. Images of other pods are
     /// reported only on request.
     fn warmed(&self) -> Vec<Box<str>> {
-        let of_pods = self.pulls.iter().map(|(_, image, _)| &image.wanted);
+        let of_pods = self.pulls.iter().map(|(_, image, _)| &*image.wanted);
         let of_events = self
             .events
             .iter()
             .filter(|event| event.pod.starts_with(NAME_PREFIX))
-            .map(|event| &event.pulled.image);
+            .map(|event| &*event.pulled.image);
         let mut names = BTreeSet::new();
         of_pods
             .chain(of_events)
             .filter(|image| names.insert(whole(image)))
-            .cloned()
+            .map(Box::from)
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect()

@@ -22,6 +22,7 @@ mod table;
 mod waits;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::action::{Action, Answer, Elsewhere, End, Ended, Limits};
@@ -37,7 +38,7 @@ use crate::warm::pod::WarmerPod;
 /// The same images on a set of nodes, and the progress on each.
 #[derive(Debug)]
 pub struct Warming {
-    images: Vec<Box<str>>,
+    images: Vec<Arc<str>>,
     limits: Limits,
     nodes: Table,
     skipped: BTreeMap<Box<str>, String>,
@@ -53,9 +54,9 @@ pub struct Warming {
 impl Warming {
     /// Creates the state for these images, in this order, without a node.
     #[must_use]
-    pub const fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
+    pub fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
         Self {
-            images,
+            images: images.into_iter().map(Arc::from).collect(),
             limits,
             nodes: Table::new(),
             skipped: BTreeMap::new(),
@@ -68,7 +69,7 @@ impl Warming {
 
     /// Returns the images, in their order.
     #[must_use]
-    pub fn images(&self) -> &[Box<str>] {
+    pub fn images(&self) -> &[Arc<str>] {
         &self.images
     }
 
@@ -116,7 +117,8 @@ impl Warming {
 
     /// Sets the images; the progress of those that stay is kept.
     pub fn set_images(&mut self, images: Vec<Box<str>>) {
-        (self.images, self.changed) = (images, true);
+        self.images = images.into_iter().map(Arc::from).collect();
+        self.changed = true;
         self.nodes.change_all(|node| node.set_images(&self.images));
     }
 

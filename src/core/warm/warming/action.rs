@@ -1,5 +1,6 @@
 //! The writes for a node, their results, and the limits of the work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::pulled::Pulled;
@@ -25,8 +26,8 @@ pub struct Limits {
 pub enum End {
     /// The pod's status has proved that it is there.
     Succeeded,
-    /// The image is not there, or that is unknown, for this reason.
-    Failed(Box<str>),
+    /// The image is not there, or that is unknown, for this reason, which many images may share.
+    Failed(Arc<str>),
 }
 
 /// A write for a node.
@@ -92,7 +93,7 @@ pub struct Ended {
     /// The name of the node.
     pub node: Box<str>,
     /// The image, as it was requested.
-    pub image: Box<str>,
+    pub image: Arc<str>,
     /// The result.
     pub end: End,
     /// What the kubelet reported about the pull.

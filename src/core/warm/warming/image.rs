@@ -4,8 +4,10 @@
 //! sooner, the kubelet only repeats its last report. `CrashLoopBackOff` does not show that an image
 //! was pulled: after a failed pull the kubelet reports it for the previous container (measured).
 
-use crate::objects::values::backoff::Backoff;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::objects::values::backoff::Backoff;
 
 use super::action::{End, Ended};
 use super::pulled::Pulled;
@@ -20,8 +22,8 @@ const RETRY: Backoff = Backoff {
 /// The progress of one image on one node.
 #[derive(Clone, Debug)]
 pub struct ImageProgress {
-    /// The image, as it was requested.
-    pub image: Box<str>,
+    /// The image, as it was requested; one text for all nodes, because there are many.
+    pub image: Arc<str>,
     /// The final result; `None` until it is known.
     pub end: Option<End>,
     /// What the kubelet reported about the pull.
@@ -34,9 +36,9 @@ pub struct ImageProgress {
 }
 
 impl ImageProgress {
-    pub(crate) fn new(image: &str) -> Self {
+    pub(crate) const fn new(image: Arc<str>) -> Self {
         Self {
-            image: image.into(),
+            image,
             end: None,
             pulled: None,
             failures: 0,
@@ -57,6 +59,16 @@ impl ImageProgress {
             end: self.end.clone()?,
             pulled: self.pulled.clone(),
         })
+    }
+
+    /// Records what the kubelet reported about the pull.
+    pub(crate) fn was_pulled(&mut self, pulled: &Pulled) {
+        let is_same = *pulled.image == *self.image;
+        let image = if is_same { &self.image } else { &pulled.image };
+        self.pulled = Some(Pulled {
+            image: image.clone(),
+            ..*pulled
+        });
     }
 
     /// Records a failed try and sets the back-off. Returns true if another try is allowed.

@@ -9,6 +9,7 @@ mod stuck;
 mod writes;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::kept::Kept;
@@ -108,12 +109,9 @@ pub(crate) struct Slots {
 }
 
 impl NodeProgress {
-    pub fn new(images: &[Box<str>], shapes: Shapes, ready: bool, now: Duration) -> Self {
+    pub fn new(images: &[Arc<str>], shapes: Shapes, ready: bool, now: Duration) -> Self {
         Self {
-            images: images
-                .iter()
-                .map(|image| ImageProgress::new(image))
-                .collect(),
+            images: images.iter().cloned().map(ImageProgress::new).collect(),
             ready,
             news: Vec::new(),
             pod: None,
@@ -209,7 +207,7 @@ impl NodeProgress {
             .into_iter()
             .chain(due)
             .take(most)
-            .map(|index| self.images[index].image.clone())
+            .map(|index| Box::from(&*self.images[index].image))
             .collect();
         if images.is_empty() || (!self.unsure && self.kept.keeps(slots.others_pull, now)) {
             return None;
@@ -289,7 +287,7 @@ impl NodeProgress {
                 if let Some(open) = self
                     .images
                     .iter_mut()
-                    .find(|open| open.image == image.wanted && open.is_due(now))
+                    .find(|open| *open.image == *image.wanted && open.is_due(now))
                 {
                     open.spent += now.saturating_sub(self.since.max(open.not_before));
                 }
@@ -312,7 +310,7 @@ impl NodeProgress {
             uid: seen.pod.uid.clone(),
             index: present.index,
             from: present.image.clone(),
-            to: self.images[next].image.clone(),
+            to: (&*self.images[next].image).into(),
             before: present.container.container_id.clone(),
         })
     }
@@ -344,9 +342,10 @@ impl NodeProgress {
     }
 
     pub fn fail_all(&mut self, why: &str) {
+        let why: Arc<str> = why.into();
         for index in 0..self.images.len() {
             if self.images[index].end.is_none() {
-                self.end(index, End::Failed(why.into()));
+                self.end(index, End::Failed(why.clone()));
             }
         }
     }

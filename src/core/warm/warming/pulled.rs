@@ -2,6 +2,7 @@
 //! the image. Events may be lost, so nothing depends on them; only [`evidence`](super::evidence)
 //! uses one as a proof where a status alone is unclear.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::objects::values::go_duration::duration;
@@ -10,7 +11,7 @@ use crate::objects::values::go_duration::duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The image, as the spec of the pod has it.
-    pub image: Box<str>,
+    pub image: Arc<str>,
     /// The duration of the pull, without waiting for other pulls of the node; `None` if the image
     /// was there already.
     pub took: Option<Duration>,

@@ -96,7 +96,8 @@ impl Run {
 
     pub fn change(&mut self, spec: &PullSpec, targets: Vec<Target>) {
         let pulled = pulled(&targets);
-        if self.warming.images() != pulled {
+        let known = self.warming.images().iter().map(|image| &**image);
+        if known.ne(pulled.iter().map(|image| &**image)) {
             self.warming.set_images(pulled);
         }
         (self.spec, self.targets) = (spec.clone(), targets);

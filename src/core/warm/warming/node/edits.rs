@@ -1,5 +1,6 @@
 //! Changes to the state of a node that come from its job or from other jobs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{NodeProgress, Slots};
@@ -9,12 +10,12 @@ use crate::warm::warming::pulled::Pulled;
 
 impl NodeProgress {
     /// Sets the images; the progress of those that stay is kept.
-    pub fn set_images(&mut self, images: &[Box<str>]) {
+    pub fn set_images(&mut self, images: &[Arc<str>]) {
         let known = std::mem::take(&mut self.images);
         let stays = |image: &str| known.iter().find(|known| *known.image == *image).cloned();
         self.images = images
             .iter()
-            .map(|image| stays(image).unwrap_or_else(|| ImageProgress::new(image)))
+            .map(|image| stays(image).unwrap_or_else(|| ImageProgress::new(image.clone())))
             .collect();
         (self.news, self.first) = (Vec::new(), None);
     }
@@ -34,7 +35,7 @@ impl NodeProgress {
 
     /// Starts again like a new node, but keeps proved images and the numbering of pods. Does
     /// nothing if the node has a pod or a write in flight.
-    pub fn try_again(&mut self, images: &[Box<str>], ready: bool, now: Duration) {
+    pub fn try_again(&mut self, images: &[Arc<str>], ready: bool, now: Duration) {
         if self.pod.is_some() || self.writing || self.unsure {
             return;
         }
@@ -61,7 +62,7 @@ impl NodeProgress {
     /// Resets all but the numbering and shape of pods, and returns the progress of images.
     fn begin_anew(
         &mut self,
-        images: &[Box<str>],
+        images: &[Arc<str>],
         ready: bool,
         now: Duration,
     ) -> Vec<ImageProgress> {
@@ -84,7 +85,7 @@ impl NodeProgress {
     /// kept, because a kubelet that has an image reports nothing new.
     pub fn ask_again(
         &mut self,
-        images: &[Box<str>],
+        images: &[Arc<str>],
         limits: &Limits,
         now: Duration,
     ) -> Option<Action> {

@@ -88,7 +88,7 @@ impl NodeProgress {
     pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let pod = match &mut self.pod {
             Some(seen) if *seen.pod.uid == *uid => {
-                seen.announced.insert(pulled.image.clone());
+                seen.announced.insert((&*pulled.image).into());
                 &seen.pod
             }
             _ => self.last.as_ref().filter(|last| *last.uid == *uid)?,
@@ -96,12 +96,12 @@ impl NodeProgress {
         let asked_for = pod
             .images
             .iter()
-            .find(|image| image.image == pulled.image)
-            .map_or(&pulled.image, |image| &image.wanted);
+            .find(|image| *image.image == *pulled.image)
+            .map_or(&*pulled.image, |image| &*image.wanted);
         let reported = self
             .images
             .iter_mut()
-            .find(|image| image.image == *asked_for);
+            .find(|image| *image.image == *asked_for);
         // A restarted container finds the image there, which is nothing new.
         let image = reported.filter(|image| {
             image
@@ -109,7 +109,7 @@ impl NodeProgress {
                 .as_ref()
                 .is_none_or(|known| known.took.is_none())
         })?;
-        image.pulled = Some(pulled.clone());
+        image.was_pulled(pulled);
         pulled.took
     }
 

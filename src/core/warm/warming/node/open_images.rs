@@ -40,7 +40,7 @@ impl NodeProgress {
     pub(crate) fn position(&self, image: &WarmerImage) -> Option<usize> {
         self.images
             .iter()
-            .position(|progress| progress.image == image.wanted)
+            .position(|progress| *progress.image == *image.wanted)
     }
 
     /// Returns true if the pod has an image that is due.
