@@ -6,7 +6,10 @@
 
 pub mod observe;
 mod status;
+#[cfg(test)]
+mod tests;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -41,6 +44,8 @@ pub struct PolicyStore {
     /// The policies in effect.
     pub set: Policies,
     known: BTreeMap<PolicyKey, Known>,
+    /// The number of policies that count, by kind and namespace.
+    counting: BTreeMap<(PolicyKind, Box<str>), usize>,
     /// The number of lists of each kind, and whether one was complete.
     lists: BTreeMap<PolicyKind, (u64, bool)>,
     /// True once the labels of all namespaces are known.
@@ -62,6 +67,8 @@ struct Known {
     /// `status` as the API server has it, or as it was written last.
     status: Value,
     list: u64,
+    /// False if there were too many others: its rules are ignored.
+    counts: bool,
 }
 
 /// A known policy.
@@ -181,13 +188,21 @@ impl PolicyStore {
         let list = self.lists.entry(kind).or_default().0;
         let before = self.known.get(&key);
         let is_new = before.is_none_or(|known| known.policy.uid != policy.uid);
-        if is_new && self.is_full(&key) {
+        // Not by its first event alone: the write of its status causes a second one.
+        let counted = before.is_some_and(|known| known.counts);
+        let counts = counted || !self.is_full(&key);
+        let has_changed = if counts {
+            self.set.apply(&policy)
+        } else {
             policy.rules.clear();
             policy.problems = vec![format!(
-                "there are too many policies: at most {MOST_IN_NAMESPACE} of a namespace and {MOST_OF_CLUSTER} of the cluster count"
+                "there are too many policies: at most {MOST_IN_NAMESPACE} of a namespace and {MOST_OF_CLUSTER} of the cluster count; delete others, then change this one"
             )];
+            self.set.remove(&key)
+        };
+        if counts && !counted {
+            *self.counting.entry(place(&key)).or_default() += 1;
         }
-        let has_changed = self.set.apply(&policy);
         let mut problems = policy.problems.clone();
         problems.extend(self.set.preset_problems(&key).iter().cloned());
         problems.extend(unlisted_images(&policy, images));
@@ -198,6 +213,7 @@ impl PolicyStore {
             problems,
             status,
             list,
+            counts,
         };
         self.known.insert(key.clone(), known);
         if is_new {
@@ -211,12 +227,9 @@ impl PolicyStore {
             PolicyKind::Namespaced => MOST_IN_NAMESPACE,
             PolicyKind::Cluster => MOST_OF_CLUSTER,
         };
-        let first = (key.0, key.1.clone(), Box::default());
-        let of_place = self
-            .known
-            .range(first..)
-            .take_while(|(other, _)| other.0 == key.0 && other.1 == key.1);
-        of_place.count() >= most
+        self.counting
+            .get(&place(key))
+            .is_some_and(|counting| *counting >= most)
     }
 
     fn list_ends(&mut self, kind: PolicyKind) -> bool {
@@ -240,7 +253,15 @@ impl PolicyStore {
     }
 
     fn remove(&mut self, key: &PolicyKey) -> bool {
-        self.known.remove(key);
+        let known = self.known.remove(key);
+        if known.is_some_and(|known| known.counts)
+            && let Entry::Occupied(mut counting) = self.counting.entry(place(key))
+        {
+            *counting.get_mut() -= 1;
+            if *counting.get() == 0 {
+                counting.remove();
+            }
+        }
         self.ended.remove(key);
         self.set.remove(key)
     }
@@ -294,6 +315,11 @@ impl PolicyStore {
             *ended = ended.saturating_add(1);
         }
     }
+}
+
+/// Returns the kind and the namespace of a policy, which have a limit together.
+fn place(key: &PolicyKey) -> (PolicyKind, Box<str>) {
+    (key.0, key.1.clone())
 }
 
 /// Reports exit images that the administrator has not listed: the default is used instead.
