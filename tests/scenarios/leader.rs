@@ -1,5 +1,7 @@
 //! Several processes, of which one works.
 
+mod troubles;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +16,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::harness::{CONCURRENCY, World, exposition, settings};
+use super::harness::{CONCURRENCY, World, settings};
 use super::line::{Line, Patches, Sent};
 use super::node::Kubelet;
 use super::objects::{EXIT, pod};
-use super::prometheus::{EVERY, Prometheus};
 
 const NAMESPACE: &str = "swaplet";
 const A: &str = "swaplet-a";
@@ -346,34 +347,6 @@ async fn t9_whoever_cannot_renew_stops_before_the_other_begins() {
         world.wait(5).await;
         assert_eq!(world.patches("p"), 1, "{effect:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_the_right_to_lead_nothing_is_done_and_that_is_said() {
-    let world = World::new();
-    world.create_namespace(NAMESPACE).await;
-    world.run_pod(&pod("p", "Never")).await;
-    world.lease_fault(Effect::reply(403).message("leases is forbidden"), A);
-    let a = Process::start(&world, A);
-    world.ends("p", "main", 0).await;
-    world.wait(60).await;
-    assert_eq!(
-        a.health.ready().unwrap_err(),
-        "cannot read or write the Lease: leases is forbidden"
-    );
-    assert_eq!((world.patches("p"), world.lists()), (0, 0));
-    assert!(
-        world.requests().len() <= 61,
-        "{} requests in a minute",
-        world.requests().len()
-    );
-
-    let mut prometheus = Prometheus::default();
-    for _ in 0..=2 * 60 / EVERY {
-        prometheus.scrape(&exposition(&a.registry));
-        world.wait(EVERY.into()).await;
-    }
-    assert_eq!(prometheus.firing(), ["SwapletNoLeader"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -191,6 +191,7 @@ impl Keeper {
 
     fn learn(&mut self, answer: Answer, sent: Duration) {
         let now = self.clock.now();
+        let is_read = matches!(answer, Answer::Read(_));
         match answer {
             Answer::Read(lease) => self.election.read(lease, now),
             Answer::Wrote(lease) => self.election.wrote(lease, sent, now),
@@ -200,19 +201,21 @@ impl Keeper {
                 return self.trouble(error);
             }
         }
+        let until = self.election.leads_until().filter(|until| *until > now);
+        self.until
+            .send_replace(until.map(|until| self.clock.instant(until)));
+        // One that can be read may still not be written, which the write that follows shows.
+        let writes_next =
+            is_read && matches!(self.election.step(now), Step::Create | Step::Take { .. });
+        if writes_next && self.reported.is_some() {
+            return;
+        }
         if self.reported.take().is_some() {
             tracing::info!(
                 lease = self.place,
                 "the Lease can be read and written again"
             );
         }
-        self.publish(now);
-    }
-
-    fn publish(&self, now: Duration) {
-        let until = self.election.leads_until().filter(|until| *until > now);
-        self.until
-            .send_replace(until.map(|until| self.clock.instant(until)));
         self.health.lease(if until.is_some() {
             None
         } else {
@@ -262,7 +265,13 @@ impl Keeper {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        written(timeout(REQUEST, self.leases.create(&parameters, &lease)).await)
+        match timeout(REQUEST, self.leases.create(&parameters, &lease)).await {
+            // The namespace is missing: another try at once would get the same answer.
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+                Answer::Failed(words(&kube::Error::Api(status)))
+            }
+            created => written(created),
+        }
     }
 
     async fn take(&self, version: &str, transitions: i32) -> Answer {
