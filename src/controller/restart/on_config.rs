@@ -5,13 +5,13 @@
 pub mod disruption_budgets;
 mod recording;
 mod records;
+mod reported;
 mod requests;
 mod rights;
 mod shelf;
 mod state;
 pub mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -31,8 +31,9 @@ use tokio::time::{sleep, sleep_until};
 
 use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use self::records::Records;
+use self::reported::Reported;
 use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
-use self::state::{Group, Object, State, Uid};
+use self::state::{Group, Object, State};
 use super::observe::observe;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
@@ -106,8 +107,7 @@ struct Run {
     pods: Receiver<Event<ConfiguredPodWire>>,
     requests: Receiver<Event<RestartRequestWire>>,
     objects: NamedWatches<Object, Content>,
-    /// The reports emitted about each pod.
-    reported: BTreeMap<Uid, BTreeSet<String>>,
+    reported: Reported,
     defects: Defects<Group>,
     failures: u32,
     /// No write is tried before this time, after a failure.
@@ -146,7 +146,7 @@ impl Run {
             reporter,
             metrics,
             health,
-            reported: BTreeMap::new(),
+            reported: Reported::default(),
             defects: Defects::default(),
             failures: 0,
             not_before: Duration::ZERO,
@@ -222,7 +222,7 @@ impl Run {
         if self.state.may_prune(now) {
             self.records
                 .retain(&self.namespaces, |uid| self.state.has(uid));
-            self.reported.retain(|uid, _| self.state.has(uid));
+            self.reported.retain(|uid| self.state.has(uid));
         }
         if let Err(outcome) = self.records.store(&self.writer).await {
             self.records_failed(&outcome);
@@ -333,13 +333,9 @@ impl Run {
         }
     }
 
-    /// Emits a report, unless it was emitted about the pod before; returns true if it is new.
+    /// Emits a report, unless it was emitted about the pod recently; returns true if it is new.
     fn report_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
-        let is_new = self
-            .reported
-            .entry(pod.uid.clone())
-            .or_default()
-            .insert(format!("{} {}", report.reason, report.note));
+        let is_new = self.reported.is_new(&pod.uid, &report);
         if is_new {
             let target = Target {
                 kind: TargetKind::Pod,
