@@ -27,7 +27,7 @@ use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
 use swaplet_core::restart::on_config::round::{Action, Round, decide};
 use swaplet_core::restart::request::RestartRequestWire;
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use self::records::Records;
@@ -57,6 +57,8 @@ const RETRY: Backoff = Backoff {
 };
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// The deadline of reading the `PodDisruptionBudget`s of a namespace: the others wait for it.
+const READ_BUDGETS: Duration = Duration::from_secs(15);
 /// The interval between two checks whether a `PodDisruptionBudget` allows a restart.
 const HELD: Duration = Duration::from_secs(10);
 /// The longest pause of a loop that has nothing to wait for.
@@ -300,10 +302,9 @@ impl Run {
             client: self.client.clone(),
             namespace: group.0.to_string(),
         };
-        match budgets
-            .read(&waiting, &self.state.restarting(&group.0))
-            .await
-        {
+        let restarting = self.state.restarting(&group.0);
+        let left = timeout(READ_BUDGETS, budgets.read(&waiting, &restarting)).await;
+        match left.unwrap_or(Err(BudgetsUnknown::Late(READ_BUDGETS))) {
             Ok(left) => {
                 self.health.has_in(SEE_BUDGETS, &group.0);
                 members
@@ -315,9 +316,14 @@ impl Run {
                 if let BudgetsUnknown::Budgets(words) = &error {
                     self.health.note_denial(SEE_BUDGETS, &group.0, words);
                 }
-                let note = format!(
-                    "no container is restarted for changed configuration: {error}; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
-                );
+                let fix = match error {
+                    BudgetsUnknown::Budgets(_) | BudgetsUnknown::Pods(_) => {
+                        "; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
+                    }
+                    _ => "",
+                };
+                let note =
+                    format!("no container is restarted for changed configuration: {error}{fix}");
                 let reason = Reason::RestartOnForbidden;
                 let report = Report { reason, note };
                 (without_requests(round), Some((first, report)))

@@ -1,6 +1,7 @@
 //! The `PodDisruptionBudget`s of a namespace that cover pods to be restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -12,6 +13,10 @@ use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::restart::rollout::{Budget, Covered};
 
 use crate::frame::list::{list_with, words};
+
+/// The maximum number of budgets that are counted at once. Pods of one owner have few: the eviction
+/// API refuses a pod that two of them cover.
+const MOST_BUDGETS: usize = 16;
 
 /// A reader of disruption budgets.
 pub struct DisruptionBudgets {
@@ -41,6 +46,31 @@ pub enum BudgetsUnknown {
     /// The budget of this name has an invalid selector.
     #[error("PodDisruptionBudget {0}: spec.selector: {1}")]
     Selector(String, String),
+    /// This many budgets cover the pods.
+    #[error(
+        "{0} PodDisruptionBudgets cover the pods to be restarted, and at most {MOST_BUDGETS} are counted: delete some, or narrow their selectors"
+    )]
+    TooMany(usize),
+    /// Not all was read in time.
+    #[error("PodDisruptionBudgets and their pods were not listed within {} s", .0.as_secs())]
+    Late(Duration),
+}
+
+/// A budget that covers pods to be restarted.
+struct Selected {
+    name: String,
+    selector: Selector,
+    /// The counts of its status.
+    covered: Covered,
+}
+
+/// A pod that budgets cover.
+struct CoveredPod {
+    /// The indexes of the budgets.
+    budgets: Vec<usize>,
+    is_restarting: bool,
+    /// True if it is Ready, and not being deleted.
+    is_healthy: bool,
 }
 
 impl Left {
@@ -58,7 +88,7 @@ impl DisruptionBudgets {
     /// pods that are being restarted.
     ///
     /// # Errors
-    /// Returns [`BudgetsUnknown`] if a budget or its pods cannot be read.
+    /// Returns [`BudgetsUnknown`] if a budget or its pods cannot be read, or too many cover them.
     pub async fn read(
         &self,
         waiting: &[&BTreeMap<String, String>],
@@ -68,41 +98,76 @@ impl DisruptionBudgets {
         if waiting.is_empty() {
             return Ok(left);
         }
-        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
-        let budgets = list_with(&api, ListParams::default(), Some)
-            .await
-            .map_err(|error| BudgetsUnknown::Budgets(words(&error)))?;
-        for budget in budgets {
-            let Some(selector) = selector(&budget)? else {
-                continue;
-            };
-            if waiting.iter().any(|labels| selector.matches(labels)) {
-                left.budgets
-                    .push(self.count(&budget, &selector, restarting).await?);
-                left.selectors.push(selector);
+        let selected = self.select(waiting).await?;
+        if selected.len() > MOST_BUDGETS {
+            return Err(BudgetsUnknown::TooMany(selected.len()));
+        }
+        let pods = self.list_pods(&selected, restarting).await?;
+        for (index, budget) in selected.into_iter().enumerate() {
+            let mut covered = budget.covered;
+            for pod in pods.iter().filter(|pod| pod.budgets.contains(&index)) {
+                covered.restarting += usize::from(pod.is_restarting);
+                covered.healthy += usize::from(!pod.is_restarting && pod.is_healthy);
             }
+            left.budgets.push(Budget::of(&budget.name, &covered));
+            left.selectors.push(budget.selector);
         }
         Ok(left)
     }
 
-    async fn count(
+    /// Returns the budgets that cover pods with any of these labels.
+    async fn select(
         &self,
-        budget: &PodDisruptionBudget,
-        selector: &Selector,
+        waiting: &[&BTreeMap<String, String>],
+    ) -> Result<Vec<Selected>, BudgetsUnknown> {
+        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
+        let read = |budget: PodDisruptionBudget| match selector(&budget) {
+            Ok(selector) => {
+                let selector = selector?;
+                let covers = waiting.iter().any(|labels| selector.matches(labels));
+                covers.then(|| {
+                    Ok(Selected {
+                        name: budget.name_any(),
+                        covered: reported(&budget),
+                        selector,
+                    })
+                })
+            }
+            Err(error) => Some(Err(error)),
+        };
+        let selected = list_with(&api, ListParams::default(), read).await;
+        let selected = selected.map_err(|error| BudgetsUnknown::Budgets(words(&error)))?;
+        selected.into_iter().collect()
+    }
+
+    /// Returns the pods that these budgets cover, by one list: a list for each budget would take
+    /// longer the more of them a tenant makes.
+    async fn list_pods(
+        &self,
+        selected: &[Selected],
         restarting: &BTreeSet<String>,
-    ) -> Result<Budget, BudgetsUnknown> {
-        let mut covered = reported(budget);
+    ) -> Result<Vec<CoveredPod>, BudgetsUnknown> {
+        let parameters = match selected {
+            [] => return Ok(Vec::new()),
+            [only] => ListParams::default().labels_from(&only.selector),
+            _ => ListParams::default(),
+        };
         let api: Api<PodBriefWire> = Api::namespaced(self.client.clone(), &self.namespace);
-        let parameters = ListParams::default().labels_from(selector);
         let pods = list_with(&api, parameters, |pod| {
             let pod = pod.read();
-            Some((restarting.contains(&*pod.uid), pod.ready && !pod.deleting))
-        })
-        .await;
-        let pods = pods.map_err(|error| BudgetsUnknown::Pods(words(&error)))?;
-        covered.restarting = pods.iter().filter(|(restarting, _)| *restarting).count();
-        covered.healthy = pods.iter().filter(|pod| **pod == (false, true)).count();
-        Ok(Budget::of(&budget.name_any(), &covered))
+            let labels = pod.labels.into_iter();
+            let labels = labels.map(|(key, value)| (key.into(), value.into()));
+            let labels = labels.collect::<BTreeMap<String, String>>();
+            let covers = |index: &usize| selected[*index].selector.matches(&labels);
+            let budgets: Vec<usize> = (0..selected.len()).filter(covers).collect();
+            (!budgets.is_empty()).then(|| CoveredPod {
+                budgets,
+                is_restarting: restarting.contains(&*pod.uid),
+                is_healthy: pod.ready && !pod.deleting,
+            })
+        });
+        pods.await
+            .map_err(|error| BudgetsUnknown::Pods(words(&error)))
     }
 }
 

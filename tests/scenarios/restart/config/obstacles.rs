@@ -2,6 +2,7 @@
 
 use http::Method;
 use serde_json::json;
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::{Configured, ONE_POD, web};
 
@@ -133,6 +134,81 @@ async fn a_disruption_budget_is_waited_for() {
         (world.restarts_of("web-0"), world.restarts_of("web-1")),
         ((1, 0), (1, 0))
     );
+    world.assert_quiet().await;
+}
+
+/// The pods of a namespace are listed once, not once for each budget.
+#[tokio::test(start_paused = true)]
+async fn each_of_several_budgets_counts_and_too_many_are_told() {
+    let world = Configured::pods(2, "app=configmap/settings").await;
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = async |name: &str, allowed: i32| {
+        let budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "web"}}}});
+        world
+            .world
+            .request(Method::POST, path, "application/json", &budget)
+            .await;
+        let status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed, "desiredHealthy": 2 - allowed}});
+        world
+            .request_patch(&format!("{path}/{name}/status"), &status)
+            .await;
+    };
+    for number in 0..17 {
+        budget(&format!("web-{number:02}"), i32::from(number != 9)).await;
+    }
+    let _life = world.start().await;
+    let lists = || {
+        let requests = world.requests();
+        let lists = requests.iter().filter(|request| {
+            request.verb == Verb::List
+                && request.resource == "pods"
+                && request.namespace == "default"
+        });
+        lists.count()
+    };
+    let before = lists();
+    world.set_color("blue").await;
+    world.wait(60).await;
+    let notes = [world.said("web-0"), world.said("web-1")].concat();
+    let [(reason, words)] = &*notes else {
+        panic!("{notes:?}")
+    };
+    assert_eq!(reason, "RestartOnForbidden");
+    assert!(
+        words.ends_with("17 PodDisruptionBudgets cover the pods to be restarted, and at most 16 are counted: delete some, or narrow their selectors"),
+        "{words}"
+    );
+    assert_eq!(lists(), before);
+
+    world.delete_object(&format!("{path}/web-16")).await;
+    world.wait(60).await;
+    assert!(world.names_of_requests().is_empty(), "one allows nothing");
+    let rounds = lists() - before;
+    assert!((1..=8).contains(&rounds), "{rounds} lists in a minute");
+
+    world.delete_object(&format!("{path}/web-09")).await;
+    world.wait(4 * ONE_POD).await;
+    assert_eq!(
+        (world.restarts_of("web-0"), world.restarts_of("web-1")),
+        ((1, 0), (1, 0))
+    );
+    world.assert_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn budgets_that_are_not_listed_in_time_are_told() {
+    let world = Configured::pods(1, "app=configmap/settings").await;
+    let hangs = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::List).resource("poddisruptionbudgets")
+    });
+    let _life = world.start().await;
+    world.set_color("blue").await;
+    world.wait(25).await;
+    let (_, words) = world.said("web-0").pop().unwrap();
+    assert!(words.ends_with("were not listed within 15 s"), "{words}");
+    world.end_fault(hangs);
+    world.wait(60).await;
+    assert_eq!(world.restarts_of("web-0"), (1, 0));
     world.assert_quiet().await;
 }
 
