@@ -3,9 +3,9 @@
 use http::Method;
 use serde_json::json;
 use swaplet_core::terminate::openkruise::Coexist;
-use swaplet_testbed::apiserver::{Recorded, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 
-use super::{SETS, Upgrades, image};
+use super::{SETS, Upgrades, image, set};
 use crate::harness::SWAPLET;
 
 #[tokio::test(start_paused = true)]
@@ -74,6 +74,39 @@ async fn where_openkruise_is_installed_the_sets_are_left_to_it() {
     let _own = world.start();
     world.wait(60).await;
     assert_eq!((world.works("p0"), world.writes().len()), (image(3), 4));
+}
+
+/// The watches of its pods go on, and list them no second time.
+#[tokio::test(start_paused = true)]
+async fn a_set_that_was_made_anew_unseen_goes_on_with_the_pods_that_are_known() {
+    let world = Upgrades::with_pods(2).await;
+    let _life = world.start();
+    world.wait(5).await;
+    let fault =
+        |effect: Effect, verb| world.fault(effect, |rule| rule.verb(verb).resource("sidecarsets"));
+    let faults = [
+        fault(Effect::reply(500).into(), Verb::List),
+        fault(Effect::ExpireWatch(0), Verb::Watch),
+    ];
+    world.wait(60).await;
+    world
+        .request(
+            Method::DELETE,
+            &format!("{SETS}/mesh"),
+            "application/json",
+            &json!({}),
+        )
+        .await;
+    let again = set(2, json!({}));
+    world
+        .request(Method::POST, SETS, "application/json", &again)
+        .await;
+    world.wait(60).await;
+    assert_eq!(world.works("p0"), image(1), "nobody knows of it");
+    faults.into_iter().for_each(|fault| world.end_fault(fault));
+    world.wait(120).await;
+    assert_eq!((world.works("p0"), world.works("p1")), (image(2), image(2)));
+    assert_eq!(world.counts(), [2, 2, 2, 2]);
 }
 
 /// Who has not asked for it pays nothing, nor does who has no set.

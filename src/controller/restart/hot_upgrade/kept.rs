@@ -113,12 +113,14 @@ impl Kept {
     /// Handles a change of the set.
     pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Duration) {
         let selected = select(&set, places);
-        if self.set.uid != set.uid || self.selected != selected {
+        if self.selected != selected {
             // Its watches start again, and so does everything that is known of pods.
             *self = Self::new(set, places, self.list, now);
             return;
         }
-        if !self.is_status_under_way {
+        // The watches of a set that was made anew with the same selectors go on: they list no pod
+        // again. A status in flight is that of the old one.
+        if !self.is_status_under_way || self.set.uid != set.uid {
             self.status = set.status.clone();
         }
         self.set = set;
