@@ -1,6 +1,7 @@
 //! The first `True` of the readiness gate `KruisePodReady`, for the pods that have its label. The
 //! decision is in [`readiness_gate`](swaplet_core::restart::readiness_gate).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::readiness_gate::{READINESS_GATE, first_readiness};
 use swaplet_core::restart::reconcile::Readiness;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep_until;
 
 use super::driver::RestartSettings;
@@ -19,6 +21,7 @@ use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_selected;
+use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Target};
 
@@ -26,6 +29,8 @@ use crate::frame::writer::{Outcome, Target};
 const SEE_PODS: &str = "new pods with the readiness gate KruisePodReady stay not Ready, because pods cannot be watched";
 /// The right to patch the status of pods.
 const OPEN: &str = "new pods with the readiness gate KruisePodReady stay not Ready, because their status cannot be written";
+/// The maximum number of writes in flight.
+const AT_ONCE: usize = 8;
 /// The backoff after failures of the API server.
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(500),
@@ -51,23 +56,39 @@ pub(crate) async fn run(
         settings: settings.clone(),
         tools,
         waiting: BTreeMap::new(),
-        due: BTreeSet::new(),
+        due: BTreeMap::new(),
+        writes: JoinSet::new(),
+        in_flight: BTreeSet::new(),
+        shares: Shares::default(),
     };
     loop {
-        let next = gates.due.first().map(|(at, _)| *at);
-        let next = next.unwrap_or_else(|| gates.clock.now() + IDLE);
-        let due = gates.clock.instant(next);
+        gates.begin_writes();
+        let due = gates.clock.instant(gates.next_due());
         tokio::select! {
             event = pods.recv() => match event {
                 Some(event) => gates.observe(event),
                 None => return TaskDied::of("the watch of pods with the readiness gate"),
             },
-            () = sleep_until(due) => gates.open_first().await,
+            Some(done) = gates.writes.join_next() => match done {
+                Ok(written) => gates.written(written),
+                Err(error) => return died(&error),
+            },
+            () = sleep_until(due) => {}
         }
     }
 }
 
+fn died(error: &JoinError) -> TaskDied {
+    TaskDied(format!("a write of a readiness gate: {error}"))
+}
+
 type Uid = Box<str>;
+
+/// A write that has finished.
+struct Written {
+    pod: Target,
+    outcome: Result<(), Outcome>,
+}
 
 struct Gates {
     clock: Clock,
@@ -75,8 +96,12 @@ struct Gates {
     tools: Tools,
     /// The pods whose gate must be opened.
     waiting: BTreeMap<Uid, Waiting>,
-    /// The time of each pod's turn.
-    due: BTreeSet<(Duration, Uid)>,
+    /// The time of each pod's turn, by namespace; pods with a write in flight are not among them.
+    due: BTreeMap<Box<str>, BTreeSet<(Duration, Uid)>>,
+    writes: JoinSet<Written>,
+    /// The pods with a write in flight.
+    in_flight: BTreeSet<Uid>,
+    shares: Shares,
 }
 
 struct Waiting {
@@ -84,6 +109,8 @@ struct Waiting {
     readiness: Readiness,
     at: Duration,
     failures: u32,
+    /// True if it was observed while a write to it was in flight.
+    is_outdated: bool,
 }
 
 impl Gates {
@@ -122,54 +149,108 @@ impl Gates {
             readiness,
             at,
             failures,
+            is_outdated: self.in_flight.contains(&pod.pod.uid),
         });
     }
 
     fn wait(&mut self, pod: Waiting) {
         let uid = pod.target.uid.clone();
-        self.due.insert((pod.at, uid.clone()));
+        if !self.in_flight.contains(&uid) {
+            let due = self.due.entry(pod.target.namespace.clone()).or_default();
+            due.insert((pod.at, uid.clone()));
+        }
         self.waiting.insert(uid, pod);
     }
 
     fn forget(&mut self, uid: &Uid) -> Option<Waiting> {
         let pod = self.waiting.remove(uid)?;
-        self.due.remove(&(pod.at, uid.clone()));
+        if let Entry::Occupied(mut due) = self.due.entry(pod.target.namespace.clone()) {
+            due.get_mut().remove(&(pod.at, uid.clone()));
+            if due.get().is_empty() {
+                due.remove();
+            }
+        }
         Some(pod)
     }
 
-    /// Writes the gate of the first pod that is due.
-    async fn open_first(&mut self) {
+    /// Returns the next time at which a write may begin without an event. A pod that is due and has
+    /// to wait for its share does so until a write finishes.
+    fn next_due(&self) -> Duration {
         let now = self.clock.now();
-        let first = self.due.first().filter(|(at, _)| *at <= now);
-        let Some((_, uid)) = first.cloned() else {
-            return;
-        };
-        let Some(mut pod) = self.forget(&uid) else {
-            return;
-        };
-        let today = (self.settings.time_of_day)();
-        let writer = &self.tools.writer;
-        let wait = match writer
-            .set_first_readiness(&pod.target, &pod.readiness, today)
-            .await
-        {
-            Ok(()) => {
-                self.tools.health.has_in(OPEN, &pod.target.namespace);
+        let first = self.due.values().filter_map(BTreeSet::first);
+        let next = first.map(|(at, _)| *at).filter(|at| *at > now).min();
+        next.unwrap_or(now + IDLE)
+    }
+
+    /// Begins the writes that are due, as far as there is room for their namespaces.
+    fn begin_writes(&mut self) {
+        let now = self.clock.now();
+        while self.writes.len() < AT_ONCE {
+            let next = self.shares.next(AT_ONCE, now, |may_begin| {
+                let allowed = self
+                    .due
+                    .iter()
+                    .filter(|(namespace, _)| may_begin(namespace));
+                let first = allowed.filter_map(|(_, due)| due.first()).min();
+                first.filter(|(at, _)| *at <= now).cloned()
+            });
+            let Some(mut pod) = next.and_then(|(_, uid)| self.forget(&uid)) else {
                 return;
+            };
+            self.shares.began(&pod.target.namespace);
+            let (target, readiness) = (pod.target.clone(), pod.readiness.clone());
+            let writer = self.tools.writer.clone();
+            let today = (self.settings.time_of_day)();
+            self.writes.spawn(async move {
+                let outcome = writer.set_first_readiness(&target, &readiness, today).await;
+                Written {
+                    pod: target,
+                    outcome,
+                }
+            });
+            self.in_flight.insert(pod.target.uid.clone());
+            pod.is_outdated = false;
+            self.wait(pod);
+        }
+    }
+
+    fn written(&mut self, written: Written) {
+        let Written { pod, outcome } = written;
+        let (now, health) = (self.clock.now(), &self.tools.health);
+        self.in_flight.remove(&pod.uid);
+        match &outcome {
+            Err(Outcome::Failed { .. }) => {
+                self.shares.failed(&pod.namespace, now);
+            }
+            _ => self.shares.answered(&pod.namespace),
+        }
+        let wait = match outcome {
+            Ok(()) => {
+                health.has_in(OPEN, &pod.namespace);
+                None
             }
             // The watch shows what has become of it.
-            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => return,
+            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => None,
             Err(Outcome::Denied(words)) => {
-                let health = &self.tools.health;
-                health.note_denial(OPEN, &pod.target.namespace, &words);
-                DENIED_RETRY
+                health.note_denial(OPEN, &pod.namespace, &words);
+                Some(DENIED_RETRY)
             }
-            Err(Outcome::Failed { retry_after, .. }) => RETRY
-                .after(pod.failures)
-                .max(retry_after.unwrap_or_default()),
+            Err(Outcome::Failed { retry_after, .. }) => Some(retry_after.unwrap_or_default()),
         };
-        pod.failures += 1;
-        pod.at = self.clock.now() + wait;
+        let Some(mut pod) = self.forget(&pod.uid) else {
+            return;
+        };
+        pod.at = now
+            + match wait {
+                Some(wait) => {
+                    let wait = wait.max(RETRY.after(pod.failures));
+                    pod.failures += 1;
+                    wait
+                }
+                // What was observed meanwhile may be older than this write, and is newer soon.
+                None if pod.is_outdated => RETRY.first,
+                None => return,
+            };
         self.wait(pod);
     }
 }

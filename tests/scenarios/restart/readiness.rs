@@ -262,6 +262,48 @@ async fn the_first_true_is_written_whatever_becomes_of_the_write_before() {
     }
 }
 
+/// As where a webhook of the namespace does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_writes_hang_keeps_no_pods_of_others_from_being_ready() {
+    let world = Restarts::on(Profile::kubelet(), &labelled("p")).await;
+    world.create_namespace("slow").await;
+    let fault = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Patch)
+            .resource("pods")
+            .subresource("status")
+            .namespace("slow")
+    });
+    for nth in 0..20 {
+        let mut pod = labelled(&format!("slow-{nth}"));
+        pod["metadata"]["namespace"] = json!("slow");
+        world.create(&pod).await;
+    }
+    let _life = opening(&world);
+    // The first of its writes take all the room there is, once.
+    world.wait(15).await;
+    assert_eq!(opened(&world, "p"), "True");
+    let before = asked(&world).1;
+    for nth in 0..10 {
+        let name = format!("later-{nth}");
+        world.create(&labelled(&name)).await;
+        world.wait(2).await;
+        assert_eq!(opened(&world, &name), "True", "{name}");
+    }
+    let patches = asked(&world).1 - before;
+    assert!(patches <= 20, "{patches} writes");
+
+    world.end_fault(fault);
+    world.wait(60).await;
+    let pods = world.server.peek_all("pods");
+    let is_open = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|one| one["type"] == "KruisePodReady" && one["status"] == "True")
+    };
+    assert_eq!(pods.iter().filter(|pod| is_open(pod)).count(), 31);
+    world.assert_quiet().await;
+}
+
 /// Who has not asked for it pays nothing: no watch, and no write.
 #[tokio::test(start_paused = true)]
 async fn without_the_flag_no_pods_are_watched_for_it() {
