@@ -193,6 +193,10 @@ impl Protect {
         if !std::mem::take(&mut self.is_changed) {
             return;
         }
+        // What has left, or is being deleted, gives its place to others.
+        for entry in self.objects.values_mut() {
+            entry.is_watched &= !entry.contents().is_empty();
+        }
         let watched = self.objects.values().filter(|entry| entry.is_watched);
         let mut room = AT_ONCE.saturating_sub(watched.count());
         for entry in self.objects.values_mut() {

@@ -1,6 +1,8 @@
 //! Protected Namespaces and CRDs: what is in them is written on them, and that there is nothing
 //! only while it is known.
 
+mod many;
+
 use std::sync::Arc;
 
 use http::Method;

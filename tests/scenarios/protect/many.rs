@@ -1,0 +1,37 @@
+//! Several protected objects: none of them costs the others their count.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::World;
+
+/// The place of one that is no longer counted is taken by another.
+#[tokio::test(start_paused = true)]
+async fn there_is_room_for_another_once_one_is_no_longer_counted() {
+    let world = World::new();
+    let path = |number: usize| format!("/api/v1/namespaces/n{number:03}");
+    for number in 0..258 {
+        world.create_namespace(&format!("n{number:03}")).await;
+        world.protect(&path(number), json!("Cascading")).await;
+    }
+    let _life = world.start_protecting_controller();
+    world.wait(30).await;
+    let without_count = || {
+        let names = (0..258).map(|number| format!("n{number:03}"));
+        let names = names.filter(|name| world.holds("namespaces", name).is_none());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(without_count(), ["n256", "n257"]);
+    world.protect(&path(3), Value::Null).await;
+    world.wait(10).await;
+    assert_eq!(without_count(), ["n003", "n257"]);
+    // One that is being deleted needs no count, however long that takes.
+    let maps = format!("{}/configmaps", path(4));
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/held"]}});
+    world
+        .request(Method::POST, &maps, "application/json", &held)
+        .await;
+    world.delete_at(&path(4)).await;
+    world.wait(10).await;
+    assert_eq!(without_count(), ["n003"]);
+}
