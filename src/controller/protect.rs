@@ -319,11 +319,12 @@ impl Protect {
         entry.due = Some(self.clock.now());
     }
 
-    /// Reconciles an object that is due, if there is one.
+    /// Reconciles the object that has been due for the longest time, if there is one.
     async fn reconcile(&mut self) {
         let now = self.clock.now();
-        let is_due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);
-        let Some((key, entry)) = self.objects.iter_mut().find(|(_, entry)| is_due(entry)) else {
+        let objects = self.objects.iter_mut();
+        let due = objects.filter(|(_, entry)| entry.due.is_some_and(|due| due <= now));
+        let Some((key, entry)) = due.min_by_key(|(_, entry)| entry.due) else {
             return;
         };
         let key = key.clone();
@@ -356,7 +357,8 @@ impl Protect {
             Outcome::Denied(error) | Outcome::Failed { error, .. } => {
                 let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
                 tracing::warn!(kind, %name, error, "the count of a protected object is not written; trying again");
-                entry.due = Some(now + AGAIN);
+                // From now on: the write may have taken longer than that, and others wait.
+                entry.due = Some(self.clock.now() + AGAIN);
             }
         }
     }

@@ -2,8 +2,30 @@
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use crate::harness::World;
+
+/// As where a webhook does not answer for one of them: its writes do not take the turns of others.
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_write_hangs_keeps_no_other_from_being_written() {
+    let world = World::new();
+    let _rule = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Patch).resource("namespaces").name("a")
+    });
+    for name in ["a", "shop"] {
+        world.create_namespace(name).await;
+        world
+            .protect(&format!("/api/v1/namespaces/{name}"), json!("Cascading"))
+            .await;
+    }
+    let _life = world.start_protecting_controller();
+    world.wait(30).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+    world.pod_of_the_shop("late").await;
+    world.wait(12).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=1,pvcs=0"));
+}
 
 /// The place of one that is no longer counted is taken by another.
 #[tokio::test(start_paused = true)]
