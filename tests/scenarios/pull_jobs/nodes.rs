@@ -221,14 +221,17 @@ fn waiting(jobs: &Jobs, count: usize) -> Vec<String> {
     names.filter(waits).collect()
 }
 
-fn lists_of_pods(jobs: &Jobs) -> usize {
+fn requests_of_pods(jobs: &Jobs, verb: Verb) -> usize {
     let requests = jobs.cluster.world.requests().into_iter();
     requests
         .filter(|request| {
-            (request.verb, &*request.resource, &*request.namespace)
-                == (Verb::List, "pods", "default")
+            (request.verb, &*request.resource, &*request.namespace) == (verb, "pods", "default")
         })
         .count()
+}
+
+fn lists_of_pods(jobs: &Jobs) -> usize {
+    requests_of_pods(jobs, Verb::List)
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,6 +291,14 @@ async fn the_pods_of_a_completed_job_are_watched_no_more_until_it_starts_again()
         assert_eq!(counts(&status), [1, 0, 1, 0, 0]);
     }
     assert_eq!(lists_of_pods(&jobs), 40);
+    jobs.wait(5).await;
+    let watches = requests_of_pods(&jobs, Verb::Watch);
+    jobs.wait(1800).await;
+    assert_eq!(
+        requests_of_pods(&jobs, Verb::Watch),
+        watches,
+        "a watch is begun again after some minutes"
+    );
     jobs.cluster.world.remove("a").await;
     jobs.cluster.world.create(&pod("b", "n1")).await;
     jobs.wait(10).await;
