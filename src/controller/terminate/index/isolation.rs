@@ -19,6 +19,9 @@ use crate::frame::queue::reschedule;
 
 /// The delay of the next reconcile, where a decision names a time that has passed.
 const SOON: Duration = Duration::from_secs(1);
+/// How long swaps wait for the restarts that have begun in their pod. What has not come by then, as
+/// where an image cannot be pulled, the swap replaces.
+const RESTARTS_AWAITED: Duration = Duration::from_secs(300);
 
 impl Index {
     /// Decides about a pod and applies everything but the write. If that panics, nothing is
@@ -110,7 +113,9 @@ impl Index {
         // Restarts that have begun in this pod come besides its swaps.
         let coming = self.restarting.get(uid).map_or(0, Begun::coming);
         let all = decision.swaps_wanted.saturating_add(coming);
-        if coming > 0 && decision.swaps_wanted > 0 {
+        let done_at = entry.memory.mains_done_at.unwrap_or(now);
+        let awaits = coming > 0 && now < done_at.saturating_add(RESTARTS_AWAITED);
+        if awaits && decision.swaps_wanted > 0 {
             let answer = self.headroom.answer_restarts(&entry.pod, all);
             if !matches!(answer, Headroom::Free | Headroom::Fits) {
                 decision = Decision::later(Reason::HeadroomWait, now + SOON);

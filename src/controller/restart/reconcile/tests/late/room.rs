@@ -198,5 +198,10 @@ fn a_swap_waits_for_the_restart_of_its_own_pod_where_both_do_not_fit() {
             json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}});
         applies(&mut index, &done, at(2));
         assert_eq!(swaps(&mut index, at(2)), expected, "{limit}");
+        if limit == 2 {
+            assert!(swaps(&mut index, at(301)).is_empty());
+            let late = swaps(&mut index, at(302));
+            assert_eq!(late, ["a".into()], "it does not come any more");
+        }
     }
 }
