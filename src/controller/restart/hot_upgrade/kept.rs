@@ -118,7 +118,7 @@ impl Kept {
             *self = Self::new(set, places, self.list, now);
             return;
         }
-        // The watches of a set that was made anew with the same selectors go on: they list no pod
+        // The watches of a set that was recreated with the same selectors go on: they list no pod
         // again. A status in flight is that of the old one.
         if !self.is_status_under_way || self.set.uid != set.uid {
             self.status = set.status.clone();

@@ -16,7 +16,7 @@ pub(crate) struct Selected {
     pub query: Option<PodQuery>,
     /// True once the pods have been listed, or if the job has no `podSelector`.
     pub seen: bool,
-    /// True while the pods are not watched, because those of so many other jobs are.
+    /// True while the pods are not watched, because too many other jobs have theirs.
     pub waits: bool,
     /// The node of each pod, by the pod's uid.
     pods: BTreeMap<Box<str>, Box<str>>,

@@ -1,5 +1,5 @@
 //! The queries for the pods by which jobs select nodes. Each is a watch with a connection of its
-//! own, and any tenant creates jobs, so only so many are followed.
+//! own, and any tenant creates jobs, so their number is bounded.
 
 use std::collections::BTreeSet;
 
