@@ -242,17 +242,19 @@ async fn kind_of_entry(
     entry: &Value,
 ) -> Result<Option<Label>, RegistryError> {
     let digest = entry["digest"].as_str().unwrap_or_default();
-    let Ok(child) = ImageReference::parse(&format!(
-        "{}/{}@{digest}",
-        reference.registry(),
-        reference.repository()
-    )) else {
+    let Some(child) = by_digest(reference, digest) else {
         return Ok(None);
     };
     match registry.manifest(&child).await? {
         Some((manifest, _)) => kind_of_manifest(registry, reference, &parse(&manifest)).await,
         None => Ok(None),
     }
+}
+
+/// Returns the reference to a digest in the same repository; `None` if it is no digest.
+fn by_digest(reference: &ImageReference, digest: &str) -> Option<ImageReference> {
+    let (registry, repository) = (reference.registry(), reference.repository());
+    ImageReference::parse(&format!("{registry}/{repository}@{digest}")).ok()
 }
 
 /// Returns the kind in the label of the configuration, which stays with the image wherever it is.
@@ -264,6 +266,10 @@ async fn kind_of_manifest(
     let Some(digest) = manifest["config"]["digest"].as_str() else {
         return Ok(None);
     };
+    // It may be any text, and becomes a part of the path that is asked for.
+    if by_digest(reference, digest).is_none() {
+        return Ok(None);
+    }
     let config = match registry.blob(reference, digest).await {
         Ok(config) => parse(&config.unwrap_or_default()),
         Err(error) if error.problem() == Problem::TooLarge => return Ok(None),

@@ -82,6 +82,31 @@ fn nothing_is_read_beyond_4_mib() {
 }
 
 #[test]
+fn of_a_refusal_the_beginning_is_read() {
+    let registry = FakeRegistry::start(|request, _| match request.method.as_str() {
+        "GET" if !is_probe(request) => Answer::status(403).body("no ".repeat(2 << 20)),
+        _ => Answer::status(200),
+    });
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["403", "no no no"]);
+}
+
+#[test]
+fn a_manifest_does_not_choose_the_path_of_the_next_request() {
+    let registry = FakeRegistry::start(|request, _| match request {
+        probe if is_probe(probe) => Answer::status(200),
+        _ => Answer::status(200)
+            .body(r#"{"config": {"digest": "../../../../elsewhere"}}"#),
+    });
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["swaplet did not make"]);
+    assert!(
+        registry
+            .seen()
+            .iter()
+            .all(|request| !request.path.contains("elsewhere"))
+    );
+}
+
+#[test]
 fn a_redirect_takes_no_credentials_to_another_host() {
     let other = FakeRegistry::start(|_, _| Answer::status(404));
     let place = format!("http://{}/elsewhere", other.host);
@@ -181,6 +206,19 @@ fn what_is_no_token_is_told() {
         });
         push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["as a token is none"]);
     }
+}
+
+#[test]
+fn a_token_that_no_header_has_room_for_is_none() {
+    let registry = FakeRegistry::start(|request, _| match request {
+        probe if is_probe(probe) => {
+            Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\"")
+        }
+        _ => Answer::status(200)
+            .body(format!(r#"{{"token": "{}"}}"#, "a".repeat(1 << 20))),
+    });
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["as a token is none"]);
+    assert_eq!(registry.seen().len(), 2, "it is not sent");
 }
 
 #[test]

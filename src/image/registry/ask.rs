@@ -16,6 +16,9 @@ use crate::registry_error::{Problem, RegistryError};
 
 /// The most that is ever read of an answer: the limit that registries have for a manifest.
 const MAX_READ: usize = 4 * 1024 * 1024;
+/// The most that is read of an answer that refuses: registries say why in a few lines. It is parsed
+/// as JSON, which takes up to thirty times its bytes in memory.
+const MAX_REFUSAL: usize = 64 * 1024;
 
 /// The user agent of swaplet.
 pub(super) const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"));
@@ -73,19 +76,34 @@ impl Asker {
             request = request.header(AUTHORIZATION, credentials);
         }
         let mut response = request.send().await.map_err(|error| fail(&error))?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| fail(&error))? {
-            if body.len() + chunk.len() > MAX_READ {
-                return Err(RegistryError::new(operation, Problem::TooLarge, ""));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = read(&mut response)
+            .await
+            .map_err(|error| fail(&error))?
+            .ok_or_else(|| RegistryError::new(operation, Problem::TooLarge, ""))?;
         Ok(Answer {
             status: response.status(),
             headers: response.headers().clone(),
             body,
         })
     }
+}
+
+/// Reads the body of an answer, and of a refusal only the beginning; `None` if the body is larger
+/// than what is ever read.
+async fn read(response: &mut reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let is_granted = response.status().is_success();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if !is_granted && body.len() >= MAX_REFUSAL {
+            body.truncate(MAX_REFUSAL);
+            break;
+        }
+        if body.len() > MAX_READ {
+            return Ok(None);
+        }
+    }
+    Ok(Some(body))
 }
 
 /// Checks a redirect. reqwest itself drops the credentials for another host, port or scheme.

@@ -13,6 +13,10 @@ use super::options::Access;
 use crate::docker_config::Credentials;
 use crate::registry_error::{Problem, RegistryError};
 
+/// The longest answer with a token: registries give a few kilobytes, and web servers take no longer
+/// headers. A token is kept, and sent with each request.
+const MAX_TOKEN: usize = 64 * 1024;
+
 /// The authorisation of requests.
 #[derive(Clone)]
 pub(super) enum Login {
@@ -179,10 +183,17 @@ async fn fetch(
         )
     };
     let granted = answer.found(operation)?.ok_or_else(absent)?;
-    let parsed: Value = serde_json::from_slice(&granted.body).unwrap_or_default();
+    Login::token(operation, &token_in(&granted.body))
+}
+
+/// Returns the token in an answer; an empty one if there is none.
+fn token_in(body: &[u8]) -> String {
+    if body.len() > MAX_TOKEN {
+        return String::new();
+    }
+    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let token = ["token", "access_token"]
         .iter()
-        .find_map(|name| parsed[name].as_str())
-        .unwrap_or_default();
-    Login::token(operation, token)
+        .find_map(|name| parsed[name].as_str());
+    token.unwrap_or_default().to_owned()
 }
