@@ -7,9 +7,10 @@
 {{- .Values.serviceAccount.name | default (include "swaplet.name" .) }}
 {{- end }}
 
+{{- /* Names stand here as YAML: one such as 2024 or no would be none without quotes. */}}
 {{- define "swaplet.selector" -}}
 app.kubernetes.io/name: swaplet
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ toYaml .Release.Name }}
 {{- end }}
 
 {{- define "swaplet.labels" -}}
@@ -62,7 +63,7 @@ or has repository, tag and digest. */}}
 {{- define "swaplet.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "swaplet.account" . }}
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ toYaml .Release.Namespace }}
 {{- end }}
 
 {{- /* One of the roles in files/, which are deploy/*.yaml: `dict "root" $ "file" FILE "kind" KIND "role" NAME`. Its rules. */}}
@@ -116,7 +117,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: {{ $name }}
-  namespace: {{ . }}
+  namespace: {{ toYaml . }}
   labels: {{- include "swaplet.labels" $root | nindent 4 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $name }}}
 subjects: {{- include "swaplet.subjects" $root | nindent 2 }}

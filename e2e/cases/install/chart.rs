@@ -120,6 +120,36 @@ async fn names_and_labels_of_ones_own_are_used_everywhere() {
     }
 }
 
+/// YAML takes such names for numbers and truth values where they have no quotes.
+#[tokio::test]
+async fn namespaces_may_have_every_name_that_kubernetes_allows() {
+    let on = format!(
+        "{VALUES},parkImage=r.example/park:1,restart.enabled=true,restart.onConfig.enabled=true,warm.enabled=true,warm.jobs.enabled=true"
+    );
+    for odd in ["2024", "1e3", "no", "true"] {
+        let lists = [
+            "namespaces",
+            "restart.onConfig.secretNamespaces",
+            "warm.jobs.secretNamespaces",
+        ];
+        let given = lists.map(|list| format!("{list}[0]={odd}")).join(",");
+        let arguments = ["template", odd, CHART, "--namespace", odd, "--set", &on];
+        let all = run_helm(&[&arguments[..], &["--set-string", given.as_str()]].concat())
+            .await
+            .unwrap();
+        for unquoted in [
+            format!("namespace: {odd}\n"),
+            format!("namespace: {odd}}}"),
+            format!("namespaces: [{odd}]"),
+            format!("app.kubernetes.io/instance: {odd}\n"),
+        ] {
+            assert!(!all.contains(&unquoted), "{unquoted}");
+        }
+        let quoted = format!("namespace: \"{odd}\"");
+        assert!(all.matches(&quoted).count() > 10, "{odd}");
+    }
+}
+
 /// A push to a tag changes nothing that runs.
 #[tokio::test]
 async fn every_image_of_the_chart_may_be_named_by_its_digest() {

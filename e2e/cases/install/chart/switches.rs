@@ -32,6 +32,19 @@ async fn policies_of_sidecars_bring_their_rights_crds_and_list() {
     assert!(refused.contains("sidecarPolicies"), "{refused}");
 }
 
+/// Each feature may be the only one that is on.
+#[tokio::test]
+async fn hot_upgrades_need_nothing_else() {
+    let all = rendered(
+        "image=a,terminate.enabled=false,parkImage=p:1,hotUpgrade.enabled=true,hotUpgrade.images={r.example/proxy:*}",
+    )
+    .await
+    .unwrap();
+    for word in ["- --terminate=false\n", "- --hot-upgrade\n"] {
+        assert!(all.contains(word), "{word}");
+    }
+}
+
 /// For everybody where it is asked for, in the namespaces that are named, and nowhere else.
 #[tokio::test]
 async fn deletion_protection_is_policies_alone() {
