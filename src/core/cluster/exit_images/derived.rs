@@ -14,6 +14,9 @@ use crate::report::decision::Paths;
 const PER_NAMESPACE: usize = 20;
 /// How long a requested image counts against the quota of its namespace.
 const ASKED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// The bytes of the paths that are kept of images: thousands of ordinary ones. An image that is
+/// forgotten is requested again, and found in the registry.
+const MOST_KEPT: usize = 16 << 20;
 /// The back-off after failed pushes. A registry that was away for a moment is back after the first;
 /// the others end when an administrator grants permissions or repairs it.
 const RETRY: Backoff = Backoff {
@@ -34,6 +37,8 @@ pub struct DerivedImages {
 
 #[derive(Clone, Debug, Default)]
 struct Image {
+    /// The time of the first request.
+    asked_at: Duration,
     reference: Option<Box<str>>,
     under_way: bool,
     /// The error of the last try, if it failed.
@@ -124,18 +129,44 @@ impl DerivedImages {
         if !self.images.contains_key(paths) {
             self.asked.entry(namespace.into()).or_default().push(now);
         }
-        let image = self.images.entry(paths.to_vec()).or_default();
+        let new = || Image {
+            asked_at: now,
+            ..Image::default()
+        };
+        let image = self.images.entry(paths.to_vec()).or_insert_with(new);
         let start = image.reference.is_none() && !image.under_way && image.not_before <= now;
         image.under_way |= start;
         start
     }
 
-    /// Frees the quota of namespaces for images that they requested more than a day ago.
+    /// Frees the quota of namespaces for images that they requested more than a day ago, and the
+    /// memory of the oldest images, if all together take too much.
     pub fn give_back(&mut self, now: Duration) {
         self.asked.retain(|_, asked| {
             asked.retain(|at| now < at.saturating_add(ASKED_FOR));
             !asked.is_empty()
         });
+        self.forget_beyond(MOST_KEPT);
+    }
+
+    /// Forgets the oldest images until the paths of the others have no more than this many bytes.
+    fn forget_beyond(&mut self, most: usize) {
+        let mut kept: usize = self.images.keys().map(|paths| bytes_of(paths)).sum();
+        if kept <= most {
+            return;
+        }
+        let settled = self.images.iter().filter(|(_, image)| !image.under_way);
+        let mut oldest: Vec<_> = settled
+            .map(|(paths, image)| (image.asked_at, paths.clone()))
+            .collect();
+        oldest.sort_unstable();
+        for (_, paths) in oldest {
+            if kept <= most {
+                break;
+            }
+            kept -= bytes_of(&paths);
+            self.images.remove(&paths);
+        }
     }
 
     /// Records the result of a push: the reference to write, or the error.
@@ -145,6 +176,7 @@ impl DerivedImages {
         match result {
             Ok(reference) => {
                 *image = Image {
+                    asked_at: image.asked_at,
                     reference: Some(reference),
                     ..Image::default()
                 }
@@ -158,6 +190,13 @@ impl DerivedImages {
             }
         }
     }
+}
+
+fn bytes_of(paths: &[String]) -> usize {
+    paths
+        .iter()
+        .map(|path| size_of::<String>() + path.len())
+        .sum()
 }
 
 #[cfg(test)]
@@ -265,6 +304,29 @@ mod tests {
             images.ask("a", &paths("/y"), NOW + ASKED_FOR),
             "a day later"
         );
+    }
+
+    #[test]
+    fn the_oldest_images_are_forgotten_when_all_take_too_much() {
+        let mut images = images();
+        let long = |number: u32| paths(&format!("/{number}/{}", "x".repeat(1 << 20)));
+        for number in 0..20 {
+            let at = NOW + Duration::from_secs(number.into());
+            assert!(images.ask(&number.to_string(), &long(number), at));
+            if number != 1 {
+                images.came(&long(number), Ok("r".into()), at);
+            }
+        }
+        images.give_back(NOW);
+        let kept: usize = images.images.keys().map(|paths| bytes_of(paths)).sum();
+        assert!(kept <= MOST_KEPT, "{kept}");
+        assert!(
+            images.images.contains_key(&long(1)),
+            "one that is being pushed"
+        );
+        assert_eq!(images.find("a", &long(19)), Derived::Ready("r"));
+        assert_eq!(images.find("a", &long(0)), Derived::Awaited);
+        assert!(images.ask("a", &long(0), NOW), "and found again");
     }
 
     #[test]
