@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::harness::{CONCURRENCY, World, settings};
+use super::harness::{CONCURRENCY, World, exposition, settings};
 use super::line::{Line, Patches, Sent};
 use super::node::Kubelet;
 use super::objects::{EXIT, pod};
@@ -347,6 +347,27 @@ async fn t9_whoever_cannot_renew_stops_before_the_other_begins() {
         world.wait(5).await;
         assert_eq!(world.patches("p"), 1, "{effect:?}");
     }
+}
+
+/// A write that the API server answers to nobody: it could be applied after the other has read the
+/// pods, and that one would not count it.
+#[tokio::test(start_paused = true)]
+async fn a_write_in_flight_is_given_up_before_the_other_begins() {
+    let (world, a, b) = World::with_two().await;
+    world.lease_fault(Effect::Hang, A);
+    world.patch_fault(Effect::Hang);
+    world.wait(5).await;
+    assert!(a.leads());
+    world.ends("p", "main", 0).await;
+    let failed = r#"swaplet_writes_total{resource="pods",outcome="failed"} 1"#;
+    let is_given_up = || exposition(&a.registry).lines().any(|line| line == failed);
+    world.wait(1).await;
+    assert!(a.leads() && !is_given_up());
+    assert_eq!(world.patches_of_pods(A), 1);
+    while !b.leads() {
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(is_given_up());
 }
 
 #[tokio::test(start_paused = true)]

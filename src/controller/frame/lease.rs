@@ -80,6 +80,27 @@ impl Leadership {
             }
         }
     }
+
+    /// Completes once a write in flight has to be given up, because another process may lead. One
+    /// that was sent shortly before the end of the leadership could else be applied after the next
+    /// leader has read the pods, and that one would not count it.
+    pub(crate) async fn over(mut self) {
+        loop {
+            let Some(changes) = &mut self.0 else {
+                return std::future::pending().await;
+            };
+            let until = *changes.borrow_and_update();
+            let Some(over) = until.map(|until| until + Timing::default().outlasts()) else {
+                return;
+            };
+            tokio::select! {
+                () = sleep_until(over) => return,
+                changed = changes.changed() => if changed.is_err() {
+                    return sleep_until(over).await;
+                },
+            }
+        }
+    }
 }
 
 /// Keeps the Lease until it is [released](Self::release) or dropped.

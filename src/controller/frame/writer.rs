@@ -207,7 +207,7 @@ impl Writer {
 
     /// Returns the result of a write to a resource (in the plural, with its subresource). A write
     /// that takes longer than the deadline, or whose answer was lost, has failed. Unless this
-    /// process leads, nothing is written.
+    /// process leads, nothing is written; soon after its leadership no answer is awaited.
     pub(crate) async fn in_time<T>(
         &self,
         resource: &'static str,
@@ -232,7 +232,18 @@ impl Writer {
         resource: &str,
         written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
     ) -> Result<T, Outcome> {
-        let error = match timeout(self.deadline, isolated_task(resource, written)).await {
+        // First, because a process that was suspended must not send what it had not sent.
+        let answer = tokio::select! {
+            biased;
+            () = self.leadership.clone().over() => {
+                return Err(Outcome::Failed {
+                    error: "no answer while this process led".to_owned(),
+                    retry_after: None,
+                });
+            }
+            answer = timeout(self.deadline, isolated_task(resource, written)) => answer,
+        };
+        let error = match answer {
             Ok(Ok(Ok(outcome))) => return outcome,
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(defect)) => {

@@ -7,6 +7,9 @@
 
 use std::time::Duration;
 
+/// The time by which the clocks of two processes may drift apart within one term of the Lease.
+const DRIFT: Duration = Duration::from_secs(2);
+
 /// The times of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -29,6 +32,15 @@ impl Default for Timing {
             leads: Duration::from_secs(8),
             every: Duration::from_secs(2),
         }
+    }
+}
+
+impl Timing {
+    /// Returns how long a write that is in flight may outlast the leadership: another process may
+    /// lead after that, and must not meet it.
+    #[must_use]
+    pub const fn outlasts(&self) -> Duration {
+        self.lasts.saturating_sub(self.leads).saturating_sub(DRIFT)
     }
 }
 
