@@ -288,6 +288,28 @@ fn t1_a_pod_under_never_proves_by_its_own_end() {
     assert_eq!(life.proves(&after.deleting()), None);
 }
 
+/// The pod would have failed without the swap. What ends after the main containers may have been
+/// stopped by the provider because of the swap.
+#[test]
+fn a_pod_whose_other_sidecar_had_failed_before_proves_nothing_of_swaps() {
+    let ended = |code: i64, second: u32| {
+        let finished = format!("2025-01-01T00:00:{second:02}Z");
+        json!({"terminated": {"exitCode": code, "finishedAt": finished}})
+    };
+    let proves = |code: i64, second: u32| {
+        let pod = pod("Never")
+            .with(main_container("main").status("state", ended(0, 30)))
+            .with(sidecar("side").running())
+            .with(sidecar("other").status("state", ended(code, second)));
+        let mut life = Life::new();
+        let after = life.swaps(&pod).but("side", |side| side.ended(143));
+        life.later(5).proves(&after.phase("Failed"))
+    };
+    assert_eq!(proves(1, 29), None);
+    assert_eq!(proves(0, 29), Some(FailsUnderNever));
+    assert_eq!(proves(1, 31), Some(FailsUnderNever));
+}
+
 /// Anyone can create a pod whose sidecar has an exit image, and which its node cannot run.
 #[test]
 fn a_pod_that_was_created_with_the_exit_image_proves_nothing() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Memory, SwapRecord};
 use crate::cluster::node_verdicts::Proved;
-use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, evidence, roles};
+use crate::objects::pod::{Container, Phase, Pod, RestartPolicy, Terminated, evidence, roles};
 use crate::terminate::methods::swap::patience;
 
 /// Returns what the pod proves about its node now; `None` if nothing (any more, or yet).
@@ -30,7 +30,9 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Duration) -> Option<Proved> {
     {
         match pod.phase {
             Phase::Succeeded if updates => return Some(Proved::UpdatesUnderNever),
-            Phase::Failed if roles::mains_succeeded(pod) => return Some(Proved::FailsUnderNever),
+            Phase::Failed if roles::mains_succeeded(pod) && !had_failed(pod) => {
+                return Some(Proved::FailsUnderNever);
+            }
             _ => {}
         }
     }
@@ -64,6 +66,21 @@ fn ended_by_swap(pod: &Pod, memory: &Memory) -> bool {
             .finish
             .as_deref()
             .is_none_or(|record| record.written_at().is_none())
+}
+
+/// Returns true if a container has failed before the main containers ended, so that the pod is
+/// Failed whatever became of the swap. A later end may be of the swap: a provider may stop all
+/// containers for it. What the platform ends counts for nothing.
+fn had_failed(pod: &Pod) -> bool {
+    let mains_ended = roles::mains_ended_at(pod);
+    let has_failed = |end: &Terminated| {
+        end.exit_code.is_some_and(|code| code != 0)
+            && end.finished_at.is_some()
+            && end.finished_at < mains_ended
+    };
+    pod.containers.iter().any(|container| {
+        !roles::is_left_to_platform(pod, container) && container.end().is_some_and(has_failed)
+    })
 }
 
 /// Returns the swap that the spec still shows: somebody may have undone it.
