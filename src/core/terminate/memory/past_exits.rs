@@ -14,7 +14,7 @@ use crate::objects::pod::{Container, Pod};
 use crate::objects::recreate_request::RecreateRequest;
 
 /// The number of exit codes kept: more kinds of sidecars than a cluster has. Beyond it the oldest
-/// is forgotten.
+/// of the namespace that has most is forgotten, so that no tenant pushes out what others need.
 const KEPT: usize = 4096;
 
 type Key = (Box<str>, Box<str>, Box<str>);
@@ -75,11 +75,22 @@ impl PastExits {
             self.order.push_back(key);
         }
         if self.order.len() > KEPT
-            && let Some(oldest) = self.order.pop_front()
+            && let Some(oldest) = self.first_to_go().and_then(|place| self.order.remove(place))
         {
             self.codes.remove(&oldest);
         }
         tried || before.is_none()
+    }
+
+    /// Returns the place of the oldest kind of the namespace that has most.
+    fn first_to_go(&self) -> Option<usize> {
+        let mut counts = BTreeMap::<&str, usize>::new();
+        for (namespace, ..) in &self.order {
+            *counts.entry(&**namespace).or_default() += 1;
+        }
+        let most = counts.values().max().copied();
+        let has_most = |(namespace, ..): &Key| counts.get(&**namespace).copied() == most;
+        self.order.iter().position(has_most)
     }
 
     /// Returns the exit code of the last sidecar like this one.
@@ -185,5 +196,19 @@ mod tests {
             (exits.codes.get(&key(0)), exits.codes.get(&key(KEPT))),
             (None, Some(&0))
         );
+    }
+
+    #[test]
+    fn a_namespace_with_ever_new_kinds_pushes_out_its_own() {
+        let mut exits = PastExits::new();
+        let key = |namespace: &str, number: usize| -> Key {
+            (namespace.into(), "log".into(), number.to_string().into())
+        };
+        exits.remember(key("quiet", 0), 143);
+        for number in 0..KEPT + 9 {
+            exits.remember(key("loud", number), 0);
+        }
+        assert_eq!((exits.codes.len(), exits.order.len()), (KEPT, KEPT));
+        assert_eq!(exits.codes.get(&key("quiet", 0)), Some(&143));
     }
 }
