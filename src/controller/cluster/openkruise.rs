@@ -31,9 +31,9 @@ pub enum News {
     Daemon(DaemonPod),
     /// The pod of its daemon with this name was deleted.
     DaemonGone(Box<str>),
-    /// A request to its daemon was added or has changed.
-    Request(RecreateRequest),
-    /// The request for the pod with this uid was deleted.
+    /// A request to its daemon was added or has changed; with its key.
+    Request(Box<str>, RecreateRequest),
+    /// The request with this key was deleted.
     RequestGone(Box<str>),
     /// A watch or check has failed for this reason; it is retried automatically.
     Trouble(String),
@@ -63,11 +63,28 @@ pub struct Known {
     coexist: Coexist,
     terminator: Terminator,
     daemons: Daemons,
-    /// The requests to its daemon, by the uid of the pod.
+    /// The requests to its daemon, by namespace and uid of the pod.
     requests: HashMap<Box<str>, RecreateRequest>,
     /// The past ends of sidecars; kept only where the daemon may be requested to stop them.
     past_exits: PastExits,
     may_ask: bool,
+}
+
+/// Returns the key of the request for a pod: its namespace and the uid of the pod. The uid comes
+/// from the name of the request, which anybody may choose in a namespace of their own.
+fn request_key(namespace: &str, pod_uid: &str) -> Box<str> {
+    format!("{namespace}/{pod_uid}").into()
+}
+
+fn request_for<'a>(
+    requests: &'a HashMap<Box<str>, RecreateRequest>,
+    pod: &Pod,
+) -> Option<&'a RecreateRequest> {
+    // Where OpenKruise is not asked there are none, and no key is made for each event of a pod.
+    if requests.is_empty() {
+        return None;
+    }
+    requests.get(&request_key(&pod.namespace, &pod.uid))
 }
 
 /// Returns true if the rules depend on OpenKruise at all.
@@ -123,7 +140,7 @@ impl Known {
             coexist: self.coexist,
             terminator: self.terminator,
             daemon: self.daemons.on(&pod.node),
-            request: self.requests.get(&pod.uid),
+            request: request_for(&self.requests, pod),
             past_exits: &self.past_exits,
         }
     }
@@ -143,7 +160,7 @@ impl Known {
         self.may_ask
             && self
                 .past_exits
-                .learn(pod, self.requests.get(&pod.uid), exit_images)
+                .learn(pod, request_for(&self.requests, pod), exit_images)
     }
 
     /// Records that a request for these containers of a pod is about to be made.
@@ -178,15 +195,55 @@ impl Known {
                 .daemons
                 .remove(&name)
                 .map_or(Concerns::Nobody, Concerns::Node),
-            News::Request(request) => {
+            News::Request(key, request) => {
                 let uid = request.pod_uid.clone();
-                self.requests.insert(uid.clone(), request);
+                self.requests.insert(key, request);
                 Concerns::Pod(uid)
             }
-            News::RequestGone(uid) => {
-                self.requests.remove(&uid);
-                Concerns::Pod(uid)
-            }
+            News::RequestGone(key) => match self.requests.remove(&key) {
+                Some(request) => Concerns::Pod(request.pod_uid),
+                None => Concerns::Nobody,
+            },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use swaplet_core::cluster::node_table::NodeTable;
+    use swaplet_core::objects::pod::wire::PodWire;
+    use swaplet_core::objects::recreate_request::RecreateRequestWire;
+    use swaplet_core::terminate::methods::AllowedMethods;
+
+    use super::beside::read_request;
+    use super::*;
+
+    fn request(namespace: &str) -> (Box<str>, News) {
+        let name = RecreateRequest::name_for("u1");
+        let request = json!({"metadata": {"name": name, "namespace": namespace}});
+        read_request(serde_json::from_value::<RecreateRequestWire>(request).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_request_of_another_namespace_is_not_that_of_the_pod() {
+        let mut known = Known::new(&Rules {
+            exit_images: ExitImages::default(),
+            allowed: AllowedMethods::default(),
+            node_table: NodeTable::built_in(),
+            coexist: Coexist::Auto,
+        });
+        let pod = json!({"metadata": {"name": "p", "namespace": "default", "uid": "u1"}});
+        let pod = serde_json::from_value::<PodWire>(pod).unwrap().read();
+        let pod = pod.unwrap();
+        let (of_others, news) = request("others");
+        known.handle(news);
+        assert_eq!(known.around(&pod).request, None);
+        let (own, news) = request("default");
+        assert_eq!(known.handle(news), Concerns::Pod("u1".into()));
+        known.handle(News::RequestGone(of_others));
+        assert!(known.around(&pod).request.is_some());
+        known.handle(News::RequestGone(own));
+        assert_eq!(known.around(&pod).request, None);
     }
 }

@@ -113,6 +113,7 @@ struct TopWire {
 #[serde(rename_all = "camelCase", default)]
 struct MetaWire {
     name: Text,
+    namespace: Text,
     resource_version: Text,
 }
 
@@ -161,6 +162,7 @@ impl<'de> Deserialize<'de> for RecreateRequestWire {
         let text = |field: Text| field.value.map(String::from);
         let metadata = ObjectMeta {
             name: text(meta.name),
+            namespace: text(meta.namespace),
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };

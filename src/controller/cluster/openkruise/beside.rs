@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, Resource as _};
 use swaplet_core::cluster::daemon_pod::{DaemonPodWire, LABEL, NAMESPACE};
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
-use super::News;
 use super::followed::{Followed, Next, Tell};
 use super::manager::Manager;
 use super::observe::Scope;
+use super::{News, request_key};
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::watch_selected;
@@ -144,9 +144,11 @@ impl Beside {
     }
 }
 
-fn read_request(request: RecreateRequestWire) -> Option<(Box<str>, News)> {
+pub(super) fn read_request(request: RecreateRequestWire) -> Option<(Box<str>, News)> {
+    let namespace = request.meta().namespace.clone().unwrap_or_default();
     let request = request.read()?;
-    Some((request.pod_uid.clone(), News::Request(request)))
+    let key = request_key(&namespace, &request.pod_uid);
+    Some((key.clone(), News::Request(key, request)))
 }
 
 fn read_daemon(pod: DaemonPodWire) -> Option<(Box<str>, News)> {
