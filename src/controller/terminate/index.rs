@@ -181,6 +181,7 @@ impl Index {
     pub fn list_starts(&mut self) {
         self.list += 1;
         self.is_first_list = self.list == 1;
+        self.policies.pods_are_listed(true);
         self.headroom.pod_list_starts();
     }
 
@@ -194,6 +195,7 @@ impl Index {
             .collect();
         gone.iter().for_each(|uid| self.forget(uid));
         self.is_first_list = false;
+        self.policies.pods_are_listed(false);
         self.selected.listed(|uid| self.entries.contains_key(uid));
         self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);

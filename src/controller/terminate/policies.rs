@@ -53,6 +53,8 @@ pub struct PolicyStore {
     /// Set once it was reported that policies are unknown.
     is_told: bool,
     relist: Relist,
+    /// True while all pods are being listed.
+    are_pods_listed: bool,
     status_due: Option<Duration>,
     /// `status.ended` when the policy was first observed, plus the pods that ended since.
     ended: BTreeMap<PolicyKey, u64>,
@@ -266,9 +268,14 @@ impl PolicyStore {
         self.set.remove(key)
     }
 
+    /// Records that a list of all pods has started, or that it is complete.
+    pub const fn pods_are_listed(&mut self, are_listed: bool) {
+        self.are_pods_listed = are_listed;
+    }
+
     /// Returns true if all pods must be listed again now, and records that they are.
     pub fn take_relist(&mut self, now: Duration) -> bool {
-        let is_due = self.relist_due().is_some_and(|at| at <= now);
+        let is_due = self.relist_due(now).is_some_and(|at| at <= now);
         if is_due {
             let quiet = self.relist.last.is_none_or(|last| now >= last + QUIET);
             self.relist = Relist {
@@ -289,8 +296,13 @@ impl PolicyStore {
         self.relist.wanted = false;
     }
 
-    fn relist_due(&self) -> Option<Duration> {
-        self.relist.wanted.then(|| {
+    /// Returns when pods are listed again. A list in progress is not dropped for that: whoever
+    /// keeps changing policies could keep every list from being complete, and no swap that counts
+    /// for a Job is granted before. Only at the start are pods ended as if there were no policies
+    /// unless they are read again in time.
+    fn relist_due(&self, now: Duration) -> Option<Duration> {
+        let waits = self.are_pods_listed && now >= PATIENCE;
+        (self.relist.wanted && !waits).then(|| {
             self.relist
                 .last
                 .map_or(Duration::ZERO, |last| last + self.relist.pause)
@@ -306,7 +318,7 @@ impl PolicyStore {
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let status = (!self.known.is_empty()).then(|| self.status_due.unwrap_or(now));
-        self.relist_due().into_iter().chain(status).min()
+        self.relist_due(now).into_iter().chain(status).min()
     }
 
     /// Counts a pod whose sidecars were ended by this policy.

@@ -1,4 +1,4 @@
-//! The limit on the number of policies.
+//! The limit on the number of policies, and when pods are listed again for them.
 
 use serde_json::json;
 
@@ -79,4 +79,22 @@ fn a_policy_that_goes_makes_room_for_the_next_that_changes() {
     assert_eq!(counted(&store), (MOST_IN_NAMESPACE, 0));
     assert!(!handle(&mut store, Event::Applied(policy(kind, 3, 1))));
     assert_eq!(counted(&store), (MOST_IN_NAMESPACE, 1));
+}
+
+#[test]
+fn a_list_of_pods_in_progress_is_not_dropped_except_at_the_start() {
+    let changed = || {
+        let mut store = PolicyStore::watched();
+        let policy = policy(PolicyKind::Namespaced, 0, 1);
+        assert!(handle(&mut store, Event::Applied(policy)));
+        store.pods_are_listed(true);
+        store
+    };
+    assert!(changed().take_relist(PATIENCE / 2));
+    let mut store = changed();
+    assert!(!store.take_relist(PATIENCE));
+    assert_eq!(store.relist_due(PATIENCE), None, "nothing to wake up for");
+    store.pods_are_listed(false);
+    assert!(store.take_relist(PATIENCE));
+    assert!(!store.take_relist(PATIENCE));
 }
