@@ -193,6 +193,25 @@ fn of_images_that_keep_each_other_waiting_each_gets_a_pod_and_the_time_that_is_i
     node.assert_silent();
 }
 
+/// Whoever may create Events in the namespace of the pod can name any number of images.
+#[test]
+fn events_of_other_images_give_a_pod_no_more_time_than_its_own() {
+    let mut node = impossible(&[A, B]);
+    creates(&mut node, &[A, B], "u");
+    node.sees(set("u", &[A, B], "Pending", &[creating(), creating()]))
+        .assert_silent();
+    for number in 0..600 {
+        let pulled = Pulled {
+            image: format!("r.example/other{number}:1").into(),
+            took: None,
+            bytes: None,
+        };
+        node.warming.handle("u", &pulled);
+    }
+    node.after(299).assert_silent();
+    node.after(1).deletes("u");
+}
+
 #[test]
 fn a_pod_that_no_node_takes_is_given_up() {
     let mut node = impossible(&[A, B]);

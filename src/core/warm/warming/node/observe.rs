@@ -9,6 +9,10 @@ use crate::warm::warming::action::Limits;
 use crate::warm::warming::evidence::has_started;
 use crate::warm::warming::pulled::Pulled;
 
+/// The most images that are kept of the Events about one pod: more than a job has. Whoever may
+/// create Events in the namespace of the pod can name others.
+const MOST_ANNOUNCED: usize = 512;
+
 impl NodeProgress {
     pub fn observe_ready(&mut self, ready: bool, now: Duration) {
         self.ready = ready;
@@ -88,7 +92,9 @@ impl NodeProgress {
     pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let pod = match &mut self.pod {
             Some(seen) if *seen.pod.uid == *uid => {
-                seen.announced.insert((&*pulled.image).into());
+                if seen.announced.len() < MOST_ANNOUNCED {
+                    seen.announced.insert((&*pulled.image).into());
+                }
                 &seen.pod
             }
             _ => self.last.as_ref().filter(|last| *last.uid == *uid)?,

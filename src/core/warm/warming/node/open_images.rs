@@ -129,7 +129,7 @@ impl NodeProgress {
             .pod
             .as_ref()
             .filter(|seen| seen.pod.images.len() > 1)
-            .map_or(0, |seen| seen.announced.len());
+            .map_or(0, |seen| seen.announced.len().min(seen.pod.images.len()));
         limits
             .timeout
             .saturating_mul(u32::try_from(reported + 1).unwrap_or(u32::MAX))
