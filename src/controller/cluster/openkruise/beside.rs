@@ -23,6 +23,8 @@ use crate::frame::watch::watch_selected;
 const LOOKS: Duration = Duration::from_secs(60);
 /// The pause after a check that was not answered.
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
+/// The most troubles that are remembered as reported: errors may name places in what was read.
+const MOST_TROUBLES: usize = 256;
 /// The remark of `/readyz` while the requests cannot be watched.
 const FOLLOW_REQUESTS: &str = "requests to OpenKruise's daemon cannot be followed";
 /// The remark of `/readyz` while the pods of the daemon cannot be watched.
@@ -128,6 +130,9 @@ impl Beside {
 
     /// Returns the event to report a trouble, or `None` if it was reported before.
     pub fn trouble(&mut self, trouble: String) -> Option<News> {
+        if self.troubles.len() >= MOST_TROUBLES {
+            self.troubles.clear();
+        }
         self.troubles
             .insert(trouble.clone())
             .then_some(News::Trouble(trouble))

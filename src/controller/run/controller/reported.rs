@@ -6,6 +6,10 @@ use std::collections::HashSet;
 use crate::frame::connection::UNREACHABLE;
 use crate::frame::writer::is_missing_right;
 
+/// The most missing rights that are remembered. A denial names its object, and tenants create
+/// objects with ever new names.
+const MOST_RIGHTS: usize = 1024;
+
 /// The troubles that were logged.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
@@ -31,6 +35,9 @@ impl Reported {
             self.unreachable = Some(error.to_owned());
             let what = "nothing can be seen or done; trying again";
             return (!known).then_some(Line { error, what });
+        }
+        if self.rights.len() >= MOST_RIGHTS {
+            self.rights.clear();
         }
         let is_new = !is_missing_right(error) || self.rights.insert(format!("{what}: {error}"));
         is_new.then_some(Line { error, what })
@@ -79,5 +86,15 @@ mod tests {
                 "{error} {what}"
             );
         }
+    }
+
+    #[test]
+    fn missing_rights_that_name_ever_new_objects_take_bounded_memory() {
+        let mut reported = Reported::default();
+        for number in 0..3 * MOST_RIGHTS {
+            let right = format!("pods \"p{number}\" is forbidden: User \"u\" cannot patch");
+            assert!(reported.news(&right, "pods").is_some());
+        }
+        assert!(reported.rights.len() <= MOST_RIGHTS);
     }
 }
