@@ -41,6 +41,7 @@ pub fn index() -> Index {
     // The Job of all pods is known, and none of them has to wait.
     let job = Job {
         uid: JOB.into(),
+        namespace: Box::default(),
         backoff_limit: u32::MAX,
     };
     index.jobs(|headroom| headroom.job(&job), Duration::ZERO);

@@ -51,6 +51,7 @@ pub fn ledger(limit: u32, pods: &[Pod]) -> Ledger {
     let mut ledger = Ledger::default();
     ledger.job(&Job {
         uid: JOB.into(),
+        namespace: Box::default(),
         backoff_limit: limit,
     });
     pods.iter()

@@ -95,6 +95,7 @@ fn what_never_fits_is_told_with_the_fix() {
     );
     life.headroom.job(&Job {
         uid: JOB.into(),
+        namespace: Box::default(),
         backoff_limit: 2,
     });
     assert_eq!(life.sees(&done("a")).reason, Reason::SidecarSwapped);

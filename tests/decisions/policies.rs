@@ -64,6 +64,7 @@ fn counted(backoff_limit: u32) -> Ledger {
     headroom.job_list_starts();
     headroom.job(&Job {
         uid: "job-uid".into(),
+        namespace: Box::default(),
         backoff_limit,
     });
     headroom.job_list_ends();

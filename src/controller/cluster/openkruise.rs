@@ -222,7 +222,8 @@ mod tests {
     fn request(namespace: &str) -> (Box<str>, News) {
         let name = RecreateRequest::name_for("u1");
         let request = json!({"metadata": {"name": name, "namespace": namespace}});
-        read_request(serde_json::from_value::<RecreateRequestWire>(request).unwrap()).unwrap()
+        let request: RecreateRequestWire = serde_json::from_value(request).unwrap();
+        read_request(request).unwrap()
     }
 
     #[test]

@@ -24,8 +24,8 @@ use crate::objects::job::Job;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Pod, RestartPolicy};
 use crate::report::reason::Reason;
-pub use account::fits_alone;
 use account::{Account, Seen, Turn};
+pub use account::{Swapped, fits_alone};
 pub use words::Shortage;
 
 /// The ledger's answer to a pod that wants to swap some of its containers.
@@ -84,8 +84,9 @@ pub struct Ledger {
     wakes: Vec<Box<str>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Limit {
+    namespace: Box<str>,
     backoff_limit: u32,
     list: u64,
 }
@@ -117,7 +118,7 @@ impl Ledger {
     }
 
     fn count(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
-        let job = counted_by(pod);
+        let job = counted_by(pod).filter(|job| self.may_have(job, pod));
         if self.jobs.get(&pod.uid).map(|before| &**before) != job {
             self.pod_gone(pod);
             self.jobs
@@ -136,6 +137,13 @@ impl Ledger {
         };
         self.accounts.entry(job.into()).or_default();
         self.change(job, |account, _| account.observe(&pod.uid, seen, list));
+    }
+
+    /// Returns false if the Job is in another namespace than the pod: anybody may create a pod that
+    /// names it, and the Job controller does not count that.
+    fn may_have(&self, job: &str, pod: &Pod) -> bool {
+        let limit = self.limits.get(job);
+        limit.is_none_or(|job| job.namespace.is_empty() || job.namespace == pod.namespace)
     }
 
     /// Records what a pod needs.
@@ -195,6 +203,7 @@ impl Ledger {
     /// Records that a Job was listed, added or changed.
     pub fn job(&mut self, job: &Job) {
         let limit = Limit {
+            namespace: job.namespace.clone(),
             backoff_limit: job.backoff_limit,
             list: self.job_list,
         };
@@ -322,6 +331,7 @@ impl Ledger {
         let account = pod
             .job
             .as_ref()
+            .filter(|_| self.jobs.contains_key(&pod.uid))
             .and_then(|job| self.accounts.get_mut(&job.uid));
         account.is_some_and(|account| account.first_time(reason))
     }
@@ -382,14 +392,4 @@ fn counted_by(pod: &Pod) -> Option<&str> {
 /// Clamps a count to 0 or more, and so far that no sum of counts overflows.
 fn clamp(restarts: i64) -> i64 {
     restarts.clamp(0, u32::MAX.into())
-}
-
-/// The swaps that were made in a pod, by any writer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swapped {
-    /// Containers whose image in the spec is an exit image.
-    pub containers: u32,
-    /// Containers of these that have not been restarted with it yet. If the status does not show
-    /// it, the restart counts as still to come.
-    pub coming: u32,
 }

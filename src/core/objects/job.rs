@@ -17,6 +17,8 @@ type Text = Lenient<Option<Box<str>>>;
 pub struct Job {
     /// `metadata.uid`
     pub uid: Box<str>,
+    /// `metadata.namespace`; empty if it is unknown.
+    pub namespace: Box<str>,
     /// `spec.backoffLimit`
     pub backoff_limit: u32,
 }
@@ -126,7 +128,12 @@ impl JobWire {
             .as_deref()
             .filter(|uid| !uid.is_empty())?
             .into();
-        Some(Job { uid, backoff_limit })
+        let namespace = self.metadata.namespace.as_deref();
+        Some(Job {
+            uid,
+            namespace: namespace.unwrap_or_default().into(),
+            backoff_limit,
+        })
     }
 }
 
@@ -231,6 +238,7 @@ mod tests {
                 read(&spec),
                 Some(Job {
                     uid: "u1".into(),
+                    namespace: "ns".into(),
                     backoff_limit: limit
                 }),
                 "{spec}"

@@ -30,6 +30,7 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     );
     ledger.job(&Job {
         uid: JOB.into(),
+        namespace: Box::default(),
         backoff_limit: 2,
     });
     assert_eq!(ledger.take_wakes(), ["a".into()]);
@@ -103,6 +104,30 @@ fn pods_that_a_list_does_not_name_count_no_more() {
     assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
 }
 
+/// Whoever may read the uid of a Job can write it into pods of another namespace.
+#[test]
+fn a_pod_of_another_namespace_takes_no_room_of_a_job() {
+    let pod = done("a").read();
+    let stranger = restarted(done("b"), 5).set("/metadata/namespace", "other");
+    let stranger = stranger.read();
+    let mut ledger = Ledger::default();
+    ledger.observe(&stranger, Swapped::default(), 0);
+    ledger.job(&Job {
+        uid: JOB.into(),
+        namespace: "batch".into(),
+        backoff_limit: 2,
+    });
+    for pod in [&pod, &stranger] {
+        ledger.observe(pod, Swapped::default(), 0);
+    }
+    ledger.pod_list_ends(0);
+    ledger.need(&pod, Need::Swaps(1));
+    assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
+    assert_eq!(ledger.answer(&stranger, 1), Headroom::TooEarly);
+    assert!(!ledger.first_time(&stranger, Reason::NoHeadroom));
+    assert!(ledger.first_time(&pod, Reason::NoHeadroom));
+}
+
 #[test]
 fn what_is_true_of_a_job_is_told_once_for_each_limit() {
     let pods = reads(&[done("a"), done("b")]);
@@ -111,11 +136,13 @@ fn what_is_true_of_a_job_is_told_once_for_each_limit() {
     assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
     ledger.job(&Job {
         uid: JOB.into(),
+        namespace: Box::default(),
         backoff_limit: 0,
     });
     assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
     ledger.job(&Job {
         uid: JOB.into(),
+        namespace: Box::default(),
         backoff_limit: 1,
     });
     assert!(ledger.first_time(&pods[1], Reason::NoHeadroom));

@@ -9,6 +9,7 @@ impl World {
     pub(super) fn job_is_seen(&mut self) {
         self.ledger.job(&Job {
             uid: JOB.into(),
+            namespace: Box::default(),
             backoff_limit: self.limit,
         });
     }

@@ -59,6 +59,16 @@ enum Claim {
     Held(i64),
 }
 
+/// The swaps that were made in a pod, by any writer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swapped {
+    /// Containers whose image in the spec is an exit image.
+    pub containers: u32,
+    /// Containers of these that have not been restarted with it yet. If the status does not show
+    /// it, the restart counts as still to come.
+    pub coming: u32,
+}
+
 /// The account of one Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Account {

@@ -75,7 +75,7 @@ impl PastExits {
             self.order.push_back(key);
         }
         if self.order.len() > KEPT
-            && let Some(oldest) = self.first_to_go().and_then(|place| self.order.remove(place))
+            && let Some(oldest) = self.first_to_go().and_then(|at| self.order.remove(at))
         {
             self.codes.remove(&oldest);
         }

@@ -136,6 +136,7 @@ fn index_with_job() -> Index {
         ledger.job_list_starts();
         ledger.job(&Job {
             uid: "ju".into(),
+            namespace: Box::default(),
             backoff_limit: 3,
         });
         ledger.job_list_ends();

@@ -186,6 +186,7 @@ fn a_swap_waits_for_the_restart_of_its_own_pod_where_both_do_not_fit() {
         let mut index = index_with_job();
         let job = Job {
             uid: "ju".into(),
+            namespace: Box::default(),
             backoff_limit: limit,
         };
         index.jobs(|ledger| ledger.job(&job), at(0).since_start);
