@@ -193,6 +193,9 @@ impl PolicyStore {
         // Not by its first event alone: the write of its status causes a second one.
         let counted = before.is_some_and(|known| known.counts);
         let counts = counted || !self.is_full(&key);
+        if before.is_none() && !counts && self.is_crowded(&key) {
+            return false;
+        }
         let has_changed = if counts {
             self.set.apply(&policy)
         } else {
@@ -225,13 +228,18 @@ impl PolicyStore {
     }
 
     fn is_full(&self, key: &PolicyKey) -> bool {
-        let most = match key.0 {
-            PolicyKind::Namespaced => MOST_IN_NAMESPACE,
-            PolicyKind::Cluster => MOST_OF_CLUSTER,
-        };
         self.counting
             .get(&place(key))
-            .is_some_and(|counting| *counting >= most)
+            .is_some_and(|counting| *counting >= most(key.0))
+    }
+
+    /// Returns true if so many policies that do not count are kept, to say so in their status, that
+    /// no further one is: each costs memory, and time with each round of statuses.
+    fn is_crowded(&self, key: &PolicyKey) -> bool {
+        let first: PolicyKey = (key.0, key.1.clone(), Box::default());
+        let kept = self.known.range(first..);
+        let of_place = kept.take_while(|(other, _)| other.0 == key.0 && other.1 == key.1);
+        of_place.count() >= 2 * most(key.0)
     }
 
     fn list_ends(&mut self, kind: PolicyKind) -> bool {
@@ -326,6 +334,14 @@ impl PolicyStore {
         if let Some(ended) = self.ended.get_mut(key) {
             *ended = ended.saturating_add(1);
         }
+    }
+}
+
+/// Returns the number of policies of a kind that count in one place.
+const fn most(kind: PolicyKind) -> usize {
+    match kind {
+        PolicyKind::Namespaced => MOST_IN_NAMESPACE,
+        PolicyKind::Cluster => MOST_OF_CLUSTER,
     }
 }
 

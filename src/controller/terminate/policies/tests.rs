@@ -82,6 +82,21 @@ fn a_policy_that_goes_makes_room_for_the_next_that_changes() {
 }
 
 #[test]
+fn far_too_many_policies_are_not_kept_and_count_when_there_is_room() {
+    let kind = PolicyKind::Namespaced;
+    let mut store = PolicyStore::watched();
+    for name in 0..4 * MOST_IN_NAMESPACE {
+        handle(&mut store, Event::Applied(policy(kind, name, 1)));
+    }
+    assert_eq!(counted(&store), (MOST_IN_NAMESPACE, MOST_IN_NAMESPACE));
+    assert_eq!(store.known.len(), 2 * MOST_IN_NAMESPACE);
+    handle(&mut store, Event::Deleted(policy(kind, 0, 1)));
+    let last = policy(kind, 4 * MOST_IN_NAMESPACE - 1, 2);
+    assert!(handle(&mut store, Event::Applied(last)));
+    assert_eq!(counted(&store), (MOST_IN_NAMESPACE, MOST_IN_NAMESPACE));
+}
+
+#[test]
 fn a_list_of_pods_in_progress_is_not_dropped_except_at_the_start() {
     let changed = || {
         let mut store = PolicyStore::watched();
