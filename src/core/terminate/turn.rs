@@ -24,6 +24,10 @@ use crate::objects::pod::rule::RuleMethod;
 use crate::objects::pod::{Container, roles};
 use crate::report::decision::Method;
 
+/// The most steps of a pod: each is decided for itself, at each event of the pod. Sidecars of the
+/// orders beyond are ended with the last one.
+const MOST_STEPS: usize = 32;
+
 /// One step: sidecars that are ended together.
 pub(crate) struct Turn<'a> {
     /// The sidecars that may be ended now.
@@ -55,28 +59,38 @@ pub(crate) fn turns(case: Case<'_>) -> Vec<Turn<'_>> {
     let mut orders: Vec<_> = all.iter().map(|(_, sidecar)| order(sidecar)).collect();
     orders.sort_unstable();
     orders.dedup();
+    if orders.len() > MOST_STEPS {
+        orders.drain(MOST_STEPS - 1..orders.len() - 1);
+    }
     let last = orders.last().copied();
+    let ended = mains_ended(case);
     let turns = orders.into_iter().map(|step| {
         let of_step: Vec<_> = all
             .iter()
             .copied()
             .filter(|(_, sidecar)| order(sidecar) <= step)
             .collect();
-        turn(case, of_step, Some(step) == last)
+        turn(case, of_step, ended, Some(step) == last)
     });
     turns.collect()
 }
 
-fn turn<'a>(case: Case<'a>, of_step: Vec<Unended<'a>>, is_last: bool) -> Turn<'a> {
+/// `ended` is when the main containers ended.
+fn turn<'a>(
+    case: Case<'a>,
+    of_step: Vec<Unended<'a>>,
+    ended: Option<SignedDuration>,
+    is_last: bool,
+) -> Turn<'a> {
     let (memory, around) = (case.memory, case.around);
     let is_due = |(_, sidecar): &Unended<'_>| {
         memory.shows_exit_image(sidecar, around.exit_images)
-            || due(case, sidecar).is_none_or(|at| at <= around.now)
+            || due_after(ended, sidecar).is_none_or(|at| at <= around.now)
     };
     let (due_now, later): (Vec<_>, Vec<_>) = of_step.into_iter().partition(is_due);
     let waits = later
         .iter()
-        .filter_map(|(_, sidecar)| due(case, sidecar))
+        .filter_map(|(_, sidecar)| due_after(ended, sidecar))
         .min();
     let ends_all = is_last && later.is_empty();
     let (unended, methods) = of_those(case, due_now, ends_all);
@@ -164,12 +178,15 @@ pub(crate) fn order(sidecar: &Container) -> i32 {
 
 /// Returns when a sidecar may be ended; `None`: at once.
 pub(crate) fn due(case: Case<'_>, sidecar: &Container) -> Option<Duration> {
+    due_after(mains_ended(case), sidecar)
+}
+
+fn due_after(ended: Option<SignedDuration>, sidecar: &Container) -> Option<Duration> {
     let after = sidecar.rule.as_ref()?.after();
     if after.is_zero() {
         return None;
     }
-    let ended = mains_ended(case)?;
-    let due = ended.saturating_add(SignedDuration::try_from(after).ok()?);
+    let due = ended?.saturating_add(SignedDuration::try_from(after).ok()?);
     Some(Duration::try_from(due).unwrap_or_default())
 }
 

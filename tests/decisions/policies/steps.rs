@@ -85,6 +85,29 @@ fn what_cannot_be_swapped_does_not_hold_up_the_others() {
     assert_eq!(swapped(&life.sees(&pod)), ["proxy"]);
 }
 
+/// Each step is decided for itself, so their number has a bound: the last has what is beyond it.
+#[test]
+fn sidecars_of_more_orders_than_steps_are_ended_with_the_last_one() {
+    let names: Vec<_> = (0..40).map(|nth| format!("s{nth:02}")).collect();
+    let rule = |nth: usize| json!({"name": names[nth], "order": nth});
+    let rules = |orders: std::ops::Range<usize>| {
+        let rules: Vec<_> = orders.map(rule).collect();
+        json!({"sidecars": rules})
+    };
+    let mut policies = policies(&[("a", rules(0..20)), ("b", rules(20..40))]);
+    let sidecars: Vec<_> = names
+        .iter()
+        .enumerate()
+        .map(|(nth, name)| match nth {
+            0..31 => running(name).spec("command", json!(["/opt/own"])),
+            _ => running(name),
+        })
+        .collect();
+    let pod = done("OnFailure", &sidecars).read_under(&mut policies);
+    let decision = new_life().sees_pod(&pod);
+    assert_eq!(swapped(&decision), names[31..]);
+}
+
 /// A phase ends all sidecars, so it is written when the last of them is due.
 #[test]
 fn a_phase_is_written_in_the_last_step_only() {
