@@ -5,6 +5,7 @@
 //! --sort-by=.lastTimestamp` sort by a time that `events.k8s.io` does not let one write.
 
 mod line;
+mod places;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,12 @@ use swaplet_core::objects::values::bounds::cut;
 use swaplet_core::objects::values::short_digest::short_digest;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tracing::field::display;
 
 use self::line::{InLine, Waiting, send_in_turn};
+use self::places::Places;
 use super::precedence::Precedence;
 use super::{Target, TargetKind, is_missing_right};
 use crate::frame::clock::time_of_day;
@@ -37,8 +39,6 @@ const NOTE_BYTES: usize = 1024;
 const NAME_BYTES: usize = 253;
 /// The deadline of one Event.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The most Events that may be queued; more are dropped, because the API server is too slow.
-const MAY_WAIT: usize = 10_000;
 
 /// The remark of `/readyz` while Events cannot be created.
 const TELL: &str = "Events cannot be sent";
@@ -59,7 +59,7 @@ pub struct Reporter {
     metrics: Metrics,
     precedence: Precedence,
     line: mpsc::UnboundedSender<InLine>,
-    places: Arc<Semaphore>,
+    places: Places,
 }
 
 /// The client that creates Events.
@@ -95,7 +95,7 @@ impl Reporter {
             metrics,
             precedence,
             line,
-            places: Arc::new(Semaphore::new(MAY_WAIT)),
+            places: Places::new(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Reporter {
         if !report.reason.is_event() && !is_told_swap {
             return;
         }
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
+        let Some(place) = self.places.take(&target.namespace) else {
             self.metrics.wrote("events", "dropped");
             return;
         };
@@ -139,8 +139,7 @@ impl Reporter {
     /// yields any more.
     pub async fn drain(&self) {
         self.precedence.lift();
-        let all = u32::try_from(MAY_WAIT).unwrap_or(u32::MAX);
-        let _ = timeout(DEADLINE, self.places.acquire_many(all)).await;
+        let _ = timeout(DEADLINE, self.places.all_free()).await;
     }
 }
 

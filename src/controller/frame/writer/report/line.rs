@@ -5,11 +5,12 @@
 
 use jiff::Timestamp;
 use swaplet_core::report::decision::Report;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Sender;
+use super::places::Place;
 use crate::frame::writer::Target;
 use crate::frame::writer::precedence::Precedence;
 
@@ -17,7 +18,7 @@ use crate::frame::writer::precedence::Precedence;
 const AT_ONCE: usize = 8;
 
 /// An Event to send, with its place in the queue, which is free when it is sent.
-pub(super) type InLine = (Waiting, OwnedSemaphorePermit);
+pub(super) type InLine = (Waiting, Place);
 
 /// The content of an Event.
 pub(super) struct Waiting {
