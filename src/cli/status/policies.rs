@@ -81,7 +81,7 @@ impl Policies {
     pub(super) fn not_opened(&self, opened: &[String]) -> Vec<String> {
         let is_open = |name: &str| {
             let mut patterns = opened.iter();
-            patterns.any(|pattern| matches_any_run(pattern.as_bytes(), name.as_bytes()))
+            patterns.any(|pattern| matches_any_run(pattern, name))
         };
         let of_policy = |policy: &Policy| {
             let closed = policy.names.iter().filter(|(_, name)| !is_open(name));

@@ -138,16 +138,31 @@ fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
         .unwrap_or(form)
 }
 
-/// Matches with two pointers: linear in practice and never recursive, so no input can make it slow
-/// or deep.
+/// Matches with two pointers: linear for the patterns that people write, which are those of an
+/// administrator, and never recursive.
 pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
     matches_runs(pattern, text, |byte| !matches!(byte, b'/' | b'@'))
 }
 
-/// Like `matches_glob`, where `*` stands for any run of bytes.
+/// Like `matches_glob`, where `*` stands for any run of characters. Linear for every pattern, as
+/// [`str::find`] is: tenants write patterns and what is matched with them.
 #[must_use]
-pub fn matches_any_run(pattern: &[u8], text: &[u8]) -> bool {
-    matches_runs(pattern, text, |_| true)
+pub fn matches_any_run(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(mut left) = text.strip_prefix(first) else {
+        return false;
+    };
+    // Each part is taken where it first comes, which leaves most for the others.
+    for part in middle.split('*') {
+        let Some(at) = left.find(part) else {
+            return false;
+        };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
 }
 
 fn matches_runs(pattern: &[u8], text: &[u8], in_run: impl Fn(u8) -> bool) -> bool {
@@ -259,6 +274,12 @@ mod tests {
             if let (Ok(pattern), Ok(reference)) = (ImagePattern::parse(&pattern), ImageReference::parse(&reference)) {
                 let _ = pattern.matches(&reference);
             }
+        }
+
+        #[test]
+        fn any_runs_are_those_of_two_pointers(pattern in "[ab*]{0,9}", text in "[ab]{0,12}") {
+            let expected = matches_runs(pattern.as_bytes(), text.as_bytes(), |_| true);
+            prop_assert_eq!(matches_any_run(&pattern, &text), expected);
         }
 
         #[test]

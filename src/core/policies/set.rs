@@ -151,6 +151,8 @@ impl Policies {
         }
         let owner = owner_kind(pod);
         let mut outranked = Vec::new();
+        // Each selector is evaluated once, however many containers its policy is about.
+        let mut selected = HashMap::new();
         for container in &mut pod.containers {
             let image = if shows_exit_image(&container.image) {
                 ""
@@ -160,7 +162,11 @@ impl Policies {
             let fitting = self.fitting(&pod.namespace, &container.name, image);
             let mut of_pod = fitting
                 .iter()
-                .filter(|fitting| fitting.selects.has(&owner, labels))
+                .filter(|fitting| {
+                    *selected
+                        .entry(Arc::as_ptr(&fitting.selects))
+                        .or_insert_with(|| fitting.selects.has(&owner, labels))
+                })
                 .map(|fitting| fitting.rule.clone());
             container.rule = container.rule.take().or_else(|| of_pod.next());
             outranked.extend(of_pod.take(MOST_OUTRANKED));
@@ -304,7 +310,7 @@ impl Matcher {
                 let fits = |pattern: &Option<Box<str>>, text: &str| {
                     pattern
                         .as_ref()
-                        .is_none_or(|pattern| matches_any_run(pattern.as_bytes(), text.as_bytes()))
+                        .is_none_or(|pattern| matches_any_run(pattern, text))
                 };
                 fits(names, name) && (image.is_empty() || fits(images, image))
             }

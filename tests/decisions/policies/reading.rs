@@ -40,6 +40,7 @@ fn a_bad_rule_is_told_with_its_field_and_the_others_count() {
         (json!({"preset": "istio", "name": "x"}), "one of them"),
         (json!({"name": ""}), "name is no text"),
         (json!({"name": "a".repeat(64)}), "name is no text"),
+        (json!({"image": "*a".repeat(9)}), "write at most 8"),
         (
             json!({"name": "x", "method": "Kill"}),
             "Auto, Swap, Finish or Leave",

@@ -84,7 +84,7 @@ impl Around {
         };
         let is_open = |name: &&str| {
             let mut patterns = opened.iter();
-            patterns.any(|pattern| matches_any_run(pattern.as_bytes(), name.as_bytes()))
+            patterns.any(|pattern| matches_any_run(pattern, name))
         };
         if suggestion.subject.containers().iter().all(is_open) {
             format!("The admission policies open {names} already.")

@@ -17,6 +17,8 @@ use crate::objects::values::label_selector;
 /// The bytes of the longest pattern of names, and of images.
 const LONGEST_NAME: usize = 63;
 const LONGEST_IMAGE: usize = 512;
+/// The most stars of a pattern: each costs time with each container.
+const MOST_STARS: usize = 8;
 /// The bytes of the longest name of a kind.
 const LONGEST_KIND: usize = 63;
 /// The most requirements and values of a selector.
@@ -182,8 +184,8 @@ fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
 
 fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
     let preset = text(written, "preset", LONGEST_NAME)?;
-    let name = text(written, "name", LONGEST_NAME)?;
-    let image = text(written, "image", LONGEST_IMAGE)?;
+    let name = pattern(written, "name", LONGEST_NAME)?;
+    let image = pattern(written, "image", LONGEST_IMAGE)?;
     match (preset, name, image) {
         (Some(preset), None, None) => Ok(Subject::Preset(preset.into())),
         (None, None, None) => {
@@ -195,6 +197,22 @@ fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
         }),
         (Some(_), _, _) => Err("preset stands beside name or image: write one of them".to_owned()),
     }
+}
+
+/// Reads a pattern; `None` if it is absent.
+fn pattern<'a>(
+    written: &'a Map<String, Value>,
+    field: &str,
+    most: usize,
+) -> Result<Option<&'a str>, Problem> {
+    let pattern = text(written, field, most)?;
+    let stars = pattern.map_or(0, |pattern| pattern.matches('*').count());
+    if stars > MOST_STARS {
+        return Err(format!(
+            "{field} has {stars} times *: write at most {MOST_STARS}"
+        ));
+    }
+    Ok(pattern)
 }
 
 /// Reads a text that is not empty; `None` if it is absent.
