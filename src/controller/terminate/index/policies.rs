@@ -1,6 +1,7 @@
 //! The effect of policies on the pods of the index, and the counts for their status.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use swaplet_core::objects::pod::Pod;
@@ -40,21 +41,32 @@ impl Index {
     /// others it may be what keeps them from being ended now. Which rules replace it is known when
     /// the pods are listed again.
     pub(crate) fn policies_tell(&mut self, kind: PolicyKind, event: Event<BoundedObject>) -> bool {
+        let told = about(&event);
         let has_changed = self.policies.handle(kind, event, &self.rules.exit_images);
         if has_changed {
-            let set = &self.policies.set;
-            let mut changed = BTreeSet::new();
-            for (uid, entry) in &mut self.entries {
-                let by_policy = entry.pod.containers.iter_mut();
-                for container in by_policy.filter(|container| !container.mark.is_sidecar()) {
-                    if container.rule.take_if(|rule| !set.counts(rule)).is_some() {
-                        changed.insert(uid.clone());
-                    }
-                }
-            }
-            self.enqueue_where(|pod| changed.contains(&pod.uid));
+            let is_told = |rule: &SidecarRule| told.iter().all(|policy| is_of(rule, policy));
+            self.take_rules(is_told);
         }
         has_changed
+    }
+
+    /// Takes from containers the rules that no longer count, among those that may have changed:
+    /// whoever changes a policy all the time must not have the rules of all others compared.
+    fn take_rules(&mut self, may_have_changed: impl Fn(&SidecarRule) -> bool) {
+        let set = &self.policies.set;
+        let is_void = |rule: &mut Arc<SidecarRule>| may_have_changed(rule) && !set.counts(rule);
+        let mut changed = BTreeSet::new();
+        for (uid, entry) in &mut self.entries {
+            let by_policy = entry.pod.containers.iter_mut();
+            for container in by_policy.filter(|container| !container.mark.is_sidecar()) {
+                if container.rule.take_if(is_void).is_some() {
+                    changed.insert(uid.clone());
+                }
+            }
+        }
+        if !changed.is_empty() {
+            self.enqueue_where(|pod| changed.contains(&pod.uid));
+        }
     }
 
     /// Returns the counts for the status of each policy.
@@ -79,6 +91,24 @@ impl Index {
         }
         counts
     }
+}
+
+/// The namespace and the name of a policy; that of the cluster has no namespace.
+type Named = (Option<String>, String);
+
+/// Returns the policy that an event is about; `None` if it may be about any.
+fn about(event: &Event<BoundedObject>) -> Option<Named> {
+    let (Event::Listed(object) | Event::Applied(object) | Event::Deleted(object)) = event else {
+        return None;
+    };
+    let metadata = &object.metadata;
+    Some((metadata.namespace.clone(), metadata.name.clone()?))
+}
+
+fn is_of(rule: &SidecarRule, (namespace, name): &Named) -> bool {
+    rule.policy().is_some_and(|place| {
+        *place.name == **name && place.namespace.as_deref() == namespace.as_deref()
+    })
 }
 
 /// Returns true if sidecars are not ended for a reason that somebody should know.
