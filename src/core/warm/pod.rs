@@ -240,6 +240,16 @@ mod tests {
         assert_eq!(read(several), None);
     }
 
+    /// Anyone who may create pods can write a hundred thousand spaces there.
+    #[test]
+    fn a8_a_pod_in_place_has_one_image() {
+        for images in ["app:1 b:2", "app:1 ", " ".repeat(100_000).as_str()] {
+            let mut several = pod();
+            several["metadata"]["annotations"][IMAGE] = images.into();
+            assert_eq!(read(several), None);
+        }
+    }
+
     #[test]
     fn no_file_system_can_hold_the_impossible_command() {
         assert!(

@@ -153,6 +153,10 @@ impl WarmerPodWire {
         let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
         let wanted = annotations.image.value?;
         let shape = shape(&spec);
+        // A pod in place has one image. More would each be a copy of what its one container says.
+        if shape == Shape::InPlace && wanted.contains(' ') {
+            return None;
+        }
         let container = |number| {
             if shape == Shape::InPlace {
                 CONTAINER.to_owned()
