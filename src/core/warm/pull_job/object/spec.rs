@@ -15,6 +15,9 @@ use crate::objects::values::label_selector::{is_label_key, is_label_value};
 /// The most names of Secrets and of nodes: far beyond any real list.
 const MOST_SECRETS: usize = 64;
 const MOST_NAMES: usize = 10_000;
+/// The most labels and expressions of a selector, because each is compared with every node: as many
+/// as the schema of our CRDs accepts, but those of OpenKruise accept any number.
+const MOST_MEMBERS: usize = 128;
 /// How many characters of a bad value an error shows.
 const SHOWN: usize = 200;
 
@@ -183,6 +186,7 @@ fn targets(
     pods: Option<LabelSelector>,
 ) -> Result<Targets, String> {
     let read = |field: &str, labels: LabelSelector| {
+        check_members(field, &labels)?;
         check_labels(field, &labels)?;
         Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"))
     };
@@ -219,6 +223,18 @@ fn short_enough(selector: Selector) -> Result<Selector, String> {
         )),
         _ => Ok(selector),
     }
+}
+
+/// Returns an error for a selector that takes long to be compared with thousands of nodes.
+fn check_members(field: &str, labels: &LabelSelector) -> Result<(), String> {
+    let expressions = labels.match_expressions.as_ref().map_or(0, Vec::len);
+    let members = labels.match_labels.as_ref().map_or(0, BTreeMap::len) + expressions;
+    if members > MOST_MEMBERS {
+        return Err(format!(
+            "{field} has {members} labels and expressions: write at most {MOST_MEMBERS}"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns an error for keys and values that no label can have: the API server would refuse each

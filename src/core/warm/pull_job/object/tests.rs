@@ -152,6 +152,25 @@ fn a_pod_selector_that_no_url_has_room_for_is_refused_by_name() {
     assert!(of("selector", 256).is_ok());
 }
 
+/// Each of them is compared with every node, in the loop of all jobs.
+#[test]
+fn a9_a_selector_has_so_many_labels_and_expressions() {
+    let of = |field: &str, count: usize| {
+        let exists = |n: usize| json!({"key": format!("k{n}"), "operator": "Exists"});
+        let expressions: Vec<_> = (1..count).map(exists).collect();
+        let selector = json!({"matchLabels": {"a": "b"}, "matchExpressions": expressions});
+        spec(&json!({"image": "a", field: selector}))
+    };
+    for field in ["selector", "podSelector"] {
+        assert!(of(field, 128).is_ok());
+        let error = of(field, 129).unwrap_err();
+        assert_eq!(
+            error,
+            format!("{field} has 129 labels and expressions: write at most 128")
+        );
+    }
+}
+
 #[test]
 fn a_percentage_that_is_not_0_is_at_least_one_node() {
     let of = |percent: u32, nodes| Parallelism::Percent(percent).of(nodes);
