@@ -292,6 +292,9 @@ impl PullJobs {
     /// Returns when the next step is due if nothing happens; `None` without a deadline.
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
+        if !self.has_seen_all() {
+            return None;
+        }
         let of_taints = self
             .nodes
             .startup_taints
@@ -305,6 +308,7 @@ impl PullJobs {
         of_jobs
             .chain(of_taints)
             .chain(self.finalizers.next_due())
+            .chain(self.next_deletion(now.since_start))
             .min()
     }
 }

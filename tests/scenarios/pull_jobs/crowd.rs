@@ -2,6 +2,8 @@
 //! store and kubelets of a few lines. The other scenarios have the real ones, which make a pull a
 //! hundred times as expensive.
 
+mod late;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};

@@ -115,7 +115,8 @@ impl Entry {
     /// Records a new state of the job. A completed job starts again if its spec has changed.
     pub fn apply(&mut self, job: PullJob) {
         if job.generation != self.job.generation {
-            let was_completed = self.is_completed();
+            // Its completion may have been missed; the change is reported with it.
+            let was_completed = self.is_completed() || job.completed_at.is_some();
             if was_completed {
                 self.started_at = None;
             }
@@ -367,10 +368,13 @@ impl Entry {
 
     /// Returns when the job is next due if nothing happens; `None` if it needs no further step.
     pub fn next_due(&self, now: Now) -> Option<Duration> {
-        let left = if self.is_completed() {
-            time_to_live(&self.job, now.today)?
-        } else {
+        let left = if !self.is_completed() {
             FIRST_RETRY
+        } else if self.is_writing {
+            // The answer comes as an event.
+            return None;
+        } else {
+            time_to_live(&self.job, now.today)?
         };
         Some((now.since_start + left).max(self.not_before))
     }

@@ -60,7 +60,8 @@ impl Entry {
             run.aim_at(stale_nodes, nodes, &self.selected, pods, now.since_start);
             self.has_news = true;
         }
-        if is_late && !run.gave_up {
+        // Nodes and images that are new since then are not begun either.
+        if is_late && (!run.gave_up || self.has_news) {
             run.give_up("job exceeds activeDeadlineSeconds");
             self.has_news = true;
         }

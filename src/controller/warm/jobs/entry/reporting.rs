@@ -131,9 +131,12 @@ impl Entry {
                 // The first write records the start; what it delayed is reported by the next one.
                 self.has_news = true;
                 (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
-                self.started_at = Some(report.started_at);
-                self.reported = Some(report.status.clone());
-                self.completed = report.completed_at.map(|_| job.generation);
+                // A job that has changed meanwhile was observed after this write, with its start.
+                if job.generation == self.job.generation {
+                    self.started_at = Some(report.started_at);
+                    self.reported = Some(report.status.clone());
+                    self.completed = report.completed_at.map(|_| job.generation);
+                }
                 if let Some(stored) = stored.filter(|stored| {
                     stored.uid == self.job.uid && stored.generation >= self.job.generation
                 }) {
@@ -159,5 +162,59 @@ impl Entry {
     pub fn deletion_was_sent(&mut self, now: Duration) {
         self.is_writing = false;
         self.not_before = now + RETRY.longest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use swaplet_core::warm::pull_job::object::JobKind;
+
+    use super::*;
+
+    const STARTED: &str = "2026-01-01T00:00:00Z";
+    const COMPLETED: &str = "2026-01-01T00:01:00Z";
+
+    fn job(generation: i64, status: &Value) -> PullJob {
+        let mut metadata = json!({"name": "j", "namespace": "team", "uid": "u"});
+        metadata["generation"] = generation.into();
+        let object = json!({"metadata": metadata, "spec": {"image": "a"}, "status": status});
+        let object = serde_json::from_value(object).unwrap();
+        PullJob::read(JobKind::ImagePullJob, object).unwrap()
+    }
+
+    fn started(generation: i64) -> PullJob {
+        job(generation, &json!({"startTime": STARTED}))
+    }
+
+    fn completed(generation: i64) -> PullJob {
+        let mut status = json!({"startTime": STARTED, "completionTime": COMPLETED});
+        status["observedGeneration"] = 1.into();
+        job(generation, &status)
+    }
+
+    #[test]
+    fn a_job_that_changes_before_its_completion_is_answered_starts_anew() {
+        let mut entry = Entry::new(started(1));
+        entry.apply(completed(1));
+        entry.apply(completed(2));
+        assert_eq!(entry.started_at, None);
+        let report = Report {
+            status: unusable(JobKind::ImagePullJob, "x"),
+            started_at: STARTED.parse().unwrap(),
+            completed_at: Some(COMPLETED.parse().unwrap()),
+        };
+        entry.reported(&started(1), &report, Ok(None), Duration::ZERO);
+        assert_eq!((entry.started_at, &entry.reported), (None, &None));
+        assert!(!entry.is_completed());
+    }
+
+    #[test]
+    fn a_job_that_was_completed_and_changed_while_nothing_was_seen_starts_anew() {
+        let mut entry = Entry::new(started(1));
+        entry.apply(completed(2));
+        assert_eq!(entry.started_at, None);
+        entry.apply(started(2));
+        assert_eq!(entry.started_at, Some(STARTED.parse().unwrap()));
     }
 }

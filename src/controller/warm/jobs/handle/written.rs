@@ -1,10 +1,13 @@
 //! The results of writes.
 
+use std::time::Duration;
+
+use swaplet_core::warm::pull_job::object::PullJob;
+
 use crate::frame::clock::Now;
-use crate::frame::writer::Outcome;
 use crate::warm::jobs::PullJobs;
+use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::{PullAnswer, PullWrite, key_of};
-use crate::warm::jobs::step::orphans::DENIED_AGAIN;
 
 impl PullJobs {
     pub(in crate::warm::jobs) fn written(
@@ -28,16 +31,18 @@ impl PullJobs {
                 });
             }
             (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
-                self.jobs.with(&key_of(&job), since_start, |entry| {
+                self.with_job(&job, since_start, |entry| {
                     entry.reported(&job, &report, result, since_start)
                 });
             }
             (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
-                self.jobs.with(&key_of(&job), since_start, |entry| {
+                self.with_job(&job, since_start, |entry| {
                     entry.deletion_was_sent(since_start)
                 });
             }
-            (PullWrite::Release(job), PullAnswer::Deleted(Ok(()))) => self.finalizers.written(&job),
+            (PullWrite::Release(job), PullAnswer::Deleted(answer)) => {
+                self.finalizers.written(&job, answer.is_ok(), since_start)
+            }
             (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => {
                 self.untainted(&untaint, &answer, since_start)
             }
@@ -46,13 +51,20 @@ impl PullJobs {
                     .iter_mut()
                     .for_each(|caches| caches.was_written(&cache, &outcome, since_start));
             }
-            (PullWrite::DeletePod(pod), PullAnswer::Deleted(Err(Outcome::Denied(_)))) => {
-                if let Some(again) = self.deletions.get_mut(&pod.uid) {
-                    *again = since_start + DENIED_AGAIN;
-                }
+            (PullWrite::DeletePod(pod), PullAnswer::Deleted(answer)) => {
+                self.deletion_was_answered(&pod, &answer, since_start)
             }
-            // The watch shows what becomes of a deleted pod; other pairs do not occur.
+            // Other pairs do not occur.
             _ => {}
         }
+    }
+
+    /// Runs `work` on the job that a write was for; not on another one that has its name by now.
+    fn with_job(&mut self, job: &PullJob, now: Duration, work: impl FnOnce(&mut Entry)) {
+        self.jobs.with(&key_of(job), now, |entry| {
+            if *entry.uid() == *job.uid {
+                work(entry);
+            }
+        });
     }
 }

@@ -8,7 +8,7 @@ use swaplet_core::warm::pull_job::object::PullJob;
 
 use crate::warm::jobs::messages::{Key, PullWrite, key_of};
 
-/// The wait before the removal from the same job is retried.
+/// The wait after the answer before the removal from the same job is retried.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// The jobs that are being deleted and have the finalizer.
@@ -19,7 +19,8 @@ pub(crate) struct Finalizers {
 
 struct Held {
     job: PullJob,
-    not_before: Duration,
+    /// The earliest time of the next removal; `None` while one is in flight.
+    not_before: Option<Duration>,
 }
 
 impl Finalizers {
@@ -27,11 +28,11 @@ impl Finalizers {
         if !job.deleting || job.other_finalizers.is_none() {
             return self.forget(key);
         }
-        let known = self
-            .jobs
-            .get(key)
-            .filter(|held| held.job.uid == job.uid && held.job.version == job.version);
-        let not_before = known.map_or(Duration::ZERO, |held| held.not_before);
+        let known = self.jobs.get(key).filter(|held| {
+            let is_same = held.job.version == job.version;
+            held.job.uid == job.uid && (is_same || held.not_before.is_none())
+        });
+        let not_before = known.map_or(Some(Duration::ZERO), |held| held.not_before);
         self.jobs.insert(
             key.clone(),
             Held {
@@ -50,27 +51,32 @@ impl Finalizers {
     }
 
     pub fn step(&mut self, now: Duration) -> Vec<PullWrite> {
-        let due = self.jobs.values_mut().filter(|held| now >= held.not_before);
+        let is_due = |held: &&mut Held| held.not_before.is_some_and(|time| now >= time);
+        let due = self.jobs.values_mut().filter(is_due);
         due.map(|held| {
-            held.not_before = now + AGAIN;
+            held.not_before = None;
             PullWrite::Release(Box::new(held.job.clone()))
         })
         .collect()
     }
 
-    /// Records that the finalizer was removed; a later version that the watch shows counts.
-    pub fn written(&mut self, job: &PullJob) {
+    /// Records the answer to a removal; a later version that the watch shows counts.
+    pub fn written(&mut self, job: &PullJob, is_removed: bool, now: Duration) {
         let key = key_of(job);
-        if self
-            .jobs
-            .get(&key)
-            .is_some_and(|held| held.job.uid == job.uid && held.job.version == job.version)
-        {
+        let held = self.jobs.get_mut(&key);
+        let Some(held) = held.filter(|held| held.job.uid == job.uid) else {
+            return;
+        };
+        if held.job.version != job.version {
+            held.not_before = Some(now);
+        } else if is_removed {
             self.forget(&key);
+        } else {
+            held.not_before = Some(now + AGAIN);
         }
     }
 
     pub fn next_due(&self) -> Option<Duration> {
-        self.jobs.values().map(|held| held.not_before).min()
+        self.jobs.values().filter_map(|held| held.not_before).min()
     }
 }

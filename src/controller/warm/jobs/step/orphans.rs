@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use swaplet_core::warm::pod::WarmerPod;
 
+use crate::frame::writer::Outcome;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::{Key, PullWrite};
 
-/// The wait before the deletion of the same pod is requested again.
+/// The wait after the answer before the deletion of the same pod is requested again.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
 /// The wait after the API server has denied it: a right is missing, as for a pod that somebody has
 /// made to look like one of ours in a namespace of their own.
-pub(crate) const DENIED_AGAIN: Duration = Duration::from_secs(600);
+const DENIED_AGAIN: Duration = Duration::from_secs(600);
 
 impl PullJobs {
     /// Returns the strays to delete: those of jobs that are not left alone after a panic.
@@ -84,14 +85,36 @@ impl PullJobs {
                     .is_none_or(|again| *again <= now)
         };
         let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
-        self.deletions.extend(
-            orphans
-                .iter()
-                .map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)),
-        );
+        // Not again before the answer, however long that takes.
+        self.deletions
+            .extend(orphans.iter().map(|pod| (pod.uid.clone(), Duration::MAX)));
         orphans
             .into_iter()
             .map(|pod| PullWrite::DeletePod(Box::new(pod)))
             .collect()
+    }
+
+    /// Records the answer to a deletion. The watch shows what becomes of the pod.
+    pub(crate) fn deletion_was_answered(
+        &mut self,
+        pod: &WarmerPod,
+        answer: &Result<(), Outcome>,
+        now: Duration,
+    ) {
+        let wait = match answer {
+            Err(Outcome::Denied(_)) => DENIED_AGAIN,
+            _ => DELETE_AGAIN,
+        };
+        if let Some(again) = self.deletions.get_mut(&pod.uid) {
+            *again = now + wait;
+        }
+    }
+
+    /// Returns when the next deletion may be requested again; `None` if all are being answered.
+    pub(crate) fn next_deletion(&self, now: Duration) -> Option<Duration> {
+        let times = self.deletions.values().copied();
+        times
+            .filter(|again| *again > now && *again < Duration::MAX)
+            .min()
     }
 }

@@ -1,0 +1,135 @@
+//! Answers that take long, and what happens meanwhile.
+
+use swaplet_controller::frame::writer::Outcome;
+use swaplet_core::objects::node::NodeWire;
+
+use super::*;
+
+fn node(number: usize) -> Event<NodeWire> {
+    let metadata = json!({"name": format!("n{number}"), "uid": format!("node-{number}")});
+    let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let node = json!({"metadata": metadata, "status": status});
+    Event::Applied(serde_json::from_value(node).unwrap())
+}
+
+fn completes(write: &PullWrite) -> bool {
+    matches!(write, PullWrite::Report { report, .. } if report.completed_at.is_some())
+}
+
+impl Mock {
+    fn shows_job(&mut self) {
+        let job = serde_json::from_value(self.job.clone()).unwrap();
+        self.takes(Happened::Job(LIST, Event::Applied(job)));
+    }
+
+    fn steps(&mut self) -> Vec<PullWrite> {
+        let time = self.time();
+        self.jobs.step(time)
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        self.jobs.next_due(self.time())
+    }
+
+    /// Lets seconds pass until the completion of the job is to be written, which is not answered.
+    fn completion(&mut self) -> PullWrite {
+        for _ in 0..60 {
+            for write in self.steps() {
+                if completes(&write) {
+                    return write;
+                }
+                let answer = self.answer(&write);
+                self.takes(Happened::Written(Box::new((write, answer))));
+            }
+            self.now += Duration::from_secs(1);
+            while let Some((_, name)) = self.due.pop_front_if(|(at, _)| *at <= self.now) {
+                self.container_starts(&name);
+            }
+        }
+        panic!("the job is not completed: {}", self.job)
+    }
+}
+
+#[test]
+fn the_completion_of_a_job_says_nothing_of_the_next_one_with_its_name() {
+    let mut mock = Mock::new(1, 1, 1, "Always");
+    mock.is_listed();
+    let late = mock.completion();
+    let job = serde_json::from_value(mock.job.clone()).unwrap();
+    mock.takes(Happened::Job(LIST, Event::Deleted(job)));
+    mock.job["metadata"]["uid"] = "another".into();
+    mock.job["status"] = json!({});
+    mock.shows_job();
+    let answer = PullAnswer::Reported(Ok(None));
+    mock.takes(Happened::Written(Box::new((late, answer))));
+    let completion = mock.completion();
+    assert!(
+        matches!(&completion, PullWrite::Report { job, .. } if *job.uid == *"another"),
+        "{completion:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_done_yet_is_not_due() {
+    let mut mock = Mock::new(1, 1, 1, "Always");
+    mock.job["spec"]["completionPolicy"]["ttlSecondsAfterFinished"] = json!(0);
+    mock.job["status"] =
+        json!({"observedGeneration": 1, "completionTime": "1970-01-01T00:00:00Z"});
+    mock.shows_job();
+    assert_eq!(mock.next_due(), None, "nodes and pods are not listed yet");
+    mock.is_listed();
+    assert_eq!(mock.next_due(), Some(mock.now));
+    let writes = mock.steps();
+    assert!(matches!(&*writes, [PullWrite::DeleteJob(_)]), "{writes:?}");
+    assert_eq!(mock.next_due(), None, "its answer is waited for");
+}
+
+#[test]
+fn a_node_that_joins_after_the_deadline_is_not_begun() {
+    let mut mock = Mock::new(1, 1, 2, "Always");
+    mock.job["spec"]["completionPolicy"]["activeDeadlineSeconds"] = json!(10);
+    mock.is_listed();
+    mock.second();
+    assert_eq!(mock.pods.len(), 1, "it pulls");
+    mock.now += Duration::from_secs(10);
+    let leaves = |write: &PullWrite| {
+        matches!(
+            write,
+            PullWrite::Warm {
+                action: Action::Delete { .. },
+                ..
+            }
+        )
+    };
+    assert!(mock.steps().iter().any(leaves));
+    mock.takes(Happened::Node(node(1)));
+    let writes = mock.steps();
+    let warms = |write: &PullWrite| matches!(write, PullWrite::Warm { .. });
+    assert!(!writes.iter().any(warms), "{writes:?}");
+}
+
+/// A pod of a job that is gone: its deletion is requested once, however long the answer takes, and
+/// again when it has failed, although nothing else happens.
+#[test]
+fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
+    let mut mock = Mock::new(1, 1, 1, "Always");
+    mock.is_listed();
+    mock.second();
+    let job = serde_json::from_value(mock.job.clone()).unwrap();
+    mock.takes(Happened::Job(LIST, Event::Deleted(job)));
+    let mut writes = mock.steps();
+    assert!(matches!(&*writes, [PullWrite::DeletePod(_)]), "{writes:?}");
+    mock.now += Duration::from_secs(60);
+    assert!(mock.steps().is_empty());
+    let failed = Outcome::Failed {
+        error: "no answer".to_owned(),
+        retry_after: None,
+    };
+    let answer = PullAnswer::Deleted(Err(failed));
+    mock.takes(Happened::Written(Box::new((writes.remove(0), answer))));
+    let again = mock.now + Duration::from_secs(5);
+    assert_eq!((mock.steps().len(), mock.next_due()), (0, Some(again)));
+    mock.now = again;
+    let writes = mock.steps();
+    assert!(matches!(&*writes, [PullWrite::DeletePod(_)]), "{writes:?}");
+}
