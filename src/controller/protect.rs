@@ -5,6 +5,7 @@
 //! Nothing else is watched: without a protected object there are two silent watches.
 
 mod contents;
+mod turns;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use swaplet_core::protect::decide::{Counts, Memory, Step, decide, lets_go};
+use swaplet_core::protect::decide::{Counts, Memory};
 use swaplet_core::protect::held::Held;
 use swaplet_core::protect::object::{Guarded, GuardedKind, GuardedWire, IsGuarded, LABEL, Mode};
 use tokio::sync::watch;
@@ -22,6 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use self::contents::{Contents, What, see_contents};
+use self::turns::Written;
 use crate::frame::clock::Clock;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::TaskDied;
@@ -29,13 +31,12 @@ use crate::frame::isolated::defects::read as isolated_read;
 use crate::frame::serve::Health;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::Writer;
+use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Outcome, Writer};
 
 /// The most objects whose contents are watched at a time; any others stay until there is room.
 const AT_ONCE: usize = 256;
-/// The wait after a failed write.
-const AGAIN: Duration = Duration::from_secs(5);
 /// The longest wait of a loop without a deadline.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -47,18 +48,6 @@ const fn see_objects(kind: GuardedKind) -> &'static str {
         }
         GuardedKind::CustomResourceDefinition => {
             "protected CRDs are not counted, because CustomResourceDefinitions cannot be watched"
-        }
-    }
-}
-
-/// Returns the effect of a missing right to patch the kind.
-const fn write_objects(kind: GuardedKind) -> &'static str {
-    match kind {
-        GuardedKind::Namespace => {
-            "protected Namespaces stay, because no count can be written to them"
-        }
-        GuardedKind::CustomResourceDefinition => {
-            "protected CRDs stay, because no count can be written to them"
         }
     }
 }
@@ -89,6 +78,8 @@ pub(crate) async fn run(
         clock: Clock::start(),
         watches: contents::watches(client, ages.clone()),
         writer: tools.writer,
+        writes: JoinSet::new(),
+        shares: Shares::default(),
         health: tools.health,
         namespaces,
         objects: BTreeMap::new(),
@@ -98,7 +89,9 @@ pub(crate) async fn run(
     };
     loop {
         protect.follow();
-        let due = protect.clock.instant(protect.next_due());
+        let now = protect.clock.now();
+        protect.reconcile(now);
+        let due = protect.clock.instant(protect.next_due(now));
         tokio::select! {
             event = spaces.recv() => match event {
                 Some(event) => protect.observe(event),
@@ -109,7 +102,11 @@ pub(crate) async fn run(
                 None => return TaskDied::of("the watch of CRDs"),
             },
             Some((contents, event)) = protect.watches.next() => protect.count(&contents, event),
-            () = sleep_until(due) => protect.reconcile().await,
+            Some(done) = protect.writes.join_next() => match done {
+                Ok(written) => protect.written(written),
+                Err(error) => return turns::died(&error),
+            },
+            () = sleep_until(due) => {}
             () = told_to_stop(&mut stopping) => {
                 protect.withdraw().await;
                 return TaskDied::of("the counting of protected objects, which was told to stop");
@@ -126,6 +123,8 @@ async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
 struct Protect {
     clock: Clock,
     writer: Writer,
+    writes: JoinSet<Written>,
+    shares: Shares,
     health: Health,
     namespaces: Namespaces,
     objects: BTreeMap<Key, Entry>,
@@ -147,6 +146,8 @@ struct Entry {
     claims: Held,
     memory: Memory,
     due: Option<Duration>,
+    /// True while a write to it is in flight.
+    is_writing: bool,
     /// True if its contents are watched, which takes one of the limited places.
     is_watched: bool,
     /// True if it no longer has the label, or is gone.
@@ -216,9 +217,11 @@ impl Protect {
         self.watches.follow(wanted.iter());
     }
 
-    fn next_due(&self) -> Duration {
-        let due = self.objects.values().filter_map(|entry| entry.due).min();
-        due.unwrap_or(self.clock.now() + IDLE)
+    /// Returns the next time at which an object is due without an event. One that is due by now
+    /// waits for a write to finish.
+    fn next_due(&self, now: Duration) -> Duration {
+        let due = self.objects.values().filter_map(|entry| entry.due);
+        due.filter(|due| *due > now).min().unwrap_or(now + IDLE)
     }
 
     fn observe<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
@@ -267,7 +270,9 @@ impl Protect {
             return;
         }
         self.epoch += 1;
+        let known = self.objects.get(&key);
         let entry = Entry {
+            is_writing: known.is_some_and(|entry| entry.is_writing),
             object,
             epoch: self.epoch,
             held: Held::default(),
@@ -317,59 +322,5 @@ impl Protect {
             entry.claims = Held::default();
         }
         entry.due = Some(self.clock.now());
-    }
-
-    /// Reconciles the object that has been due for the longest time, if there is one.
-    async fn reconcile(&mut self) {
-        let now = self.clock.now();
-        let objects = self.objects.iter_mut();
-        let due = objects.filter(|(_, entry)| entry.due.is_some_and(|due| due <= now));
-        let Some((key, entry)) = due.min_by_key(|(_, entry)| entry.due) else {
-            return;
-        };
-        let key = key.clone();
-        let counts = entry.counts();
-        let text = match decide(&entry.object, counts, &mut entry.memory, now) {
-            Step::Rest => {
-                entry.due = None;
-                if entry.has_left {
-                    self.objects.remove(&key);
-                }
-                return;
-            }
-            Step::Wait(until) => {
-                entry.due = Some(until);
-                return;
-            }
-            Step::Write(text) => text,
-        };
-        let outcome = self.writer.hold(&entry.object, text.as_deref()).await;
-        self.health
-            .note_write(write_objects(entry.object.kind), "", &outcome);
-        match outcome {
-            Outcome::Applied(_) => entry.object.holds = text.map(Into::into),
-            // A denied object may have another uid.
-            Outcome::Gone | Outcome::Conflict | Outcome::Denied(_) if entry.has_left => {
-                entry.object.holds = None;
-            }
-            // The watch shows what has changed.
-            Outcome::Gone | Outcome::Conflict => entry.due = None,
-            Outcome::Denied(error) | Outcome::Failed { error, .. } => {
-                let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
-                tracing::warn!(kind, %name, error, "the count of a protected object is not written; trying again");
-                // From now on: the write may have taken longer than that, and others wait.
-                entry.due = Some(self.clock.now() + AGAIN);
-            }
-        }
-    }
-
-    /// Withdraws the counts that allow a deletion, by one write each; the caller bounds the wait.
-    async fn withdraw(&self) {
-        let mut writes = JoinSet::new();
-        for entry in self.objects.values().filter(|entry| lets_go(&entry.object)) {
-            let (writer, object) = (self.writer.clone(), entry.object.clone());
-            writes.spawn(async move { writer.hold(&object, None).await });
-        }
-        while writes.join_next().await.is_some() {}
     }
 }

@@ -27,6 +27,30 @@ async fn an_object_whose_write_hangs_keeps_no_other_from_being_written() {
     assert_eq!(world.shop().as_deref(), Some("pods=1,pvcs=0"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_crowd_of_objects_whose_writes_hang_keeps_no_other_from_being_written() {
+    let world = World::new();
+    let crowd: Vec<String> = (0..20).map(|number| format!("a{number:02}")).collect();
+    let hangs = |name: &String| {
+        world.fault(Effect::Hang, |rule| {
+            rule.verb(Verb::Patch).resource("namespaces").name(name)
+        })
+    };
+    let _rules: Vec<_> = crowd.iter().map(hangs).collect();
+    for name in crowd.iter().map(String::as_str).chain(["shop"]) {
+        world.create_namespace(name).await;
+        world
+            .protect(&format!("/api/v1/namespaces/{name}"), json!("Cascading"))
+            .await;
+    }
+    let _life = world.start_protecting_controller();
+    world.wait(30).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=0,pvcs=0"));
+    world.pod_of_the_shop("late").await;
+    world.wait(2).await;
+    assert_eq!(world.shop().as_deref(), Some("pods=1,pvcs=0"), "at once");
+}
+
 /// The place of one that is no longer counted is taken by another.
 #[tokio::test(start_paused = true)]
 async fn there_is_room_for_another_once_one_is_no_longer_counted() {
