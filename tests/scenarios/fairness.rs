@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet_testbed::apiserver::{Effect, Verb};
 use swaplet_testbed::virtual_node::ImageOptions;
 
 use crate::harness::World;
@@ -107,6 +108,30 @@ async fn a9_a_job_waits_for_one_image_of_another_namespace_and_not_for_all_its_j
         20,
         "the greedy one has what it asked for as well"
     );
+}
+
+/// As where a webhook does not answer for one namespace.
+#[tokio::test(start_paused = true)]
+async fn a9_a_job_waits_for_none_of_the_writes_that_hang_in_another_namespace() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    tenants(&jobs).await;
+    let (world, one) = (&jobs.cluster.world, ONE.as_str());
+    let _rule = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Patch)
+            .resource("imagepulljobs")
+            .namespace(GREEDY)
+    });
+    let _life = jobs.controller();
+    let spec = json!({"image": "registry.example/app:v1"});
+    for number in 0..60 {
+        pull_job(world, GREEDY, one, &format!("j{number}"), spec.clone()).await;
+    }
+    world.wait(30).await;
+    pull_job(world, MODEST, one, "j", spec).await;
+    waits(world, 40, "writes of pull jobs", || {
+        status_of(world, MODEST, one, "j")["completionTime"].is_string()
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

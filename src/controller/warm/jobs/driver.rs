@@ -1,12 +1,12 @@
 //! The I/O of pull jobs: the watches, and the writes in flight.
 
 mod image_waits;
+mod in_turn;
 mod observe;
 mod observe_caches;
 mod rights;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event as KubeEvent;
@@ -18,11 +18,12 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pod::{JOB, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::pulled::Pulled;
-use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinError;
 use tokio::time::{sleep, sleep_until};
 
 use self::image_waits::ImageWaitsWatch;
+use self::in_turn::Writes;
 use self::observe::{SharedManager, observe};
 use self::observe_caches::observe_caches;
 use self::rights::{SEE_PULLS, note_rights};
@@ -42,7 +43,6 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_selected;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
-use crate::frame::writer::Writer;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
 use crate::warm::direct::PULLED;
@@ -88,10 +88,7 @@ struct Driver {
     server_clock: ServerClock,
     started_at: jiff::Timestamp,
     jobs: PullJobs,
-    writer: Writer,
-    /// Limits the writes in flight.
-    permits: Arc<Semaphore>,
-    writes: JoinSet<Written>,
+    writes: Writes,
     reporter: Reporter,
     metrics: Metrics,
     health: Health,
@@ -151,9 +148,7 @@ impl Driver {
                 common.namespaces.clone(),
                 common.rules.node_table.clone(),
             ),
-            writer,
-            permits: Arc::new(Semaphore::new(common.concurrency)),
-            writes: JoinSet::new(),
+            writes: Writes::new(writer, common.concurrency),
             reporter,
             metrics,
             health,
@@ -176,8 +171,9 @@ impl Driver {
             self.jobs.watches_image_waits(has_jobs, now.since_start);
         }
         for write in self.jobs.step(now) {
-            self.start(write);
+            self.writes.push(write);
         }
+        self.writes.begin(now.since_start);
         self.jobs
             .notices()
             .into_iter()
@@ -238,6 +234,9 @@ impl Driver {
         }
         note_rights(&self.health, &happened);
         let now = self.now();
+        if let Happened::Written(written) = &happened {
+            self.writes.note(written, now.since_start);
+        }
         let is_news = self.jobs.take(happened, now);
         self.jobs
             .pulls()
@@ -259,7 +258,7 @@ impl Driver {
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
                 Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),
-                Some(done) = self.writes.join_next() => written(done),
+                Some(done) = self.writes.next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
                     self.health.note_watch(SEE_PULLS, &namespace, &event);
                     match event {
@@ -270,16 +269,6 @@ impl Driver {
             };
         }
     }
-
-    fn start(&mut self, write: PullWrite) {
-        let (writer, permits) = (self.writer.clone(), self.permits.clone());
-        self.writes.spawn(async move {
-            // The semaphore is never closed; and a write too many is better than one that is lost.
-            let _permit = permits.acquire_owned().await.ok();
-            let answer = send(&writer, &write).await;
-            (write, answer)
-        });
-    }
 }
 
 /// Waits for the next event of image caches; for ever if they are not wanted.
@@ -287,28 +276,6 @@ async fn next_of(caches: &mut Option<mpsc::Receiver<CacheNews>>) -> Option<Cache
     match caches {
         Some(caches) => caches.recv().await,
         None => std::future::pending().await,
-    }
-}
-
-async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
-    match write {
-        PullWrite::Warm {
-            warmers,
-            node,
-            action,
-            ..
-        } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
-        PullWrite::Report { job, report } => PullAnswer::Reported(
-            writer
-                .report_pull_job(job, report)
-                .await
-                .map(|stored| stored.map(Box::new)),
-        ),
-        PullWrite::Release(job) => PullAnswer::Deleted(writer.release_pull_job(job).await),
-        PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
-        PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
-        PullWrite::CreateCache(cache) => PullAnswer::Cache(writer.create_image_cache(cache).await),
-        PullWrite::DeletePod(pod) => PullAnswer::Deleted(writer.delete_warmer_pod(pod).await),
     }
 }
 
