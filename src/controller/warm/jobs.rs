@@ -169,10 +169,10 @@ impl PullJobs {
                     entry.observe_selected(event);
                 }
             }
-            Happened::Pulled(uid, pulled) => {
-                let took = self
-                    .jobs
-                    .each(now.since_start, |_, entry| entry.handle(&uid, &pulled));
+            Happened::Pulled(namespace, uid, pulled) => {
+                let took = self.jobs.each(now.since_start, |_, entry| {
+                    entry.handle(&namespace, &uid, &pulled)
+                });
                 self.pulls.extend(took.into_iter().flatten().next());
             }
             Happened::Own(jobs) => self.see_own(&jobs),

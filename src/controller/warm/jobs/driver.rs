@@ -262,7 +262,7 @@ impl Driver {
                 Some((namespace, event)) = self.pulls.next() => {
                     self.health.note_watch(SEE_PULLS, &namespace, &event);
                     match event {
-                        Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(uid, pulled)),
+                        Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(namespace, uid, pulled)),
                         _ => continue,
                     }
                 }

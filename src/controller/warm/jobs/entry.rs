@@ -169,9 +169,13 @@ impl Entry {
         }
     }
 
-    /// Records what the kubelet reported about a pull. Returns its duration, unless known already.
-    pub fn handle(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
-        self.run.as_mut()?.warming.handle(uid, pulled)
+    /// Records what an Event of this namespace reports about a pull. Returns its duration, unless
+    /// known already. Where the pod is not, others may write Events with its uid.
+    pub fn handle(&mut self, namespace: &str, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        let run = self.run.as_mut();
+        run.filter(|run| *run.warmers.namespace == *namespace)?
+            .warming
+            .handle(uid, pulled)
     }
 
     /// Tries failed images again on a node that has become Ready, for a job of type `Never`.

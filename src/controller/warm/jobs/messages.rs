@@ -92,8 +92,8 @@ pub enum Happened {
     ImageWait(Event<ImageWaitWire>),
     /// A watch event of the pods by which a job selects nodes.
     Selected(PodQuery, Event<PodWire>),
-    /// A kubelet's report of a pull of the pod with this uid.
-    Pulled(Box<str>, Pulled),
+    /// A kubelet's report of a pull: the namespace of the Event, the uid of the pod, and the pull.
+    Pulled(String, Box<str>, Pulled),
     /// The exit images that have been derived so far.
     Derived(BTreeSet<Box<str>>),
     /// The pre-downloads that are to be done without an object.

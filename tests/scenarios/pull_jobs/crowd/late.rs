@@ -2,6 +2,7 @@
 
 use swaplet_controller::frame::writer::Outcome;
 use swaplet_core::objects::node::NodeWire;
+use swaplet_core::warm::warming::pulled::Pulled;
 
 use super::*;
 
@@ -132,4 +133,21 @@ fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
     mock.now = again;
     let writes = mock.steps();
     assert!(matches!(&*writes, [PullWrite::DeletePod(_)]), "{writes:?}");
+}
+
+/// Who knows the uid of a pod may write Events about it, but not in its namespace.
+#[test]
+fn what_events_of_another_namespace_report_of_a_pull_counts_for_nothing() {
+    let mut mock = Mock::new(1, 1, 1, "Always");
+    mock.is_listed();
+    mock.second();
+    let message = format!("Successfully pulled image \"{}\" in 2s", image(0));
+    let reported = |mock: &mut Mock, namespace: &str| {
+        let pulled = Pulled::read(&message).unwrap();
+        let event = Happened::Pulled(namespace.to_owned(), "uid-1".into(), pulled);
+        mock.takes(event);
+        mock.jobs.pulls().len()
+    };
+    assert_eq!(reported(&mut mock, "default"), 0);
+    assert_eq!(reported(&mut mock, NAMESPACE), 1);
 }
