@@ -20,6 +20,8 @@ pub type OwnJobs = Arc<Vec<PullJob>>;
 /// The most jobs of one workload, and the total from which on no other workload gets any: anyone
 /// who may create workloads can request ever new ones.
 const MOST: usize = 200;
+/// The same total of one namespace, so that four have room beside each other.
+const EACH: usize = 50;
 
 /// The jobs without an object of each workload, and the channel to the loop that runs them.
 pub(crate) struct Own {
@@ -38,12 +40,11 @@ impl Own {
 
     /// Returns true if there is a loop to run them, and room for another workload's jobs.
     pub fn has_room(&self, key: &Key) -> bool {
-        let others = self
-            .jobs
-            .iter()
-            .filter(|(other, _)| *other != key)
-            .map(|(_, jobs)| jobs.len());
-        self.doer.is_some() && others.sum::<usize>() < MOST
+        let others = || self.jobs.iter().filter(|(other, _)| *other != key);
+        let in_all: usize = others().map(|(_, jobs)| jobs.len()).sum();
+        let of_namespace = others().filter(|(other, _)| other.1 == key.1);
+        let in_namespace: usize = of_namespace.map(|(_, jobs)| jobs.len()).sum();
+        self.doer.is_some() && in_all < MOST && in_namespace < EACH
     }
 
     /// Sets the jobs of a workload, given as objects. A job that is known already stays as it is.
@@ -84,4 +85,31 @@ fn without_object(object: Value) -> Option<PullJob> {
     // It needs no `startTime` in a status before it begins.
     job.started_at = Some(Timestamp::UNIX_EPOCH);
     Some(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use swaplet_core::warm::predownload::workload::WorkloadKind;
+
+    use super::*;
+
+    fn key(namespace: &str, name: &str) -> Key {
+        (WorkloadKind::Deployment, namespace.into(), name.into())
+    }
+
+    #[test]
+    fn a9_a_namespace_leaves_room_for_pre_downloads_of_others() {
+        let (doer, _jobs) = watch::channel(OwnJobs::default());
+        let mut own = Own::new(Some(doer));
+        for number in 0..EACH {
+            let web = key("greedy", &format!("web-{number}"));
+            assert!(own.has_room(&web));
+            let metadata = json!({"name": "j", "namespace": "greedy", "uid": "u"});
+            own.set(&web, vec![json!({"metadata": metadata, "spec": {"image": "a"}})]);
+        }
+        assert!(own.has_room(&key("greedy", "web-0")), "it has its own");
+        assert!(!own.has_room(&key("greedy", "late")));
+        assert!(own.has_room(&key("modest", "web")));
+    }
 }
