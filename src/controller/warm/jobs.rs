@@ -231,6 +231,7 @@ impl PullJobs {
         if !self.has_seen_all() {
             return Vec::new();
         }
+        self.share_room();
         self.jobs.each(now.since_start, |_, entry| {
             entry.prepare(&self.settings, &self.nodes, &self.pods, now)
         });

@@ -5,6 +5,7 @@ pub(crate) mod exit_images;
 mod pinning;
 mod prepare;
 mod reporting;
+mod room;
 mod run;
 mod selected;
 
@@ -39,6 +40,8 @@ pub(crate) struct Entry {
     has_object: bool,
     run: Option<Run>,
     selected: Selected,
+    /// True while it has no nodes, because other jobs take as much memory as they may.
+    waits_for_room: bool,
     /// When the job began, once the status records that; reset if a completed job changes.
     started_at: Option<Timestamp>,
     /// The generation that this process has reported as completed; the watch may still show an
@@ -67,6 +70,7 @@ impl Entry {
         Self {
             started_at: begun(&job),
             selected: Selected::of(&job),
+            waits_for_room: false,
             job,
             has_object: true,
             run: None,
@@ -211,10 +215,9 @@ impl Entry {
             .is_some_and(|run| run.warming.waits_for(node, now))
     }
 
-    /// Returns true once the start is recorded in the status, and the nodes of selected pods are
-    /// known.
+    /// Returns true once the start is recorded in the status, and its nodes are known.
     fn may_begin(&self) -> bool {
-        self.started_at.is_some() && self.selected.seen
+        self.started_at.is_some() && self.knows_its_nodes()
     }
 
     /// Returns true if a pull of this job is held back on the node.
@@ -295,7 +298,7 @@ impl Entry {
             self.job.name
         );
         // After a defect there is no run.
-        let Some(run) = self.run.as_ref().filter(|_| self.selected.seen) else {
+        let Some(run) = self.run.as_ref().filter(|_| self.knows_its_nodes()) else {
             return Some(format!("{job}: which nodes it wants is not known"));
         };
         let images = run.warming.progress_on(node)?;

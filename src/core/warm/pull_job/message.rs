@@ -13,6 +13,9 @@ const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod aga
 /// The note about a job whose pods are not watched, because those of so many others are.
 const WATCHES: &str = "waits until other jobs with a podSelector are completed or deleted, because pods are watched for 32 of a namespace at most, and for 256 in all";
 
+/// The note about a job without nodes, because those of so many others are kept.
+const ROOM: &str = "waits until other jobs are completed or deleted, because the images of all jobs on all their nodes take memory: those of a namespace half of it at most, unless one job alone takes more";
+
 /// The most keys of `sandboxConfig` that are named, and the most characters of each.
 const KEYS_TOLD: usize = 5;
 const KEY_CHARS: usize = 100;
@@ -26,9 +29,12 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         cached,
         trouble,
         waits_for_watch,
+        waits_for_room,
     } = known;
     let mut parts = vec![progress(stage, done, all)];
-    if waits_for_watch && stage == Stage::Running {
+    if waits_for_room && stage == Stage::Running {
+        parts.push(ROOM.to_owned());
+    } else if waits_for_watch && stage == Stage::Running {
         parts.push(WATCHES.to_owned());
     } else if warming.progress().next().is_none()
         && warming.skipped().is_empty()

@@ -59,6 +59,8 @@ pub struct Known<'a> {
     pub trouble: Option<&'a str>,
     /// True if the pods by which the job selects nodes are not watched yet.
     pub waits_for_watch: bool,
+    /// True if the job has no nodes yet, because other jobs take as much memory as they may.
+    pub waits_for_room: bool,
 }
 
 /// Returns the status of a job. `pinned` is written only if the job pins its tags.

@@ -1,4 +1,4 @@
-//! Answers that take long, and what happens meanwhile.
+//! Answers that take long, what happens meanwhile, and jobs for which there is no room yet.
 
 use swaplet_controller::frame::writer::Outcome;
 use swaplet_core::objects::node::NodeWire;
@@ -11,6 +11,16 @@ fn node(number: usize) -> Event<NodeWire> {
     let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let node = json!({"metadata": metadata, "status": status});
     Event::Applied(serde_json::from_value(node).unwrap())
+}
+
+/// What the status of a job is to say.
+fn message_of(writes: &[PullWrite], name: &str) -> Option<String> {
+    writes.iter().find_map(|write| match write {
+        PullWrite::Report { job, report } if *job.name == *name => {
+            Some(json!(report.status)["message"].as_str()?.to_owned())
+        }
+        _ => None,
+    })
 }
 
 fn completes(write: &PullWrite) -> bool {
@@ -150,4 +160,32 @@ fn what_events_of_another_namespace_report_of_a_pull_counts_for_nothing() {
     };
     assert_eq!(reported(&mut mock, "default"), 0);
     assert_eq!(reported(&mut mock, NAMESPACE), 1);
+}
+
+/// Each image on each node takes memory, and any tenant creates jobs.
+#[test]
+fn a12_a_job_for_which_its_namespace_has_no_room_waits_and_says_so() {
+    let mut mock = Mock::new(2000, 255, 1, "Never");
+    mock.is_listed();
+    let first = serde_json::from_value(mock.job.clone()).unwrap();
+    mock.job["metadata"]["name"] = "m".into();
+    mock.job["metadata"]["uid"] = "second".into();
+    mock.shows_job();
+    let writes = mock.steps();
+    let waits = |writes: &[PullWrite], name: &str| {
+        let message = message_of(writes, name).unwrap();
+        message.contains("waits until other jobs")
+    };
+    assert_eq!((waits(&writes, "l"), waits(&writes, "m")), (false, true));
+    let is_second =
+        |write: &PullWrite| matches!(write, PullWrite::Report { job, .. } if *job.name == *"m");
+    let report = writes.into_iter().find(is_second).unwrap();
+    let answer = PullAnswer::Reported(Ok(None));
+    mock.takes(Happened::Written(Box::new((report, answer))));
+    mock.takes(Happened::Job(LIST, Event::Deleted(first)));
+    mock.now += Duration::from_secs(5);
+    let writes = mock.steps();
+    assert!(!waits(&writes, "m"));
+    let warms = |write: &PullWrite| matches!(write, PullWrite::Warm { .. });
+    assert!(writes.iter().any(warms), "there is room now");
 }

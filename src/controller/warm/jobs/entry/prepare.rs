@@ -53,7 +53,10 @@ impl Entry {
             self.has_news = true;
         }
         let stale_nodes = std::mem::take(&mut self.stale_nodes);
-        if std::mem::take(&mut self.is_stale) {
+        if self.waits_for_room {
+            // Its nodes are looked for once there is room.
+            self.is_stale = true;
+        } else if std::mem::take(&mut self.is_stale) {
             run.aim(nodes, &self.selected, pods, now.since_start);
             self.has_news = true;
         } else if !stale_nodes.is_empty() {

@@ -94,6 +94,7 @@ impl Entry {
                     cached: &run.cached,
                     trouble: self.pins.trouble(),
                     waits_for_watch: self.selected.waits,
+                    waits_for_room: self.waits_for_room,
                 };
                 let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
                 (

@@ -45,6 +45,11 @@ impl Selected {
         }
     }
 
+    /// Returns the number of pods.
+    pub fn count(&self) -> usize {
+        self.pods.len()
+    }
+
     pub fn nodes(&self) -> BTreeSet<Box<str>> {
         self.pods.values().cloned().collect()
     }
