@@ -127,6 +127,39 @@ async fn a_new_image_gets_a_job_until_no_old_pod_is_left() {
     assert!(since.is_empty(), "{since:#?}");
 }
 
+/// As where a webhook does not answer for one namespace.
+#[tokio::test(start_paused = true)]
+async fn a9_workloads_whose_writes_hang_keep_another_namespace_waiting_for_one_of_them() {
+    let world = World::new();
+    world.create_namespace("a-greedy").await;
+    world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Create).resource(JOBS).namespace("a-greedy")
+    });
+    let asks = json!({"swaplet.io/predownload": "true"});
+    let spec = json!({"nodeName": "n", "containers": [{"name": "main", "image": OLD}]});
+    let labels = json!({"app": "web"});
+    let metadata = json!({"namespace": "a-greedy", "name": "a", "labels": labels});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    world.create(&pod).await;
+    let path = "/apis/apps/v1/namespaces/a-greedy/deployments";
+    for number in 0..30 {
+        let metadata = json!({"name": format!("web-{number}"), "annotations": asks});
+        let spec = json!({"selector": {"matchLabels": labels}, "template": template(NEW)});
+        let mut deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
+        deployment["metadata"] = metadata;
+        deployment["spec"] = spec;
+        world
+            .request(Method::POST, path, "application/json", &deployment)
+            .await;
+    }
+    create_deployment(&world, &asks).await;
+    create_pod(&world, "a", OLD, "one").await;
+    edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+    let _life = world.start_predownloading_controller();
+    world.wait(40).await;
+    assert_eq!(jobs(&world).len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_asks_no_more_gets_no_more() {
     let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;

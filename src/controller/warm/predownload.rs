@@ -47,6 +47,8 @@ use own::{Own, OwnJobs};
 const LOOK: Duration = Duration::from_secs(15);
 /// The wait after a read or a write failed.
 const AGAIN: Duration = Duration::from_secs(30);
+/// How long the last turn of a namespace is remembered: longer than any workload waits.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// The effect of a missing right to list jobs.
 const SEE_JOBS: &str = "images are not pre-downloaded, because ImagePullJobs cannot be listed";
@@ -118,6 +120,7 @@ pub(crate) async fn run(
         client,
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),
+        turns: BTreeMap::new(),
         unlisted: BTreeSet::new(),
         health,
     };
@@ -155,6 +158,8 @@ struct Predownload {
     workloads: BTreeMap<Key, Workload>,
     /// When each workload is due.
     due: BTreeMap<Key, Instant>,
+    /// When each namespace last had its turn.
+    turns: BTreeMap<Box<str>, Instant>,
     /// The known workloads that the current list has not contained so far.
     unlisted: BTreeSet<Key>,
     health: Health,
@@ -224,12 +229,23 @@ impl Predownload {
         self.own.set(key, Vec::new());
     }
 
-    /// Reconciles the workload that is due first, if one is due.
+    /// Returns the workload that has its turn, if one is due. The namespace that has waited longest
+    /// comes first: one whose writes hang costs the others one of them each time.
+    fn take_turn(&mut self) -> Option<Key> {
+        let now = Instant::now();
+        self.turns.retain(|_, last| now < *last + REMEMBERED);
+        let due = self.due.iter().filter(|(_, at)| **at <= now);
+        let first = due.min_by_key(|(key, at)| (self.turns.get(&key.1).copied(), **at));
+        let key = first?.0.clone();
+        self.turns.insert(key.1.clone(), now);
+        Some(key)
+    }
+
+    /// Reconciles the workload that has its turn, if one is due.
     async fn reconcile(&mut self) {
-        let Some((_, key)) = self.next().filter(|(at, _)| *at <= Instant::now()) else {
+        let Some(key) = self.take_turn() else {
             return;
         };
-        let key = key.clone();
         self.due.remove(&key);
         let Some(workload) = self.workloads.get(&key).cloned() else {
             return;
