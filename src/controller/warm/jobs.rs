@@ -39,6 +39,10 @@ use occupancy::{Occupancy, Taken, Turns};
 pub use settings::WarmSettings;
 use step::finalizers::Finalizers;
 
+/// The most namespaces of jobs with pull secrets whose Events are watched, each by a connection of
+/// its own. Elsewhere it is not reported how long pulls took.
+const MOST_NAMESPACES: usize = 256;
+
 /// The jobs, the nodes and the pods.
 pub struct PullJobs {
     settings: WarmSettings,
@@ -116,15 +120,16 @@ impl PullJobs {
             .count()
     }
 
-    /// Returns the namespaces of the pods of jobs that are under way.
+    /// Returns the namespaces of the pods of jobs that are under way: that of the installation, and
+    /// of the others no more than are watched.
     #[must_use]
     pub fn pod_namespaces(&self) -> BTreeSet<String> {
-        self.jobs
-            .all
-            .values()
-            .filter_map(Entry::pod_namespace)
-            .map(str::to_owned)
-            .collect()
+        let namespaces = self.jobs.all.values().filter_map(Entry::pod_namespace);
+        let all: BTreeSet<&str> = namespaces.collect();
+        let is_ours = |namespace: &&str| **namespace == *self.settings.namespace;
+        let (ours, others): (Vec<&str>, Vec<&str>) = all.into_iter().partition(is_ours);
+        let others = others.into_iter().take(MOST_NAMESPACES);
+        ours.into_iter().chain(others).map(str::to_owned).collect()
     }
 
     /// Returns the durations of the pulls that kubelets have reported since the last call.

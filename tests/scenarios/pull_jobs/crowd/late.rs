@@ -84,8 +84,7 @@ fn the_completion_of_a_job_says_nothing_of_the_next_one_with_its_name() {
 fn what_cannot_be_done_yet_is_not_due() {
     let mut mock = Mock::new(1, 1, 1, "Always");
     mock.job["spec"]["completionPolicy"]["ttlSecondsAfterFinished"] = json!(0);
-    mock.job["status"] =
-        json!({"observedGeneration": 1, "completionTime": "1970-01-01T00:00:00Z"});
+    mock.job["status"] = json!({"observedGeneration": 1, "completionTime": "1970-01-01T00:00:00Z"});
     mock.shows_job();
     assert_eq!(mock.next_due(), None, "nodes and pods are not listed yet");
     mock.is_listed();
@@ -188,4 +187,23 @@ fn a12_a_job_for_which_its_namespace_has_no_room_waits_and_says_so() {
     assert!(!waits(&writes, "m"));
     let warms = |write: &PullWrite| matches!(write, PullWrite::Warm { .. });
     assert!(writes.iter().any(warms), "there is room now");
+}
+
+/// Each namespace is a watch of Events.
+#[test]
+fn a9_pulls_are_watched_in_so_many_namespaces_and_always_in_that_of_the_installation() {
+    let mut mock = Mock::new(1, 1, 1, "Never");
+    mock.is_listed();
+    mock.job["spec"]["pullSecrets"] = json!(["login"]);
+    for number in 0..300 {
+        mock.job["metadata"]["namespace"] = format!("a{number:03}").into();
+        mock.job["metadata"]["uid"] = format!("job-{number}").into();
+        mock.shows_job();
+    }
+    mock.steps();
+    let namespaces = mock.jobs.pod_namespaces();
+    assert_eq!(
+        (namespaces.len(), namespaces.contains(NAMESPACE)),
+        (257, true)
+    );
 }
