@@ -42,6 +42,8 @@ const AT_A_TIME: usize = 16;
 /// The maximum number of requests for a pod that are compared with what the pod says, besides the
 /// one for which containers are parked.
 const MOST_ASKED: usize = 64;
+/// The number of requests or pods that are gone and may stay in a queue.
+const MOST_GONE: usize = 1024;
 
 /// The requests and their pods.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 use super::by_pod::{Key, pod_key};
 use super::pods::Seen;
 use super::retry::Retry;
-use super::{Entry, Restarts};
+use super::{Entry, MOST_GONE, Restarts};
 use crate::frame::isolated::defects::read;
 use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;
@@ -156,6 +156,13 @@ impl Restarts {
         };
         reschedule(&mut self.due, key, &mut entry.due, None);
         self.by_pod.remove(&entry.request);
+        let Self {
+            fresh, requests, ..
+        } = self;
+        // A namespace that may begin no write now keeps its place in the queue.
+        if fresh.len() > 2 * requests.len() + MOST_GONE {
+            fresh.retain(|key| requests.contains_key(key));
+        }
         if entry.request.has_begun() && !entry.request.is_completed() {
             let seen = || {
                 let pod = self.pods.seen(&pod_key(&entry.request))?;

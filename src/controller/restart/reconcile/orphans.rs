@@ -9,6 +9,7 @@ use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Action, Change, ORPHAN_AFTER, Orphan, ParkImage, orphan};
 use swaplet_core::restart::request::RestartRequest;
 
+use super::MOST_GONE;
 use super::by_pod::Key;
 use super::retry::Retry;
 use crate::frame::clock::Now;
@@ -112,6 +113,10 @@ impl Orphans {
     fn forget(&mut self, key: &Key) {
         if let Some(due) = self.pods.remove(key).and_then(|seen| seen.due) {
             self.due.remove(&(due, key.clone()));
+        }
+        let Self { fresh, pods, .. } = self;
+        if fresh.len() > 2 * pods.len() + MOST_GONE {
+            fresh.retain(|key| pods.contains_key(key));
         }
     }
 

@@ -107,7 +107,9 @@ impl Pods {
 
     /// Ends the watch of a pod that is no longer needed.
     pub fn release(&mut self, pod: &Key, now: Duration) {
-        self.waiting.remove(pod);
+        if self.waiting.remove(pod) {
+            self.shorten_line();
+        }
         if self.followed.remove(pod).is_none() {
             return;
         }
@@ -119,6 +121,15 @@ impl Pods {
             }
         }
         self.fill(now);
+    }
+
+    /// Drops from the queue the pods that no longer wait, once they are most of it: those of a
+    /// namespace that gets no place now would stay in it.
+    fn shorten_line(&mut self) {
+        let Self { waiting, line, .. } = self;
+        if line.len() > 2 * waiting.len() + AT_ONCE {
+            line.retain(|pod| waiting.contains(pod));
+        }
     }
 
     /// Gives the place of a pod that is watched in vain to one that waits; it is requested again
@@ -213,6 +224,18 @@ mod tests {
         );
         pods.want(&pod("late", 0), Duration::ZERO);
         assert_eq!(followed(&pods, "late"), 1);
+    }
+
+    #[test]
+    fn the_queue_does_not_grow_by_pods_that_no_longer_wait() {
+        let mut pods = Pods::default();
+        (0..AT_ONCE).for_each(|number| pods.want(&pod("a", number), Duration::ZERO));
+        for number in AT_ONCE..5000 {
+            pods.want(&pod("a", number), Duration::ZERO);
+            pods.release(&pod("a", number), Duration::ZERO);
+        }
+        assert_eq!(pods.waiting.len(), AT_ONCE / 2);
+        assert!(pods.line.len() <= 2 * AT_ONCE + 1, "{}", pods.line.len());
     }
 
     #[test]

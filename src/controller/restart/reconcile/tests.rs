@@ -129,6 +129,19 @@ fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousand
     assert_eq!(restarts.fresh.len(), 5000);
 }
 
+/// As in a namespace whose writes hang: nothing is taken out of the queue.
+#[test]
+fn the_queue_does_not_grow_by_requests_that_are_gone() {
+    let mut restarts = Restarts::new(None, false);
+    for number in 0..5000 {
+        let request = request("team", number, "p");
+        hears(&mut restarts, request.clone());
+        let gone = Event::Deleted(serde_json::from_value(request).unwrap());
+        restarts.handle(gone, NOW.since_start);
+    }
+    assert!(restarts.fresh.len() <= MOST_GONE);
+}
+
 #[test]
 fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
     let mut restarts = Restarts::new(None, false);

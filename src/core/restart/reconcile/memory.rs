@@ -64,6 +64,9 @@ impl Memory {
         if let (None, Some(since)) = (&self.unready, &request.unready_acquired) {
             self.unready = Some((since.clone(), now));
         }
+        // Others may write any journal, and another one each time.
+        self.containers
+            .retain(|name, _| request.mark(name).is_some());
         for (name, mark) in request.journal.iter().flat_map(|journal| &journal.0) {
             self.containers
                 .entry(name.clone())
@@ -167,4 +170,30 @@ fn keep<T: PartialEq>(since: &mut Option<(T, Duration)>, what: Option<T>, now: D
         (_, Some(what)) => Some((what, now)),
         (_, None) => None,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::restart::pod::RestartPodWire;
+    use crate::restart::request::Journal;
+
+    #[test]
+    fn nothing_is_kept_of_containers_that_the_journal_names_no_more() {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}});
+        let pod = serde_json::from_value::<RestartPodWire>(pod).unwrap();
+        let pod = pod.read().unwrap();
+        let mut memory = Memory::default();
+        for number in 0..100 {
+            let name = Box::<str>::from(format!("c{number}"));
+            let request = RestartRequest {
+                journal: Some(Journal([(name, Mark::default())].into())),
+                ..RestartRequest::default()
+            };
+            memory.observe(&request, &pod, Duration::ZERO);
+        }
+        assert_eq!(memory.containers.len(), 1);
+    }
 }
