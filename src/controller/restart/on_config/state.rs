@@ -3,6 +3,8 @@
 //! owner.
 
 mod groups;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub struct State {
     /// The requests, by namespace, the uid of the pod and their name. The uid is what the request
     /// says: a request counts only for pods of its own namespace.
     requests: BTreeMap<RequestKey, Request>,
+    /// The uid that each of them says, by namespace and name.
+    named: BTreeMap<(Box<str>, Box<str>), Uid>,
     objects: BTreeMap<Object, Known>,
     /// The groups to reconcile now.
     fresh: BTreeSet<Group>,
@@ -182,7 +186,9 @@ impl State {
     /// Updates a request; one that was not made here is ignored.
     pub fn know(&mut self, request: &RestartRequest) {
         let target = request.restart_on.as_deref().and_then(from_text);
-        let Some((pod, target)) = request.pod_uid.clone().zip(target) else {
+        let said = request.pod_uid.clone().zip(target);
+        self.name_pod(request, said.as_ref().map(|(pod, _)| pod));
+        let Some((pod, target)) = said else {
             return;
         };
         let asked = Asked {
@@ -200,6 +206,18 @@ impl State {
                 list: self.request_list,
             },
         );
+    }
+
+    /// Removes what a request has said before of another pod: others may change it at any time.
+    fn name_pod(&mut self, request: &RestartRequest, pod: Option<&Uid>) {
+        let key = (request.namespace.clone(), request.name.clone());
+        let before = match pod {
+            Some(pod) => self.named.insert(key, pod.clone()),
+            None => self.named.remove(&key),
+        };
+        if let Some(before) = before.filter(|before| Some(before) != pod) {
+            self.forget(&request.namespace, &before, &request.name);
+        }
     }
 
     /// Adds a request whose creation has an unknown outcome: it counts as made until that is known.
@@ -224,6 +242,10 @@ impl State {
     pub fn forget(&mut self, namespace: &str, pod: &Uid, name: &str) {
         self.requests
             .remove(&(namespace.into(), pod.clone(), name.into()));
+        let key: (Box<str>, Box<str>) = (namespace.into(), name.into());
+        if self.named.get(&key) == Some(pod) {
+            self.named.remove(&key);
+        }
         self.enqueue(namespace, pod);
     }
 
