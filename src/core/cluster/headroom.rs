@@ -296,7 +296,9 @@ impl Ledger {
         };
         match (self.limit(job), self.accounts.get(job)) {
             (Some(limit), Some(account)) if self.pods_known => {
-                account.answer_restarts(&pod.uid, restarts.into(), limit)
+                // The pod may have been observed later than the one of the account.
+                let shown = clamp(pod.restarts());
+                account.answer_restarts(&pod.uid, shown, restarts.into(), limit)
             }
             (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
             _ => Headroom::TooEarly,

@@ -34,6 +34,7 @@
 
 mod acceptance;
 mod circumstances;
+mod coming;
 mod container;
 mod decision;
 mod late;

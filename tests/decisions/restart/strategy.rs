@@ -56,6 +56,29 @@ fn crr_e2_unordered_does_not_wait() {
 }
 
 #[test]
+fn a_restart_that_is_still_coming_takes_room_from_the_other_container() {
+    let mut world = both(json!({}));
+    world.most = 1;
+    world.settle();
+    assert_eq!(
+        (world.image("app"), world.image("log")),
+        (&*images("app").1, &*images("log").0)
+    );
+    assert_eq!(world.state("log").0, StatePhase::Pending);
+
+    let mut with_room = world.clone();
+    with_room.most = 2;
+    let action = with_room.settle_until(|action| matches!(action, Action::Swap(_)));
+    let Action::Swap(change) = &action else {
+        panic!("{action:?}")
+    };
+    assert_eq!((change.swaps.len(), change.restarts()), (1, 2));
+
+    world.restarts("app", true).settle();
+    assert_eq!(world.image("log"), images("log").1);
+}
+
+#[test]
 fn failure_policy_fail_begins_nothing_more_and_ignore_does() {
     let mut world = with_bad_log(json!({}));
     assert_eq!(world.assert_over("app").0, StatePhase::Failed);

@@ -113,6 +113,8 @@ pub struct World {
     pub node: Option<NodeClass>,
     pub kubelet: Option<KubeletVersion>,
     pub room: Headroom,
+    /// There is room for so many restarts.
+    pub most: u32,
     pub is_first: bool,
     pub left_to_vendor: Option<bool>,
     pub now: Duration,
@@ -146,6 +148,7 @@ impl World {
             node: Some(NodeClass::Kubelet),
             kubelet: KubeletVersion::read("v1.34.4"),
             room: Headroom::Free,
+            most: u32::MAX,
             is_first: true,
             left_to_vendor: Some(true),
             now: Duration::ZERO,
@@ -161,7 +164,13 @@ impl World {
 
     pub fn decide(&mut self) -> Decision {
         let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
-        let room = |_| self.room.clone();
+        let room = |restarts| {
+            if restarts <= self.most {
+                self.room.clone()
+            } else {
+                Headroom::TooEarly
+            }
+        };
         let today = CREATED
             .parse::<Timestamp>()
             .unwrap()

@@ -28,12 +28,19 @@ impl Account {
         }
     }
 
-    /// Returns the answer to this many more restarts. What swaps in progress take becomes room
-    /// again when their pods have ended.
-    pub(crate) fn answer_restarts(&self, uid: &str, restarts: i64, limit: u32) -> Headroom {
+    /// Returns the answer to this many more restarts of a pod that has shown so many. What swaps in
+    /// progress take becomes room again when their pods have ended.
+    pub(crate) fn answer_restarts(
+        &self,
+        uid: &str,
+        shown: i64,
+        restarts: i64,
+        limit: u32,
+    ) -> Headroom {
         let Some(entry) = self.pods.get(uid) else {
             return Headroom::TooEarly;
         };
+        let restarts = restarts + (shown - entry.seen.restarts).max(0);
         let room = self.totals.room(limit) + entry.claim.granted();
         let Totals {
             restarts: counted,

@@ -11,6 +11,7 @@ use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, ContainerState, RestartPolicy, Terminated};
 use crate::restart::pod::RestartPod;
 use crate::restart::reconcile::circumstances::Around;
+use crate::restart::reconcile::coming::coming;
 use crate::restart::reconcile::parking::image::{self, ParkImage};
 use crate::restart::request::{Intent, Mark, Parking, StatePhase};
 
@@ -122,7 +123,11 @@ impl Target<'_> {
         let force = self.case.request.strategy.force;
         match self.risk(&way).filter(|_| !force) {
             Some(risk) => Answer::No(format!("{risk}; {UNLESS_FORCED}")),
-            None => fits(way, restarts, around),
+            None => {
+                let own = |name: &str| *name == *self.container.name;
+                let coming = coming(self.case.request, self.case.pod, own);
+                fits(way, restarts, coming, around)
+            }
         }
     }
 
@@ -246,11 +251,14 @@ impl Target<'_> {
     }
 }
 
-/// Checks that the restart fits into what the pod's Job allows.
-fn fits(way: Way, restarts: u32, around: &Around<'_>) -> Answer {
-    match (around.room)(restarts + way.more_restarts()) {
+/// Checks that the restart fits into what the pod's Job allows, beside those that are still coming
+/// for the same request.
+fn fits(way: Way, restarts: u32, coming: u32, around: &Around<'_>) -> Answer {
+    match (around.room)(restarts + way.more_restarts() + coming) {
         Headroom::Free | Headroom::Fits => Answer::Yes(way),
         Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait(Wait::Room),
+        // Those that are coming may not come.
+        Headroom::NeverFits(_) if coming > 0 => Answer::Wait(Wait::Room),
         Headroom::NeverFits(shortage) => Answer::No(format!(
             "a restart counts against the backoffLimit {} of the pod's Job, which has {} restarts, and would fail it: raise the limit",
             shortage.limit, shortage.restarts

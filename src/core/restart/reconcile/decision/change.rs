@@ -3,6 +3,7 @@
 use crate::report::decision::Swap;
 use crate::restart::parked::Parked;
 use crate::restart::pod::RestartPod;
+use crate::restart::reconcile::coming::coming;
 use crate::restart::request::{Parking, RestartRequest};
 
 /// A change of images of a pod, made in one patch.
@@ -15,18 +16,23 @@ pub struct Change {
     /// The pod's new record of parked containers; `None` if the change neither parks a container
     /// nor ends that.
     pub note: Option<Note>,
+    /// How many restarts earlier changes for the same request have still to cause.
+    pub coming: u32,
 }
 
 impl Change {
-    /// Returns how many container restarts it causes: a container that is parked is started twice.
+    /// Returns how many container restarts are to come once it is made: a container that is parked
+    /// is started twice.
     #[must_use]
     pub fn restarts(&self) -> u32 {
         let parks = |swap: &&Swap| {
             let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
             parked.is_some_and(|parked| parked.images.contains_key(&swap.container))
         };
-        u32::try_from(self.swaps.len() + self.swaps.iter().filter(parks).count())
+        let own = self.swaps.len() + self.swaps.iter().filter(parks).count();
+        u32::try_from(own)
             .unwrap_or(u32::MAX)
+            .saturating_add(self.coming)
     }
 }
 
@@ -47,11 +53,14 @@ pub(crate) fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap
         .iter()
         .find(|swap| parking(swap) == Some(Parking::Out))
         .map(|swap| swap.to.clone());
+    let is_changed = |name: &str| swaps.iter().any(|swap| *swap.container == *name);
+    let coming = coming(request, pod, is_changed);
     if swaps.iter().all(|swap| parking(swap).is_none()) {
         return Change {
             swaps,
             generation: pod.generation,
             note: None,
+            coming,
         };
     }
     let before = pod
@@ -83,5 +92,6 @@ pub(crate) fn change(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap
             version: pod.pod.version.clone(),
             parked,
         }),
+        coming,
     }
 }

@@ -109,6 +109,7 @@ fn put_back(
             version: pod.pod.version.clone(),
             parked,
         }),
+        coming: 0,
     }
 }
 

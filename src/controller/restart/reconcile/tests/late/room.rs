@@ -168,6 +168,22 @@ fn a_restart_that_may_still_come_leaves_no_room_for_another_in_its_pod() {
     }
 }
 
+/// Pods of requests and pods of Jobs are watched separately.
+#[test]
+fn a_restart_that_only_one_of_two_watches_has_shown_leaves_no_room_for_another() {
+    let index = index_with_job();
+    let read = |pod: &Value| {
+        let pod = serde_json::from_value::<PodWire>(pod.clone()).unwrap();
+        pod.read().unwrap()
+    };
+    let before = pod_of_job("a", "10");
+    let after = restarted(before.clone(), "12");
+    assert_eq!(index.room_for_restarts(&read(&before), 2), Headroom::Fits);
+    assert_eq!(index.room_for_restarts(&read(&after), 1), Headroom::Fits);
+    let two = index.room_for_restarts(&read(&after), 2);
+    assert!(matches!(two, Headroom::NeverFits(_)), "{two:?}");
+}
+
 /// Requests may say any uid.
 #[test]
 fn a_request_of_another_namespace_cuts_nothing_short() {
