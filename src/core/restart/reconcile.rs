@@ -48,6 +48,7 @@ use std::time::Duration;
 
 pub use self::circumstances::{Around, Sight};
 use self::circumstances::{Case, deadline, in_time, is_late};
+pub use self::coming::restarts_coming;
 pub use self::decision::{Acceptance, Action, Change, Decision, Filled, Note, Readiness, Status};
 pub use self::memory::Memory;
 pub use self::parking::image::ParkImage;

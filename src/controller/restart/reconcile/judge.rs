@@ -8,7 +8,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::pod::PROVIDER_FAILED;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::restart::pod::RestartPod;
-use swaplet_core::restart::reconcile::{Around, Decision, Sight, decide};
+use swaplet_core::restart::reconcile::{Around, Decision, Sight, decide, restarts_coming};
 use swaplet_core::restart::request::RestartRequest;
 
 use super::by_pod::{Key, pod_key};
@@ -41,6 +41,9 @@ impl Restarts {
         let entry = self.requests.get_mut(key)?;
         entry.memory.unseen_since = looked_for.map(|entry| entry.since);
         entry.observe(sight, index, since_start);
+        if let Some(there) = there {
+            index.restarts_go_on(&there.pod, still_coming(&entry.request, there));
+        }
         let room = |restarts| {
             there.map_or(Headroom::TooEarly, |pod| {
                 index.room_for_restarts(&pod.pod, restarts)
@@ -97,6 +100,16 @@ impl Entry {
         if let Sight::There(pod) = sight {
             self.memory.observe(&self.request, pod, now);
         }
+    }
+}
+
+/// Returns how many restarts are still to come in the pod of a request that is under way.
+fn still_coming(request: &RestartRequest, pod: &RestartPod) -> u32 {
+    let is_its_pod = request.pod_uid.as_ref() == Some(&pod.pod.uid);
+    if is_its_pod && !request.is_completed() {
+        restarts_coming(request, pod)
+    } else {
+        0
     }
 }
 

@@ -57,6 +57,12 @@ impl Restarts {
             .remove(&key)
             .inspect(|entry| self.by_pod.remove(&entry.request));
         self.by_pod.add(&request);
+        if let Some(before) = &before {
+            let goes_on = before.request.uid == request.uid && is_under_way(&request);
+            if is_under_way(&before.request) && !goes_on {
+                self.cut_short(&before.request);
+            }
+        }
         let pod = pod_key(&request);
         if let Some(other) = before
             .as_ref()
@@ -163,15 +169,24 @@ impl Restarts {
         if fresh.len() > 2 * requests.len() + MOST_GONE {
             fresh.retain(|key| requests.contains_key(key));
         }
-        if entry.request.has_begun() && !entry.request.is_completed() {
-            let seen = || {
-                let pod = self.pods.seen(&pod_key(&entry.request))?;
-                Some(pod.pod.uid.clone())
-            };
-            let pod = entry.request.pod_uid.clone().or_else(seen);
-            let namespace = entry.request.namespace.clone();
-            self.halfway.extend(pod.map(|uid| (namespace, uid)));
+        if is_under_way(&entry.request) {
+            self.cut_short(&entry.request);
         }
         self.pod_has_changed(&pod_key(&entry.request), now);
     }
+
+    /// Records that nothing waits any more for the restarts that a request has begun.
+    fn cut_short(&mut self, request: &RestartRequest) {
+        let seen = || {
+            let pod = self.pods.seen(&pod_key(request))?;
+            Some(pod.pod.uid.clone())
+        };
+        let pod = request.pod_uid.clone().or_else(seen);
+        let namespace = request.namespace.clone();
+        self.halfway.extend(pod.map(|uid| (namespace, uid)));
+    }
+}
+
+fn is_under_way(request: &RestartRequest) -> bool {
+    request.has_begun() && !request.is_completed()
 }

@@ -111,6 +111,14 @@ impl Index {
         }
     }
 
+    /// Records that this many restarts of the pod are still to come, unless that is known: an
+    /// earlier run of the process has begun them.
+    pub fn restarts_go_on(&mut self, pod: &Pod, restarts: u32) {
+        if restarts > 0 && !self.restarting.contains_key(&pod.uid) {
+            self.restarts_begin(pod, restarts);
+        }
+    }
+
     /// Records that nothing waits any more for the restarts in the pod with this uid, if it is in
     /// this namespace: requests may say any uid. The restarts may still happen, so they count until
     /// they are shown or cannot come any more.

@@ -4,8 +4,13 @@ use crate::restart::pod::RestartPod;
 use crate::restart::request::{Mark, Parking, RestartRequest};
 
 /// Returns how many restarts the changes that were made for a request have still to cause in its
-/// pod, without those of the containers that are `left_out`. A restart that was given up may still
-/// come, so only what the pod shows counts.
+/// pod. A restart that was given up may still come, so only what the pod shows counts.
+#[must_use]
+pub fn restarts_coming(request: &RestartRequest, pod: &RestartPod) -> u32 {
+    coming(request, pod, |_| false)
+}
+
+/// Like [`restarts_coming`], without the restarts of the containers that are `left_out`.
 pub(crate) fn coming(
     request: &RestartRequest,
     pod: &RestartPod,

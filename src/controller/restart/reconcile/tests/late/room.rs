@@ -168,6 +168,40 @@ fn a_restart_that_may_still_come_leaves_no_room_for_another_in_its_pod() {
     }
 }
 
+/// OpenKruise's manager completes a request whose deadline has passed.
+#[test]
+fn room_is_given_back_when_another_controller_completes_the_request() {
+    let mut index = index_with_job();
+    let (mut restarts, write) = about_to_swap(&mut index);
+    let alias = changed(pod_of_job("a", "10"), "12");
+    restarts.written(write, Ok(stored_pod(&alias)), at(1).since_start);
+    applies(&mut index, &done("13"), at(2));
+    assert!(swaps(&mut index, at(2)).is_empty(), "the room is taken");
+    let mut over = begun();
+    over["metadata"]["resourceVersion"] = json!("20");
+    over["status"]["phase"] = json!("Completed");
+    hears(&mut restarts, over);
+    turn(&mut restarts, &mut index, at(3));
+    assert!(swaps(&mut index, at(3)).is_empty(), "it may still come");
+    applies(&mut index, &restarted(pod_of_job("a", "10"), "14"), at(4));
+    assert_eq!(swaps(&mut index, at(4)), ["b".into()]);
+}
+
+#[test]
+fn another_run_counts_the_restarts_that_are_still_coming() {
+    let alias = changed(pod_of_job("a", "10"), "12");
+    let over = restarted(alias.clone(), "12");
+    for (pod, expected) in [(alias, vec![]), (over, vec!["b".into()])] {
+        let mut index = index_with_job();
+        let mut restarts = Restarts::new(None, false);
+        hears(&mut restarts, begun());
+        shows(&mut restarts, pod);
+        turn(&mut restarts, &mut index, at(1));
+        applies(&mut index, &done("13"), at(2));
+        assert_eq!(swaps(&mut index, at(2)), expected);
+    }
+}
+
 /// Pods of requests and pods of Jobs are watched separately.
 #[test]
 fn a_restart_that_only_one_of_two_watches_has_shown_leaves_no_room_for_another() {
