@@ -70,6 +70,8 @@ fn decide(set: &SidecarSet, pod: &UpgradePod) {
             pod,
             memory: &mut memory,
             is_busy: false,
+            is_refused: false,
+            is_foreign: false,
             taken: Vec::new(),
         };
         let now = Duration::from_secs(seconds);

@@ -145,6 +145,8 @@ pub fn planned(set: &SidecarSet, nodes: &[Node], memories: &mut [PodMemory], now
             pod,
             memory,
             is_busy: false,
+            is_refused: false,
+            is_foreign: false,
             taken: Vec::new(),
         })
         .collect();

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
+use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::rollout::{Member, PodMemory, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::Amount;
 
-use super::node::{NEW, Node, alone, images, planned, set, set_of, spec, write};
+use super::node::{NEW, Node, PARK, RECORD, alone, images, planned, set, set_of, spec, write};
 
 #[test]
 fn as_many_pods_as_the_set_allows_and_a_partition_stays() {
@@ -99,6 +99,74 @@ fn a_namespace_stops_itself_alone() {
     assert_eq!(begun(&nodes), [0]);
 }
 
+/// The pod of another namespace, and what its owner makes of it.
+#[test]
+fn a_pod_that_seems_to_be_upgraded_keeps_other_namespaces_waiting_for_so_long() {
+    let set = set();
+    let mut nodes = [Node::new("a"), Node::new("b")];
+    nodes[0].object["metadata"]["namespace"] = json!("evil");
+    let mut memories = vec![PodMemory::new(); 2];
+    let begun = planned(&set, &nodes, &mut memories, 0);
+    assert_eq!(begun.writes[0].0, 0);
+    nodes[0].takes(write(&begun));
+    nodes[0].object["metadata"]["labels"]["swaplet.io/parked"] = json!("true");
+    assert!(planned(&set, &nodes, &mut memories, 1).writes.is_empty());
+    for now in [300, 600, 660] {
+        let record = json!({"mesh": {"image": NEW, "run": format!("another {now}")}});
+        nodes[0].object["metadata"]["annotations"][RECORD] = json!(record.to_string());
+        let waits = planned(&set, &nodes, &mut memories, now);
+        assert_eq!(
+            (waits.writes.len(), waits.due),
+            (0, Some(Duration::from_secs(661)))
+        );
+    }
+    assert_eq!(planned(&set, &nodes, &mut memories, 661).writes[0].0, 1);
+    // It rests, and seems to be upgraded once more.
+    for (now, image) in [(662, PARK), (663, NEW)] {
+        nodes[0].object["spec"]["containers"][2]["image"] = json!(image);
+        assert_eq!(planned(&set, &nodes, &mut memories, now).writes[0].0, 1);
+    }
+}
+
+#[test]
+fn a_pod_that_is_not_known_to_be_upgraded_keeps_no_other_namespace_waiting() {
+    fn begun(pods: &[UpgradePod], change: impl Fn(&mut Member<'_>)) -> Vec<usize> {
+        let set = set();
+        let mut memories = vec![PodMemory::new(); pods.len()];
+        let members = pods.iter().zip(&mut memories);
+        let mut members: Vec<_> = members
+            .map(|(pod, memory)| Member {
+                pod,
+                memory,
+                is_busy: false,
+                is_refused: false,
+                is_foreign: false,
+                taken: Vec::new(),
+            })
+            .collect();
+        change(&mut members[0]);
+        let plan = plan(&set, &images(), &mut members, Duration::ZERO);
+        plan.writes.iter().map(|(nth, _)| *nth).collect()
+    }
+    let mut node = Node::new("a");
+    node.object["metadata"]["namespace"] = json!("evil");
+    let mut pods = [node.pod(), Node::new("b").pod()];
+    assert_eq!(begun(&pods, |_| {}), [0]);
+    assert!(begun(&pods, |member| member.is_busy = true).is_empty());
+    let refused = begun(&pods, |member| {
+        member.is_busy = true;
+        member.is_refused = true;
+    });
+    assert_eq!(refused, [1]);
+    pods[0].is_parked = true;
+    assert_eq!(begun(&pods, |_| {}), [1]);
+
+    node.takes(write(&alone(&set(), &node, &mut PodMemory::new(), 0)));
+    pods[0] = node.pod();
+    assert!(begun(&pods, |_| {}).is_empty());
+    assert_eq!(begun(&pods, |member| member.is_foreign = true), [1]);
+}
+
 #[test]
 fn one_upgrade_at_a_time_until_all_pods_have_the_new_image() {
     let set = set();
@@ -156,6 +224,8 @@ fn pods_that_are_no_matter() {
             pod: &pod,
             memory: &mut memory,
             is_busy,
+            is_refused: false,
+            is_foreign: false,
             taken,
         };
         assert!(

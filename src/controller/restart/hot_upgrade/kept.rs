@@ -166,6 +166,11 @@ impl Kept {
         }
     }
 
+    /// Returns true if all pods have been listed.
+    fn are_listed(&self) -> bool {
+        self.listed.len() >= self.selected.len()
+    }
+
     fn keep(&mut self, pod: UpgradePod) -> bool {
         self.unlisted.remove(&pod.uid);
         if !self.set.has_namespace(&pod.namespace) {
@@ -177,7 +182,8 @@ impl Kept {
         }
         self.is_full = self.pods.len() >= MOST_PODS;
         if !self.is_full {
-            self.pods.insert(pod.uid.clone(), KeptPod::new(pod));
+            let is_new = self.are_listed();
+            self.pods.insert(pod.uid.clone(), KeptPod::new(pod, is_new));
         }
         true
     }
@@ -198,7 +204,7 @@ impl Kept {
             notices: Vec::new(),
         };
         // The number that may be upgraded at once is a share of all pods, so all must be listed.
-        if self.listed.len() < self.selected.len() {
+        if !self.are_listed() {
             return Ok(step);
         }
         let plan = self.plan(images, taken, now)?;
@@ -242,6 +248,8 @@ impl Kept {
                 .iter_mut()
                 .map(|(uid, kept)| Member {
                     is_busy: kept.is_held(now),
+                    is_refused: kept.is_refused,
+                    is_foreign: kept.is_foreign,
                     pod: &kept.pod,
                     memory: &mut kept.memory,
                     taken: taken.get(uid).cloned().unwrap_or_default(),

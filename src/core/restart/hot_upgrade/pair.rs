@@ -15,6 +15,9 @@ const SETTLES: Duration = Duration::from_secs(3);
 const TROUBLE: Duration = Duration::from_secs(60);
 /// How long until a new image that does not become ready is taken back.
 const READY_WITHIN: Duration = Duration::from_secs(600);
+/// How long an upgrade counts in all namespaces: as long as one can take, and a minute for its
+/// writes. Who may change the pod can make it look so for ever.
+const COUNTS: Duration = Duration::from_secs(660);
 
 /// The stage of a pair's upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,28 @@ pub struct PairMemory {
     began: Option<Duration>,
     ready: Option<Duration>,
     trouble: Option<Duration>,
+    /// When an upgrade was first observed, for this generation of the set: whatever the pod says
+    /// since.
+    first: Option<(i64, Duration)>,
+}
+
+impl PairMemory {
+    /// Returns the time until which an upgrade that is observed now counts in all namespaces.
+    pub(super) fn counts_until(&mut self, generation: i64, now: Duration) -> Duration {
+        let first = self.first.filter(|(of, _)| *of == generation);
+        let (_, since) = *self.first.insert(first.unwrap_or((generation, now)));
+        since + COUNTS
+    }
+
+    /// Forgets the upgrade, as there is none now. Returns false if nothing is left to remember.
+    pub(super) fn rests(&mut self, generation: i64) -> bool {
+        let first = self.first.filter(|(of, _)| *of == generation);
+        *self = Self {
+            first,
+            ..Self::default()
+        };
+        first.is_some()
+    }
 }
 
 /// The next step for a pair that is being upgraded.
@@ -186,6 +211,7 @@ impl<'a> Pair<'a> {
         if memory.entry != *entry {
             *memory = PairMemory {
                 entry: entry.clone(),
+                first: memory.first,
                 ..PairMemory::default()
             };
         }

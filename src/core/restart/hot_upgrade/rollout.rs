@@ -21,6 +21,11 @@ pub struct Member<'a> {
     pub memory: &'a mut PodMemory,
     /// True while nothing may be written to the pod: a write is in flight, or was just refused.
     pub is_busy: bool,
+    /// True if the last write to the pod was not applied: then it waits in its own namespace.
+    pub is_refused: bool,
+    /// True if the pod has appeared since all pods were listed, and no write to it was applied: an
+    /// upgrade in it is none of ours.
+    pub is_foreign: bool,
     /// The names of sidecars that another set handles, which takes precedence.
     pub taken: Vec<Box<str>>,
 }
@@ -60,6 +65,8 @@ struct Standing<'a> {
     /// The first pair that is still to be upgraded.
     old: Option<Pair<'a>>,
     upgrades: bool,
+    /// True if the upgrade counts in all namespaces.
+    is_counted: bool,
     is_partly_updated: bool,
     has_failed: bool,
 }
@@ -71,11 +78,27 @@ struct Waiting<'a> {
     pods: Vec<(usize, Standing<'a>)>,
     /// Pods that are being upgraded.
     under_way: usize,
-    /// Pods that are updated and not ready, by namespace. Anyone who may change pods of a namespace
-    /// can make them so, and must not block other namespaces.
-    unready: BTreeMap<&'a str, usize>,
+    /// Pods that block their own namespace alone: they are updated and not ready, or nothing proves
+    /// that they are being upgraded. Anyone who may change pods of a namespace can make them so.
+    local: BTreeMap<&'a str, usize>,
     /// Namespaces in which the image was taken back; by namespace for the same reason.
     failed: BTreeSet<&'a str>,
+}
+
+impl<'a> Waiting<'a> {
+    /// Counts an unavailable pod of a namespace, for all namespaces or for this one.
+    fn count(&mut self, namespace: &'a str, for_all: bool) {
+        if for_all {
+            self.under_way += 1;
+        } else {
+            *self.local.entry(namespace).or_default() += 1;
+        }
+    }
+
+    /// Returns how many unavailable pods count in a namespace.
+    fn unavailable(&self, namespace: &str) -> usize {
+        self.under_way + self.local.get(namespace).copied().unwrap_or_default()
+    }
 }
 
 /// Decides the writes, reports and counts of a set at this time.
@@ -104,11 +127,11 @@ pub fn plan<'a>(
             waiting.failed.insert(namespace);
         }
         if standing.upgrades {
-            waiting.under_way += 1;
+            waiting.count(namespace, standing.is_counted);
         } else if !is_updated {
             waiting.pods.push((nth, standing));
         } else if !is_ready {
-            *waiting.unready.entry(namespace).or_default() += 1;
+            waiting.count(namespace, false);
         }
     }
     if set.update.is_on {
@@ -140,6 +163,7 @@ impl Plan {
         let mut standing = Standing {
             old: None,
             upgrades: false,
+            is_counted: false,
             is_partly_updated: false,
             has_failed: false,
         };
@@ -147,7 +171,8 @@ impl Plan {
             let name = &pair.sidecar.name;
             match pair.stage(images) {
                 Stage::Rests { working, .. } => {
-                    member.memory.remove(name);
+                    let memory = &mut member.memory;
+                    memory.retain(|of, memory| of != name || memory.rests(set.generation));
                     if working.image == pair.sidecar.image {
                         standing.is_partly_updated = true;
                         continue;
@@ -167,7 +192,12 @@ impl Plan {
                     standing.upgrades = true;
                     let memory = member.memory.entry(name.clone()).or_default();
                     let step = pair.advance((new, old, entry), images, memory, now);
+                    let until = memory.counts_until(set.generation, now);
                     self.take(nth, step, member.is_busy || pod.is_parked);
+                    if until > now && !member.is_foreign {
+                        standing.is_counted = true;
+                        self.take(nth, Step::Wait(until), false);
+                    }
                 }
                 Stage::Unknown(why) => {
                     self.counts.unknown += 1;
@@ -202,13 +232,13 @@ impl Plan {
 
     /// Begins as many pods as may be upgraded at once. Pods that are not ready come first, as they
     /// have nothing to lose (OpenKruise: `calculateUpgradeCount`). An image that does not work on
-    /// one pod is tried on no other of its namespace.
-    fn begin(
+    /// one pod is tried on no other of its namespace. A pod that is parked has no turn.
+    fn begin<'a>(
         &mut self,
         set: &SidecarSet,
         images: &UpgradeImages,
-        members: &[Member<'_>],
-        mut waiting: Waiting<'_>,
+        members: &[Member<'a>],
+        mut waiting: Waiting<'a>,
     ) {
         let total = self.counts.matched;
         let mut pods = std::mem::take(&mut waiting.pods);
@@ -226,18 +256,19 @@ impl Plan {
             let Stage::Rests { working, empty } = pair.stage(images) else {
                 continue;
             };
-            let unready = waiting.unready.get(&*pod.namespace).copied();
-            let unavailable = waiting.under_way + unready.unwrap_or_default();
-            let is_full = pod.is_ready && unavailable >= most;
-            if !images.lists(&working.image) {
+            let namespace = &*pod.namespace;
+            let is_full = pod.is_ready && waiting.unavailable(namespace) >= most;
+            if !images.lists(&working.image) || pod.is_parked {
                 continue;
             }
-            if is_full || waiting.failed.contains(&*pod.namespace) {
+            if is_full || waiting.failed.contains(namespace) {
                 continue;
             }
-            waiting.under_way += usize::from(pod.is_ready);
+            if pod.is_ready {
+                waiting.count(namespace, !member.is_refused);
+            }
             let change = pair.begin(empty, working);
-            self.take(nth, Step::Write(change), member.is_busy || pod.is_parked);
+            self.take(nth, Step::Write(change), member.is_busy);
         }
     }
 }

@@ -30,6 +30,10 @@ pub(super) struct KeptPod {
     pub(super) pod: UpgradePod,
     pub(super) memory: PodMemory,
     pub(super) hold: Option<Hold>,
+    /// True if the last write to it was not applied.
+    pub(super) is_refused: bool,
+    /// True if it has appeared since all pods were listed, and no write to it was applied.
+    pub(super) is_foreign: bool,
     failures: u32,
     /// The recent reports about it.
     reported: Vec<Report>,
@@ -42,11 +46,13 @@ pub(super) struct Hold {
 }
 
 impl KeptPod {
-    pub(super) const fn new(pod: UpgradePod) -> Self {
+    pub(super) const fn new(pod: UpgradePod, is_foreign: bool) -> Self {
         Self {
             pod,
             memory: PodMemory::new(),
             hold: None,
+            is_refused: false,
+            is_foreign,
             failures: 0,
             reported: Vec::new(),
         }
@@ -81,10 +87,12 @@ impl KeptPod {
         change: &Change,
         now: Duration,
     ) -> Option<Notice> {
+        self.is_refused = !matches!(outcome, Outcome::Applied(_));
         match outcome {
             // The watch shows the new version.
             Outcome::Applied(_) => {
                 self.failures = 0;
+                self.is_foreign = false;
                 return change.report.clone().map(|report| Notice {
                     target: target.clone(),
                     report,
