@@ -3,6 +3,7 @@
 //! all others.
 
 pub mod disruption_budgets;
+mod pauses;
 mod recording;
 mod records;
 mod reported;
@@ -30,6 +31,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
+use self::pauses::Pauses;
 use self::records::Records;
 use self::reported::Reported;
 use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
@@ -111,6 +113,7 @@ struct Run {
     objects: NamedWatches<Object, Content>,
     reported: Reported,
     defects: Defects<Group>,
+    pauses: Pauses,
     failures: u32,
     /// No write is tried before this time, after a failure.
     not_before: Duration,
@@ -150,6 +153,7 @@ impl Run {
             health,
             reported: Reported::default(),
             defects: Defects::default(),
+            pauses: Pauses::default(),
             failures: 0,
             not_before: Duration::ZERO,
         }

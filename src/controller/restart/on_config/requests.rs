@@ -19,12 +19,19 @@ use crate::frame::writer::Outcome;
 const UNANSWERED: Duration = Duration::from_secs(5);
 
 impl Run {
-    /// Makes one write; returns when to retry if it was not applied.
+    /// Makes one write, unless the namespace pauses; returns when to retry if it was not applied.
     pub(crate) async fn act(&mut self, pod: &ConfiguredPod, action: Action) -> Option<Duration> {
-        match action {
+        let began = self.clock.now();
+        let paused = self.pauses.until(&pod.namespace, began);
+        if paused.is_some() {
+            return paused;
+        }
+        let again = match action {
             Action::Ask { name, target, done } => self.ask(pod, &name, target, done).await,
             Action::Forget { name, uid } => self.forget(pod, &name, &uid).await,
-        }
+        };
+        self.pauses.note(&pod.namespace, began, self.clock.now());
+        again
     }
 
     async fn ask(
