@@ -90,9 +90,9 @@ reasons! {
     SidecarsEnded: Silent, Itself, Pod;
     /// The sidecars are left to the platform under the node.
     LeftToPlatform: Normal, Hand, Pod;
-    /// The pod is left alone: the policy that is about it would leave no main container.
+    /// The pod is left alone: the policy that matches it would leave no main container.
     PolicyRefused: Silent, Itself, Pod;
-    /// The pod is left alone: it is none of those that are to be ended.
+    /// The pod is left alone: it is not one of the pods that were selected.
     NotSelected: Silent, Itself, Pod;
 
     // Something has to happen first.
@@ -108,30 +108,30 @@ reasons! {
     /// swaplet waits: a sidecar has time left, by a policy or an annotation, after the main
     /// containers have ended.
     SidecarDelayed: Silent, Itself, Pod;
-    /// swaplet waits: the image is changed, and the node has not shown the end of the sidecar yet.
+    /// swaplet waits: the image is changed, and the node has not reported the end of the sidecar.
     SwapPending: Normal, Itself, Pod;
     /// swaplet waits: the phase is written once the pod has not changed for a while.
     FinishWaits: Silent, Itself, Pod;
-    /// swaplet waits: the phase is written, and the node has not shown the end of all containers
+    /// swaplet waits: the phase is written, and the node has not reported the end of all containers
     /// yet.
     FinishPending: Silent, Itself, Pod;
-    /// swaplet waits: OpenKruise's daemon is asked, and has not ended the sidecar yet.
+    /// swaplet waits: OpenKruise's daemon has a request, and has not ended the sidecar yet.
     RecreatePending: Silent, Itself, Pod;
-    /// swaplet waits: another pod finds out with which exit code a sidecar of this kind ends.
+    /// swaplet waits: another pod is testing which exit code a sidecar of this kind ends with.
     ExitCodeProbed: Silent, Itself, Pod;
-    /// swaplet waits: nobody has looked yet whether OpenKruise ends sidecars here.
+    /// swaplet waits: it is not known yet whether OpenKruise ends sidecars here.
     OpenKruiseUnseen: Silent, Itself, Pod;
-    /// swaplet waits: policies about sidecars have not been listed yet.
+    /// swaplet waits: sidecar policies have not been listed yet.
     PoliciesUnseen: Silent, Itself, Pod;
-    /// swaplet waits: the exit image that the sidecar needs is pushed first.
+    /// swaplet waits: the exit image that the sidecar needs is not pushed yet.
     ExitImageAwaited: Silent, Itself, Pod;
-    /// swaplet waits: the pod's node has not been seen yet.
+    /// swaplet waits: the pod's node has not been observed yet.
     NodeNotSeen: Silent, Itself, Pod;
-    /// swaplet waits: another pod finds out what the node does with a changed image.
+    /// swaplet waits: another pod is testing what the node does with a changed image.
     NodeProbed: Silent, Itself, Pod;
-    /// swaplet waits: a request to restart containers has not had its turn yet.
+    /// swaplet waits: a restart request has not had its turn yet.
     RequestWaits: Silent, Itself, Pod;
-    /// swaplet waits: the node has not shown the restarted container ready yet.
+    /// swaplet waits: the node has not reported the restarted container ready yet.
     RestartPending: Silent, Itself, Pod;
 
     // The pod cannot be ended as it stands: a Warning with the fix.
@@ -141,28 +141,28 @@ reasons! {
     RestartPolicyUnknown: Warning, Hand, Pod;
     /// The pod is left alone: every container is marked as a sidecar.
     OnlySidecars: Warning, Hand, Pod;
-    /// The pod is left alone: what should mark a sidecar has no effect as it is written.
+    /// The pod is left alone: the mark of a sidecar has no effect as written.
     MarkInvalid: Warning, Hand, Pod;
-    /// An annotation about sidecars cannot be used as it is written.
+    /// An annotation about sidecars is invalid.
     AnnotationInvalid: Warning, Hand, Pod;
-    /// The pod is left alone: a main container has failed, and a sidecar is ended only where all
-    /// have succeeded.
+    /// The pod is left alone: a main container has failed, and a sidecar is ended only if all have
+    /// succeeded.
     MainFailed: Warning, Hand, Pod;
-    /// No sidecar is ended: the exit image that one asks for is no image reference.
+    /// No sidecar is ended: the exit image that one requests is not an image reference.
     ExitImageInvalid: Warning, Hand, Pod;
     /// No sidecar is ended: there is no exit image for one of them.
     ExitImageMissing: Warning, Hand, Pod;
-    /// No sidecar is ended: one would be started again whatever its image.
+    /// No sidecar is ended: one would be restarted with any image.
     SidecarRestartsAlways: Warning, Hand, Pod;
-    /// No sidecar is ended: the exit image does not have what one of them executes.
+    /// No sidecar is ended: the exit image does not have the program that one of them runs.
     NeedsImage: Warning, Hand, Pod;
     /// No sidecar is ended: no exit image would end one of them.
     NotSwappable: Warning, Hand, Pod;
-    /// No sidecar is ended: the restart that this costs would fail the Job.
+    /// No sidecar is ended: the restarts would fail the Job.
     NoHeadroom: Warning, Hand, Job;
-    /// No sidecar is ended: nobody knows how many restarts the Job allows.
+    /// No sidecar is ended: it is not known how many restarts the Job allows.
     JobUnknown: Warning, Itself, Job;
-    /// No sidecar is ended: nothing that is allowed ends one on this node.
+    /// No sidecar is ended: no allowed method ends one on this node.
     NoRung: Warning, Hand, Pod;
 
     // The swap was applied and does not do what it should: a Warning.
@@ -170,27 +170,27 @@ reasons! {
     ExitImageNotPulled: Warning, Itself, Pod;
     /// A sidecar has not ended: the node cannot start the exit image.
     ExitImageNotStarted: Warning, Itself, Pod;
-    /// A sidecar has not ended: what was started with the exit image does not end.
+    /// A sidecar has not ended: the container with the exit image does not end.
     ExitImageRuns: Warning, Itself, Pod;
     /// A sidecar has not ended: the node has not reacted to the changed image.
     SwapWithoutEffect: Warning, Itself, Pod;
     /// A sidecar has not ended: the provider of the node has failed on the changed image.
     SwapRejected: Warning, Itself, Pod;
-    /// A sidecar has not ended: somebody keeps changing the exit image back.
+    /// A sidecar has not ended: something keeps reverting the exit image.
     SwapUndone: Warning, Hand, Pod;
 
     // The phase cannot be written, or does not stay: a Warning.
     /// The phase is not written: the pod keeps changing.
     FinishNotQuiet: Warning, Itself, Pod;
-    /// The pod has not ended: somebody keeps taking the phase back.
+    /// The pod has not ended: something keeps reverting the phase.
     FinishUndone: Warning, Hand, Pod;
 
     // A ContainerRecreateRequest would not, or does not, do what it should: a Warning.
-    /// No sidecar is ended: OpenKruise's daemon cannot be asked to stop one of them.
+    /// No sidecar is ended: OpenKruise's daemon cannot stop one of them.
     RecreateImpossible: Warning, Hand, Pod;
-    /// No sidecar is ended: the exit code of one of them would fail the pod, or bring it back.
+    /// No sidecar is ended: the exit code of one would fail the pod, or restart the container.
     RecreateExitCode: Warning, Hand, Pod;
-    /// A sidecar has not ended: nobody carries out the request to OpenKruise's daemon.
+    /// A sidecar has not ended: OpenKruise's daemon does not answer the request.
     RecreateUnanswered: Warning, Hand, Pod;
     /// A sidecar has not ended: the request to OpenKruise's daemon has failed.
     RecreateFailed: Warning, Hand, Pod;
@@ -200,7 +200,7 @@ reasons! {
     LeftToOpenKruise: Normal, Hand, Pod;
     /// The sidecars are left to OpenKruise, which does not end all of them.
     OpenKruiseIncomplete: Warning, Hand, Pod;
-    /// The sidecars are left alone: nobody can tell whether OpenKruise ends them.
+    /// The sidecars are left alone: it cannot be determined whether OpenKruise ends them.
     OpenKruiseUnclear: Warning, Hand, Pod;
 
     // What was done.
@@ -208,31 +208,31 @@ reasons! {
     SidecarSwapped: Logged, Itself, Pod;
     /// The phase was written.
     PhaseWritten: Normal, Itself, Pod;
-    /// OpenKruise's daemon was asked.
+    /// OpenKruise's daemon was requested to end sidecars.
     RecreateRequested: Normal, Itself, Pod;
     /// The image of a container was given another spelling, so that the node restarts it.
     ContainerRestarting: Normal, Itself, Restart;
     /// A container was restarted, and is ready.
     ContainerRestarted: Normal, Itself, Restart;
-    /// A container was not restarted, or nobody knows.
+    /// A container was not restarted, or the result is unknown.
     RestartFailed: Warning, Itself, Restart;
-    /// The request to restart containers is left to somebody else.
+    /// The restart request is left to another controller.
     RequestLeft: Silent, Itself, Pod;
-    /// Nothing is left to do: the request to restart containers is completed.
+    /// Nothing is left to do: the restart request is completed.
     RequestOver: Silent, Itself, Pod;
-    /// The configuration of a container has changed, and its restart was asked for.
+    /// The configuration of a container has changed, and its restart was requested.
     RestartOnChanged: Normal, Itself, Restart;
-    /// A restart for changed configuration has failed; no further pod of the owner is begun with.
+    /// A restart for changed configuration has failed; no other pod of the owner is restarted.
     RestartOnStopped: Warning, Itself, Restart;
-    /// Nothing is restarted for changed configuration: the annotation cannot be used.
+    /// Nothing is restarted for changed configuration: the annotation is invalid.
     RestartOnInvalid: Warning, Itself, Restart;
-    /// Nothing is restarted for changed configuration: it may not be looked at.
+    /// Nothing is restarted for changed configuration: swaplet may not watch it.
     RestartOnForbidden: Warning, Itself, Restart;
-    /// A sidecar was hot-upgraded: its new image works, and the container before is empty.
+    /// A sidecar was hot-upgraded: its new image works, and the old container is empty.
     HotUpgraded: Normal, Itself, Restart;
-    /// The new image of a sidecar was taken back; the one before has worked all the time.
+    /// The new image of a sidecar was reverted; the old one has worked all the time.
     HotUpgradeFailed: Warning, Itself, Restart;
-    /// A sidecar is not hot-upgraded: nobody can know which of its two containers works.
+    /// A sidecar is not hot-upgraded: it cannot be determined which of its two containers works.
     HotUpgradeRefused: Warning, Itself, Restart;
     /// An image is pulled to the nodes of a workload's old pods.
     CreatedImagePullJob: Normal, Itself, Pull;
@@ -242,7 +242,7 @@ reasons! {
     PullImageFailed: Warning, Itself, Pull;
     /// Nothing is left to do: the sidecars were ended, and the pod is finished.
     SidecarEnded: Normal, Itself, Pod;
-    /// A sidecar was ended by SIGKILL, because it had not stopped in its grace period.
+    /// A sidecar was ended by SIGKILL, because it did not stop in its grace period.
     SidecarKilled: Warning, Itself, Pod;
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap: Warning, Itself, Pod;
@@ -254,7 +254,7 @@ reasons! {
     // What became of a write, and a defect of ours.
     /// Nothing was written: the API server forbids it.
     WriteDenied: Warning, Hand, Pod;
-    /// Nothing is done: a defect in swaplet keeps it from deciding about this pod.
+    /// Nothing is done: a defect in swaplet prevents a decision about this pod.
     DecisionFailed: Warning, Hand, Pod;
 }
 
