@@ -211,7 +211,7 @@ async fn a13_nothing_is_restored_without_the_policies_that_make_a_record_swaplet
             .resource("validatingadmissionpolicybindings");
     refused("--leash", &["--leash", "of-another-release"]).await;
     let rule = world.server.faults().add(forbidden);
-    refused("give the right to get", &[]).await;
+    refused("grant the right to get", &[]).await;
     world.server.faults().remove(rule);
 
     let ran = world

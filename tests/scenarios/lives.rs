@@ -270,7 +270,7 @@ async fn a_process_is_not_alive_while_its_loop_stands_still() {
     world.wait(150).await;
     let still = health.alive().unwrap_err();
     assert!(
-        still.starts_with("the loop of pods has stood still for 1"),
+        still.starts_with("the loop of pods has been stuck for 1"),
         "{still}"
     );
 

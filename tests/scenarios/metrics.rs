@@ -187,7 +187,7 @@ async fn a_watch_beside_that_of_pods_that_dies_silently_makes_the_process_unread
         );
         let why = life.health.ready().unwrap_err();
         assert!(
-            why.starts_with(&format!("nothing was heard of {resource} for ")),
+            why.starts_with(&format!("no response on the watch of {resource} for ")),
             "{why}"
         );
         faults.into_iter().for_each(|fault| world.end_fault(fault));

@@ -53,7 +53,7 @@ impl State {
             .max_by_key(|(_, age)| *age)
             .filter(|(_, age)| *age > STALE)?;
         Some(format!(
-            "nothing was heard of {resource} for {} s, so what is seen of them may be old",
+            "no response on the watch of {resource} for {} s, so their state may be out of date",
             age.as_secs()
         ))
     }
@@ -66,7 +66,7 @@ impl State {
             .flatten()
             .map(|error| format!("nothing is done in a namespace: {error}"));
         let nodes = self.nodes.iter().map(|error| {
-            format!("every node counts as Unknown, because nodes cannot be looked at: {error}")
+            format!("every node counts as Unknown, because nodes cannot be read: {error}")
         });
         let lacks = self
             .lacks

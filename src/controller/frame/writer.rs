@@ -247,7 +247,7 @@ impl Writer {
             Ok(Ok(Ok(outcome))) => return outcome,
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(defect)) => {
-                format!("a defect in swaplet keeps it from this write; please report it: {defect}")
+                format!("a defect in swaplet prevents this write; please report it: {defect}")
             }
             Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
         };

@@ -197,7 +197,7 @@ async fn anew<T: Future<Output = TaskDied>>(
         tracing::error!(
             reason,
             defect,
-            "a defect in swaplet has broken off {task}; it begins anew in {pause} s; please report it"
+            "a defect in swaplet has stopped {task}; it restarts in {pause} s; please report it"
         );
         sleep_until(clock.instant(again)).await;
     }

@@ -44,7 +44,7 @@ const MOST_READ: usize = 512 << 10;
 /// The number of bytes kept for cleaning: much of it may not be printable.
 const KEPT: usize = 16 << 10;
 /// The consequence of a missing right to read logs.
-const READ_LOGS: &str = "the last lines of sidecars cannot be told";
+const READ_LOGS: &str = "the last log lines of sidecars cannot be reported";
 /// The texts that a kubelet answers with 200 if a container is gone (`pkg/kubelet/kuberuntime`,
 /// `GetContainerLogs` and `ReadLogs`).
 const KUBELET_HAS_NONE: [&str; 2] = [

@@ -74,7 +74,7 @@ const fn see_workloads(kind: WorkloadKind) -> &'static str {
 const fn right_of(action: &Action) -> &'static str {
     match action {
         Action::Create { .. } => {
-            "images are not pre-downloaded, because ImagePullJobs cannot be made"
+            "images are not pre-downloaded, because ImagePullJobs cannot be created"
         }
         Action::Delete(_) => "ImagePullJobs of pre-downloads cannot be deleted",
     }

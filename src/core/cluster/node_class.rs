@@ -212,7 +212,7 @@ impl fmt::Display for Why {
             Self::Own(place) => write!(out, "{place} {OVERRIDE}"),
             Self::Row(condition) => out.write_str(condition),
             Self::Ordinary => out.write_str("an ordinary node: no row of the table matches"),
-            Self::NotSeen => out.write_str("the node cannot be looked at"),
+            Self::NotSeen => out.write_str("the node cannot be read"),
         }
     }
 }

@@ -162,7 +162,7 @@ async fn without_the_right_the_end_is_told_all_the_same_and_readyz_says_what_is_
         "{note}"
     );
     let ready = life.health.ready().unwrap();
-    assert!(ready.contains("last lines of sidecars"), "{ready}");
+    assert!(ready.contains("last log lines of sidecars"), "{ready}");
     world.end_fault(fault);
 }
 

@@ -93,9 +93,12 @@ async fn where_they_can_never_be_listed_marked_sidecars_end_after_a_minute_and_i
         world.wait(15).await;
         assert_eq!(world.phase("p"), "Succeeded", "{effect:?}");
         match life.health.ready() {
-            Ok(ready) => assert!(ready.contains("SidecarPolicies cannot be seen"), "{ready}"),
+            Ok(ready) => assert!(
+                ready.contains("SidecarPolicies cannot be watched"),
+                "{ready}"
+            ),
             Err(stale) => assert!(
-                stale.contains("nothing was heard of sidecarpolicies"),
+                stale.contains("no response on the watch of sidecarpolicies"),
                 "{stale}"
             ),
         }

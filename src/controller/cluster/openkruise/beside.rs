@@ -26,10 +26,10 @@ const NOT_ANSWERED: Duration = Duration::from_secs(15);
 /// The most troubles that are remembered as reported: errors may name places in what was read.
 const MOST_TROUBLES: usize = 256;
 /// The remark of `/readyz` while the requests cannot be watched.
-const FOLLOW_REQUESTS: &str = "requests to OpenKruise's daemon cannot be followed";
+const FOLLOW_REQUESTS: &str = "requests to OpenKruise's daemon cannot be watched";
 /// The remark of `/readyz` while the pods of the daemon cannot be watched.
 const SEE_DAEMONS: &str =
-    "OpenKruise's daemon is not asked to end sidecars, because its pods cannot be seen";
+    "OpenKruise's daemon is not used to end sidecars, because its pods cannot be watched";
 
 /// The watches of OpenKruise, from when it was found.
 pub(crate) struct Beside {

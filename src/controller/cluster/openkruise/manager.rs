@@ -26,11 +26,11 @@ const LEASE: &str = "kruise-manager";
 /// The name of its webhook configuration.
 const WEBHOOKS: &str = "kruise-mutating-webhook-configuration";
 /// The remark of `/readyz` while its Deployment cannot be listed.
-const SEE_GATES: &str = "whether OpenKruise's SidecarTerminator is on cannot be seen";
+const SEE_GATES: &str = "it cannot be read whether OpenKruise's SidecarTerminator is on";
 /// The remark while its webhooks cannot be read.
-const SEE_WEBHOOKS: &str = "whether OpenKruise's manager is there cannot be seen";
+const SEE_WEBHOOKS: &str = "it cannot be read whether OpenKruise's manager is installed";
 /// The remark while its Lease cannot be read.
-const SEE_LEASE: &str = "whether OpenKruise's manager lives cannot be seen";
+const SEE_LEASE: &str = "it cannot be read whether OpenKruise's manager is running";
 /// All remarks of this module.
 const RIGHTS: [&str; 3] = [SEE_GATES, SEE_WEBHOOKS, SEE_LEASE];
 

@@ -89,7 +89,7 @@ pub(crate) fn log(object: &str, namespace: &str, name: &str, defect: &str) {
 /// Returns what `read` makes of an object; `None` if it panics, as for an object without a name.
 pub(crate) fn read<T>(object: &'static str, read: impl FnOnce() -> Option<T>) -> Option<T> {
     isolated(object, read).unwrap_or_else(|defect| {
-        tracing::error!(object, defect, "a defect in swaplet keeps it from reading an object; it is left alone; please report it");
+        tracing::error!(object, defect, "a defect in swaplet prevents it from reading an object; the object is left alone; please report it");
         None
     })
 }

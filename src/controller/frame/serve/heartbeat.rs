@@ -37,7 +37,7 @@ impl Heartbeats {
             .max_by_key(|(_, age)| *age)
             .filter(|(_, age)| *age > LATE)?;
         let age = age.as_secs();
-        Some(format!("the loop of {of} has stood still for {age} s"))
+        Some(format!("the loop of {of} has been stuck for {age} s"))
     }
 
     fn note(&self, of: &'static str, last: Option<Instant>) {
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(all.late(), None);
         pods.beat();
         advance(Duration::from_secs(1)).await;
-        let late = "the loop of pull jobs has stood still for 121 s";
+        let late = "the loop of pull jobs has been stuck for 121 s";
         assert_eq!(all.late().as_deref(), Some(late));
         drop(jobs);
         assert_eq!(all.late(), None);

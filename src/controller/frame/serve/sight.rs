@@ -49,7 +49,7 @@ impl Sight {
             let age = self.current?.elapsed();
             (age > STALE).then(|| {
                 format!(
-                    "no watch was opened for {} s, so what is seen may be old",
+                    "no watch was opened for {} s, so their state may be out of date",
                     age.as_secs()
                 )
             })
@@ -82,7 +82,7 @@ mod tests {
         advance(Duration::from_secs(1)).await;
         assert_eq!(
             sight.why_not().unwrap(),
-            "no watch was opened for 61 s, so what is seen may be old"
+            "no watch was opened for 61 s, so their state may be out of date"
         );
         sight.current(Instant::now());
         assert_eq!(sight.why_not(), None);

@@ -88,7 +88,7 @@ async fn seen(client: &Client, leash: &str, health: &Health) {
                 if health.lacks(REFUSED, &trouble) {
                     tracing::warn!(
                         error = trouble,
-                        "{REFUSED}; looking again every {} s",
+                        "{REFUSED}; checking again every {} s",
                         AGAIN.as_secs()
                     );
                 }
@@ -129,15 +129,15 @@ pub async fn verify(client: &Client, leash: &str, without: &str) -> Result<(), S
 
 fn absent(name: &str, without: &str) -> String {
     format!(
-        "the leash is not there, so what requests and pods say could be anybody's: there is no ValidatingAdmissionPolicyBinding {name}. Apply deploy/leash.yaml and deploy/leash-parked.yaml (Kubernetes 1.30 or later), name the leash with --leash, or say {without}"
+        "the leash is missing, so anyone could have written what requests and pods say: there is no ValidatingAdmissionPolicyBinding {name}. Apply deploy/leash.yaml and deploy/leash-parked.yaml (Kubernetes 1.30 or later), name the leash with --leash, or say {without}"
     )
 }
 
 fn may_not_look(name: &str, without: &str, words: &str) -> String {
     if is_missing_right(words) {
         return format!(
-            "nobody knows whether the leash is there: give the right to get the ValidatingAdmissionPolicyBinding {name} (the ClusterRole swaplet-restart-leash of deploy/restart.yaml), or say {without}: {words}"
+            "it is not known whether the leash is there: grant the right to get the ValidatingAdmissionPolicyBinding {name} (the ClusterRole swaplet-restart-leash of deploy/restart.yaml), or say {without}: {words}"
         );
     }
-    format!("the leash {name} cannot be looked for: {words}")
+    format!("the leash {name} cannot be read: {words}")
 }

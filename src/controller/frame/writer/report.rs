@@ -165,7 +165,7 @@ impl Sender {
                 if self.health.lacks(TELL, &status.message) {
                     tracing::warn!(
                         error = status.message,
-                        "{TELL}; what they would say is in this log"
+                        "{TELL}; their text is in this log instead"
                     );
                 }
                 "denied"

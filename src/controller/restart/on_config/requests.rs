@@ -59,7 +59,7 @@ impl Run {
                 return Some(self.clock.now() + DENIED_RETRY);
             }
             Err(Outcome::Failed { error, .. }) => {
-                tracing::warn!(namespace = %pod.namespace, request = name, error, "perhaps a request was not made; trying again");
+                tracing::warn!(namespace = %pod.namespace, request = name, error, "a request may not have been created; trying again");
                 None
             }
             Err(Outcome::Applied(_)) => None,

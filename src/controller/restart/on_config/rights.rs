@@ -4,22 +4,22 @@ use swaplet_core::restart::on_config::annotation::ReferenceKind;
 
 /// The right to watch pods.
 pub(crate) const SEE_PODS: &str =
-    "pods that ask for restarts when objects change cannot be watched";
+    "pods that request restarts when objects change cannot be watched";
 /// The right to watch requests.
 pub(crate) const SEE_REQUESTS: &str =
-    "requests that were made because an object has changed cannot be watched";
+    "requests that were created because an object has changed cannot be watched";
 /// The right to get the records.
-pub(crate) const READ_RECORDS: &str = "nothing is restarted for changed configuration, because what containers have seen of it cannot be read";
+pub(crate) const READ_RECORDS: &str = "nothing is restarted for changed configuration, because the records of what containers have observed cannot be read";
 /// The rights to create and patch the records.
-pub(crate) const RECORD: &str = "nothing is restarted for changed configuration, because what containers have seen of it cannot be recorded";
+pub(crate) const RECORD: &str = "nothing is restarted for changed configuration, because what containers have observed cannot be recorded";
 /// The right to list budgets.
 pub(crate) const SEE_BUDGETS: &str =
     "nothing is restarted for changed configuration, because PodDisruptionBudgets cannot be listed";
 /// The right to create requests.
 pub(crate) const ASK: &str =
-    "nothing is restarted for changed configuration, because restarts cannot be asked for";
+    "nothing is restarted for changed configuration, because restarts cannot be requested";
 /// The right to get requests.
-pub(crate) const READ_REQUESTS: &str = "containers are restarted late for changed configuration, because requests that are there already cannot be read";
+pub(crate) const READ_REQUESTS: &str = "containers are restarted late for changed configuration, because existing requests cannot be read";
 
 /// Returns the purpose of the right to watch objects that pods name.
 pub(crate) const fn see_objects(kind: ReferenceKind) -> &'static str {

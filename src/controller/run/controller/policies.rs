@@ -22,14 +22,15 @@ use crate::terminate::policies::{PATIENCE, StatusWrite};
 /// The longest wait for policies before pods are listed; later ones cause another list.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
 /// The remark of `/readyz` while policies cannot be watched.
-const SEE_POLICIES: &str = "SidecarPolicies cannot be seen";
+const SEE_POLICIES: &str = "SidecarPolicies cannot be watched";
 /// The remark while the policies of a namespace cannot be watched.
 const SEE_POLICIES_OF_NAMESPACE: &str =
-    "NamespacedSidecarPolicies of a namespace cannot be seen, so they end nothing there";
+    "NamespacedSidecarPolicies of a namespace cannot be watched, so they end nothing there";
 /// The remark while namespaces cannot be watched.
-const SEE_NAMESPACES: &str = "labels of namespaces cannot be seen, for which SidecarPolicies ask";
+const SEE_NAMESPACES: &str =
+    "labels of namespaces cannot be watched, which SidecarPolicies with a namespaceSelector need";
 /// The remark while the statuses of policies cannot be written.
-const REPORT: &str = "SidecarPolicies cannot be told what they have come to";
+const REPORT: &str = "the status of SidecarPolicies cannot be written";
 
 impl Controller {
     /// Waits until policies are known, at most `FIRST_LISTS`, so that pods are not listed twice.

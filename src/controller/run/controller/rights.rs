@@ -9,16 +9,18 @@ use crate::frame::writer::{Outcome, is_missing_right};
 /// The remark of `/readyz` while images of pods cannot be changed.
 const CHANGE_IMAGES: &str = "images of pods cannot be changed";
 /// The remark while nodes cannot be watched.
-pub(super) const FOLLOW_NODES: &str = "changes of nodes are seen late";
+pub(super) const FOLLOW_NODES: &str = "changes of nodes are observed late";
 /// The remark while requests cannot be watched.
-pub(super) const SEE_REQUESTS: &str = "requests to restart containers cannot be seen";
+pub(super) const SEE_REQUESTS: &str = "restart requests cannot be watched";
 
 /// Returns what cannot be done while the right to `action` is missing.
 pub(super) const fn right_of(action: &Action) -> &'static str {
     match action {
         Action::Swap(_) => CHANGE_IMAGES,
         Action::Finish(_) => "phases of pods cannot be written",
-        Action::Recreate(_) => "OpenKruise's daemon cannot be asked to end sidecars",
+        Action::Recreate(_) => {
+            "ContainerRecreateRequests for OpenKruise's daemon cannot be created"
+        }
     }
 }
 
@@ -27,19 +29,15 @@ pub(super) const fn right_of_restart(action: &RestartAction) -> &'static str {
     match action {
         RestartAction::Swap(..) => CHANGE_IMAGES,
         RestartAction::SetReadiness(_) => {
-            "pods cannot be kept not ready before their containers are restarted"
+            "pods cannot be made not ready before their containers are restarted"
         }
         RestartAction::Accept(_)
         | RestartAction::WriteDown(_)
         | RestartAction::Finalize(_)
         | RestartAction::NoteUnready
-        | RestartAction::Release => "requests to restart containers cannot be taken up",
-        RestartAction::Report(_) => {
-            "requests to restart containers cannot be told how far they are"
-        }
-        RestartAction::Delete => {
-            "requests to restart containers cannot be deleted when their time is over"
-        }
+        | RestartAction::Release => "restart requests cannot be accepted",
+        RestartAction::Report(_) => "the progress of restart requests cannot be written",
+        RestartAction::Delete => "restart requests cannot be deleted when they expire",
     }
 }
 

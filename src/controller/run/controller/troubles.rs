@@ -24,7 +24,7 @@ impl Controller {
             self.health.nodes_hidden(error);
             tracing::warn!(
                 error,
-                "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone"
+                "cannot read nodes: each counts as Unknown unless a row of --node-classes matches its name alone"
             );
             self.index.enqueue_where(|_| true);
         }
@@ -33,7 +33,7 @@ impl Controller {
     pub(super) fn note_rights_beside_openkruise(&mut self, news: &News) {
         match news {
             News::Trouble(trouble) => {
-                self.report_trouble(trouble, "cannot look at OpenKruise; trying again")
+                self.report_trouble(trouble, "cannot check OpenKruise; trying again")
             }
             News::Lacks(what, words) => {
                 self.health.lacks(what, words);

@@ -10,7 +10,7 @@ use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
 
 /// The effect of a missing right to watch Events.
 pub(crate) const SEE_PULLS: &str =
-    "how long pulls took, and how large images are, is not told, because Events cannot be seen";
+    "pull times and image sizes are not reported, because Events cannot be watched";
 const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
 const SEE_PODS: &str = "no image is pulled for jobs, because warmer pods cannot be watched";
 const SEE_IMAGE_WAITS: &str =
@@ -18,11 +18,11 @@ const SEE_IMAGE_WAITS: &str =
 const SEE_SELECTED: &str =
     "no image is pulled for jobs with a podSelector, because pods cannot be watched";
 const SEE_CACHES: &str =
-    "no image cache is made for virtual nodes, because ImageCaches cannot be watched";
-const MAKE_CACHES: &str = "ImageCaches cannot be made for virtual nodes";
+    "no ImageCache is created for virtual nodes, because ImageCaches cannot be watched";
+const MAKE_CACHES: &str = "ImageCaches for virtual nodes cannot be created";
 const UNTAINT: &str = "nodes keep the taint swaplet.io/warming";
 const RELEASE: &str =
-    "OpenKruise's finalizer cannot be taken from jobs that are being deleted, which so stay";
+    "jobs that are being deleted stay, because OpenKruise's finalizer cannot be removed from them";
 const DELETE_PODS: &str = "warmer pods cannot be deleted";
 
 const fn see_jobs(kind: JobKind) -> &'static str {
@@ -45,14 +45,14 @@ const fn report(kind: JobKind) -> &'static str {
 
 const fn delete(kind: JobKind) -> &'static str {
     match kind {
-        JobKind::ImagePullJob => "ImagePullJobs cannot be deleted when their time is over",
-        JobKind::ImageListPullJob => "ImageListPullJobs cannot be deleted when their time is over",
+        JobKind::ImagePullJob => "ImagePullJobs cannot be deleted when they expire",
+        JobKind::ImageListPullJob => "ImageListPullJobs cannot be deleted when they expire",
     }
 }
 
 const fn warm(action: &Action) -> &'static str {
     match action {
-        Action::Create { .. } => "warmer pods cannot be made",
+        Action::Create { .. } => "warmer pods cannot be created",
         Action::Swap { .. } => "images of warmer pods cannot be changed",
         Action::Delete { .. } => DELETE_PODS,
     }
