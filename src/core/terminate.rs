@@ -291,8 +291,8 @@ fn exhausted(
 fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
     let (class, node, policy) = (around.node, &pod.node, &pod.restart_policy);
     let note = format!(
-        "node {node} is {class}, where nothing that is allowed ends the sidecars of a pod with restartPolicy {policy:?}: allow finish (start the controller without --finish=never), delete the pod, or, \
-         if the node does restart containers whose image changes, say so with its label {OVERRIDE} (see swaplet nodes)"
+        "node {node} is {class}, where no allowed method ends the sidecars of a pod with restartPolicy {policy:?}: allow finish (start the controller without --finish=never), delete the pod, or, \
+         if the node does restart containers whose image changes, set its label {OVERRIDE} (see swaplet nodes)"
     );
     Report {
         reason: Reason::NoRung,

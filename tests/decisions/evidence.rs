@@ -161,7 +161,7 @@ fn an_exit_image_that_was_never_seen_gets_no_exit_code() {
         let note = life.tells(&ended.phase(phase), reason);
         assert!(
             note.contains(&format!(
-                "sidecar ended (exit code {code}, method swap), exit image not seen"
+                "sidecar ended (exit code {code}, method swap), exit image not reported"
             )),
             "{note}"
         );

@@ -90,8 +90,8 @@ fn what_never_fits_is_told_with_the_fix() {
     );
     assert_eq!(
         decision.reports[0].note,
-        "the main containers of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would come, and at 1 it \
-         fails (backoffLimit 0). Raise spec.backoffLimit to at least 2, start the controller without --finish=never, or end the sidecars yourself"
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would be added, and it \
+         fails at 1 (backoffLimit 0). Raise spec.backoffLimit to at least 2, start the controller without --finish=never, or end the sidecars yourself"
     );
     life.headroom.job(&Job {
         uid: JOB.into(),
@@ -124,8 +124,8 @@ fn a_job_that_is_not_seen_is_told_after_a_while() {
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert_eq!(
         note,
-        "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because it is gone while its pods are not: \
-         delete them too, or end their sidecars yourself"
+        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it was deleted without its pods: \
+         delete these too, or end their sidecars yourself"
     );
 
     let mut life = Life::new();
@@ -150,6 +150,6 @@ fn an_explanation_says_what_the_job_allows() {
         .iter()
         .find(|finding| finding.subject == "restarts of the Job")
         .map(|finding| &*finding.seen);
-    let words = "the swaps would fail the Job: 0 restarts count, 1 more would come, and at 1 it fails (backoffLimit 0)";
+    let words = "the swaps would fail the Job: 0 restarts count, 1 more would be added, and it fails at 1 (backoffLimit 0)";
     assert_eq!(seen, Some(words));
 }

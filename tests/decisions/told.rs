@@ -74,7 +74,7 @@ fn the_end_says_why_a_sidecar_did_not_get_the_image_that_it_asks_for() {
     let (mut life, after) = swapped(&asks);
     let note = life.tells(&ended(&after), Reason::SidecarEnded);
     let refused = format!(
-        "; container log asks for {UNLISTED}, which is not on the list of --exit-images: the default exit image is used"
+        "; container log requests {UNLISTED}, which is not on the list of --exit-images: the default exit image is used"
     );
     assert!(note.ends_with(&refused), "{note}");
 }
@@ -135,7 +135,7 @@ fn a_swap_whose_effect_takes_long_is_told_once_before_the_end() {
     let note = life.later(1).tells(&after, Reason::SwapPending);
     assert!(
         note.starts_with(&format!(
-            "main containers are done; ending log (image {OWN} -> {EXIT}); the node has not shown the end yet"
+            "main containers are done; ending log (image {OWN} -> {EXIT}); the node has not reported the end yet"
         )),
         "{note}"
     );

@@ -195,7 +195,7 @@ async fn no_job_is_failed_by_a_restart() {
             ),
             (
                 &["web-0", "-c", "app", "--force"],
-                "the Job of the pod has not been seen",
+                "the Job of the pod has not been observed",
             ),
         ] {
             let refused = world.restart(arguments).await;

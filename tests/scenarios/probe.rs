@@ -264,7 +264,7 @@ async fn a_phase_that_somebody_takes_back_on_a_virtual_node_is_no_way() {
         "{probed:#?}"
     );
     assert!(
-        probed.tried[2].note.contains("taken back each time"),
+        probed.tried[2].note.contains("reverted each time"),
         "{:?}",
         probed.tried[2]
     );

@@ -168,7 +168,7 @@ pub(crate) fn describe_end(sidecar: &Container, record: &SwapRecord, memory: &Me
         .map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {
         Some(real) if sidecar.end() == Some(real) => {
-            format!("{name} ended ({shown}, {by}), exit image not seen")
+            format!("{name} ended ({shown}, {by}), exit image not reported")
         }
         Some(real) => format!(
             "{name} ended ({}, {by}), exit image {shown}",

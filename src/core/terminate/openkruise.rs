@@ -121,11 +121,11 @@ pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static 
         _ if !there && !blind => None,
         Seen::Found(lines) if pull_jobs_are_off(lines) => None,
         Seen::Found(_) => Some(
-            "its manager does them, or lets none be made: where its daemon does not run, switch KruiseDaemon or ImagePullJobGate off, or say \
+            "its manager does them, or lets none be created: where its daemon does not run, switch KruiseDaemon or ImagePullJobGate off, or set \
              --warm-coexist=own",
         ),
         Seen::Missing | Seen::Hidden => Some(
-            "whether it does them cannot be seen: allow swaplet to read its Deployment (deploy/openkruise.yaml), or say --warm-coexist=own",
+            "whether it does them cannot be read: allow swaplet to read its Deployment (deploy/openkruise.yaml), or set --warm-coexist=own",
         ),
     }
 }

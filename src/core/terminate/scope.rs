@@ -33,7 +33,7 @@ pub(crate) fn refused(pod: &Pod) -> Option<Decision> {
     if roles::mains(pod).next().is_none() {
         // A container that is neither stays beside the others: nobody waits for it.
         let note = format!(
-            "every container is marked as a sidecar, so none says when the work is done: remove {WHEN_JOB_EXIT} and {WITH_IMAGE} from the main container"
+            "every container is marked as a sidecar, so none shows when the work is done: remove {WHEN_JOB_EXIT} and {WITH_IMAGE} from the main container"
         );
         return Some(Decision::reporting(Reason::OnlySidecars, note));
     }
@@ -77,7 +77,7 @@ pub(super) fn main_failed(pod: &Pod) -> Option<Decision> {
     })?;
     let source = kept.rule.as_ref().map(|rule| rule.source.to_string());
     let note = format!(
-        "a main container has failed, and {} ends {} only where all have succeeded (mainMustSucceed): delete the pod when you have seen enough of it, or set spec.activeDeadlineSeconds of its Job",
+        "a main container has failed, and {} ends {} only where all have succeeded (mainMustSucceed): delete the pod when you have examined it, or set spec.activeDeadlineSeconds of its Job",
         source.unwrap_or_default(),
         kept.name
     );
@@ -135,7 +135,7 @@ fn mark_problem(pod: &Pod) -> Option<Decision> {
     let note = match problem {
         MarkProblem::FromReference { variable } => {
             format!(
-                "container {container}: {variable} comes by valueFrom, which is not read: give it a literal value"
+                "container {container}: {variable} is set by valueFrom, which is not read: give it a literal value"
             )
         }
         MarkProblem::NotAFlag { variable } => {

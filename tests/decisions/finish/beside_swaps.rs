@@ -140,7 +140,7 @@ fn sidecars_whose_exit_code_is_ignored_come_last_and_by_the_phase() {
         assert_eq!(
             told,
             format!(
-                "the pod is Succeeded: log ended (exit code 0, method swap), exit image not seen, proxy ended (exit code 143, method finish); \
+                "the pod is Succeeded: log ended (exit code 0, method swap), exit image not reported, proxy ended (exit code 143, method finish); \
                  ended because main containers were done: log (image registry.example/app/log:v1 -> {EXIT})"
             )
         );

@@ -46,7 +46,7 @@ fn a_phase_that_is_always_taken_back_is_given_up_and_told() {
     }
     let note = life.tells(&ready("Never"), Reason::FinishUndone);
     assert!(
-        note.contains("12 times") && note.contains("find who"),
+        note.contains("12 times") && note.contains("find what"),
         "{note}"
     );
     life.later(3600)

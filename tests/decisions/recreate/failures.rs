@@ -33,7 +33,7 @@ fn nobody_answers() {
     life.later(39).assert_silent(&pod, Reason::RecreatePending);
     let (reason, note) = leads_on(life.later(2), &pod);
     assert_eq!(reason, Reason::RecreateUnanswered);
-    assert!(note.contains("does it run on the node"), "{note}");
+    assert!(note.contains("check that it runs on the node"), "{note}");
     // It is told once, and OpenKruise's manager giving up changes nothing.
     let swapped = life.swaps(&pod);
     life.openkruise.request = Some(request(

@@ -105,7 +105,7 @@ impl Trial<'_> {
                 // The controller has given this way up and goes to the next method.
                 heard.answer = Some((
                     Answer::Fails(Reason::FinishUndone),
-                    "the phase was taken back each time".to_owned(),
+                    "the phase was reverted each time".to_owned(),
                 ));
                 return;
             }

@@ -44,7 +44,7 @@ impl fmt::Display for Shortage {
         let fails_at = (*limit).max(1);
         write!(
             formatter,
-            "{restarts} restarts count{of_swaps}, {swaps} more would come, and at {fails_at} it fails (backoffLimit {limit})"
+            "{restarts} restarts count{of_swaps}, {swaps} more would be added, and it fails at {fails_at} (backoffLimit {limit})"
         )
     }
 }
@@ -56,15 +56,17 @@ impl fmt::Display for Headroom {
             Self::Fits => formatter.write_str("the swaps fit into what the Job allows"),
             Self::Wait(shortage) => write!(
                 formatter,
-                "other pods of the Job have to end first: {shortage}"
+                "other pods of the Job must end first: {shortage}"
             ),
             Self::NeverFits(shortage) => {
                 write!(formatter, "the swaps would fail the Job: {shortage}")
             }
             Self::JobUnknown {
                 trouble: Some(trouble),
-            } => write!(formatter, "the Job cannot be seen: {trouble}"),
-            Self::JobUnknown { trouble: None } => formatter.write_str("the Job has not been seen"),
+            } => write!(formatter, "the Job cannot be read: {trouble}"),
+            Self::JobUnknown { trouble: None } => {
+                formatter.write_str("the Job has not been observed")
+            }
             Self::TooEarly => formatter.write_str("pods or Jobs are being listed"),
         }
     }

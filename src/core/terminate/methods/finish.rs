@@ -49,7 +49,7 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>]) -> Step {
     };
     if record.writes >= WRITES {
         let note = format!(
-            "the phase was written {WRITES} times and taken back each time: find who writes this pod's status"
+            "the phase was written {WRITES} times and reverted each time: find what writes this pod's status"
         );
         return Step::Next {
             reports: vec![Report {
@@ -129,7 +129,7 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
     let phase = phase.as_str();
     if kubelet {
         let restless = if restless {
-            "; somebody keeps changing the pod, which is a risk: the node may take the phase back"
+            "; something keeps changing the pod, which is a risk: the node may revert the phase"
         } else {
             ""
         };
@@ -186,7 +186,7 @@ pub(crate) fn finished(case: Case<'_>) -> Option<Decision> {
     let changes = changes(case);
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!(
-            "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase{changes}"
+            "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it observed the phase{changes}"
         );
         return Some(Decision::reporting(Reason::PodFailedAfterFinish, note));
     }

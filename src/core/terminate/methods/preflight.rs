@@ -116,7 +116,7 @@ fn derived<'a>(
             (format!("; it could not be pushed: {words}"), again, true)
         }
         Some(Derived::TooMany) => (
-            "; the pods of this namespace have asked for too many exit images today".to_owned(),
+            "; the pods of this namespace have requested too many exit images today".to_owned(),
             None,
             false,
         ),

@@ -108,7 +108,7 @@ fn tried_elsewhere(case: Case<'_>, targets: &[&Container]) -> Option<Step> {
             patience.min(until),
         )));
     }
-    let note = "OpenKruise's daemon was asked to end the same sidecar of another pod, and has not: does it run on the node?".to_owned();
+    let note = "OpenKruise's daemon was requested to end the same sidecar of another pod, and has not: check that it runs on the node".to_owned();
     Some(Step::Next {
         reports: vec![Report {
             reason: Reason::RecreateUnanswered,
@@ -150,7 +150,7 @@ fn not_seen(asked: &Asked, now: Duration) -> Step {
         None if now < until => return Step::Here(Decision::later(Reason::RecreatePending, until)),
         None => (
             Reason::RecreateUnanswered,
-            "the ContainerRecreateRequest is not to be seen: has somebody deleted it?".to_owned(),
+            "the ContainerRecreateRequest is missing: check whether it was deleted".to_owned(),
         ),
     };
     Step::Next {
@@ -197,7 +197,7 @@ pub(crate) fn finished(pod: &Pod, memory: &Memory) -> Option<Decision> {
     let described = roles::sidecars(pod).map(|sidecar| ending::describe(sidecar, memory));
     let ends = described.collect::<Vec<_>>().join(", ");
     let late = ending::lateness(pod, memory);
-    let ends = format!("{ends}; asked of OpenKruise's daemon{late}");
+    let ends = format!("{ends}; requested from OpenKruise's daemon{late}");
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!(
             "the pod is Failed although every main container exited with 0: {ends}; let it exit with 0 on SIGTERM, or allow finish"

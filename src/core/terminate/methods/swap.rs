@@ -120,7 +120,7 @@ pub(crate) fn wants(case: Case<'_>, unended: &[Unended<'_>]) -> Vec<Paths> {
 fn rejected(pod: &Pod, memory: &Memory) -> Report {
     let changed: Vec<_> = memory.swaps.iter().map(SwapRecord::words).collect();
     let note = format!(
-        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now; changed: {}",
+        "the provider of node {} has failed on the changed image (see status.message of the pod); no other pod of this node is swapped for now; changed: {}",
         pod.node,
         changed.join(", ")
     );
@@ -189,14 +189,14 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     ) {
         Progress::NotPulled(why, message) => {
             let what = format!(
-                "the node cannot pull {}, and goes on trying: push it, or let the node pull it ({why}: {message})",
+                "the node cannot pull {}, and keeps trying: push it, or let the node pull it ({why}: {message})",
                 sidecar.image
             );
             (Reason::ExitImageNotPulled, true, TROUBLE_PASSES, what)
         }
         Progress::NotStarted(why, message) => {
             let what = format!(
-                "the node cannot start {}, and goes on trying: swaplet check says what it lacks ({why}: {message})",
+                "the node cannot start {}, and keeps trying: swaplet check says what is missing ({why}: {message})",
                 sidecar.image
             );
             (Reason::ExitImageNotStarted, true, TROUBLE_PASSES, what)
@@ -210,7 +210,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
         }
         Progress::Unchanged | Progress::Ended => {
             let what = format!(
-                "{} is in the spec, but the node has not reacted: does it support changing the image of a running container?",
+                "{} is in the spec, but the node has not reacted: check that it supports changing the image of a running container",
                 sidecar.image
             );
             (Reason::SwapWithoutEffect, false, patience(pod), what)

@@ -50,8 +50,8 @@ fn left_because(why: &str) -> Decision {
 }
 
 fn unclear() -> Decision {
-    let note = "OpenKruise is installed, and whether its SidecarTerminator is on cannot be seen: allow swaplet to read its Deployment \
-        (deploy/openkruise.yaml), or say who ends sidecars with --coexist=own or --coexist=defer";
+    let note = "OpenKruise is installed, and whether its SidecarTerminator is on cannot be read: allow swaplet to read its Deployment \
+        (deploy/openkruise.yaml), or set who ends sidecars with --coexist=own or --coexist=defer";
     Decision::reporting(Reason::OpenKruiseUnclear, note.to_owned())
 }
 
@@ -151,7 +151,7 @@ fn given_up(acts: &[&Container], request: Option<&RecreateRequest>) -> Option<Re
     Some(Report {
         reason: Reason::OpenKruiseIncomplete,
         note: format!(
-            "OpenKruise's request {} is over and container {} has not ended ({words}); OpenKruise does not try again: switch its \
+            "OpenKruise's request {} is completed and container {} has not ended ({words}); OpenKruise does not try again: switch its \
              SidecarTerminator off and run swaplet with --coexist=own",
             RecreateRequest::name_for(&request.pod_uid),
             sidecar.name

@@ -264,7 +264,7 @@ fn fits(way: Way, restarts: u32, coming: u32, around: &Around<'_>) -> Answer {
             shortage.limit, shortage.restarts
         )),
         Headroom::JobUnknown { .. } => Answer::No(
-            "the Job of the pod has not been seen, so nobody knows how many restarts it allows"
+            "the Job of the pod has not been observed, so its allowed restarts are not known"
                 .to_owned(),
         ),
     }

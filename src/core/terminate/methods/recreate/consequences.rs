@@ -17,7 +17,7 @@ pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
         .collect::<Vec<_>>()
         .join(", ");
     let mut note = format!(
-        "main containers are done; asking OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
+        "main containers are done; requesting OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
         RecreateRequest::name_for(&pod.uid)
     );
     for target in targets {
@@ -41,7 +41,7 @@ pub(super) fn note(case: Case<'_>, targets: &[&Container]) -> String {
 pub(super) fn obstacle(case: Case<'_>, target: &Container) -> Option<Report> {
     if !is_running(target) {
         let note = format!(
-            "container {}: OpenKruise's daemon stops running containers only, and this one does not run",
+            "container {}: OpenKruise's daemon stops running containers only, and this one is not running",
             target.name
         );
         return Some(Report {

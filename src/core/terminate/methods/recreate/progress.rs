@@ -69,7 +69,7 @@ pub(super) fn progress(
     if request.phase == RequestPhase::Completed && !recreated.killed {
         return over(
             Reason::RecreateUnanswered,
-            format!("{name} is over and has not stopped it: {}", request.message),
+            format!("{name} completed without stopping it: {}", request.message),
         );
     }
     if now < until {
@@ -101,7 +101,7 @@ fn deadline(
     asked_at: Duration,
 ) -> (Duration, Reason, &'static str) {
     if request.phase == RequestPhase::Unanswered {
-        let what = "is not answered by OpenKruise's daemon: does it run on the node?";
+        let what = "is not answered by OpenKruise's daemon: check that it runs on the node";
         return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);
     }
     let until = asked_at
@@ -110,6 +110,6 @@ fn deadline(
     (
         until,
         Reason::RecreateFailed,
-        "was taken by OpenKruise's daemon, and the container has not ended",
+        "was accepted by OpenKruise's daemon, and the container has not ended",
     )
 }

@@ -172,7 +172,7 @@ fn held_back(
     let because = |reason, note, until| Some((Report { reason, note }, until));
     if let Some(owner) = owner::counting(pod) {
         let note = format!(
-            "container {name}: a swap is a restart, and {owner}, so it may fail by it: start the controller without --finish=never, or end the sidecars yourself"
+            "container {name}: a swap is a restart, and {owner}, so the swap may fail it: start the controller without --finish=never, or end the sidecars yourself"
         );
         return because(Reason::NoHeadroom, note, None);
     }
@@ -181,7 +181,7 @@ fn held_back(
         .is_some_and(|record| record.times >= SWAPS_PER_CONTAINER);
     if undone {
         let note = format!(
-            "container {name}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find who changes it (an admission webhook, another controller)",
+            "container {name}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find what changes it (an admission webhook, another controller)",
             container.image
         );
         return because(Reason::SwapUndone, note, None);
@@ -191,7 +191,7 @@ fn held_back(
     }
     if let Some(until) = around.image_troubles.denied_until(pod, image, now) {
         let note = format!(
-            "container {name}: the API server forbids pods of this namespace {image}, as other pods have shown: let the policy or webhook allow it"
+            "container {name}: the API server forbids {image} in pods of this namespace, as other pods have shown: allow it in the policy or webhook"
         );
         return because(Reason::WriteDenied, note, Some(until));
     }

@@ -84,8 +84,8 @@ fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
 /// Reports that the pods that this one waits for do not end.
 fn stands(shortage: &Shortage, patience: Duration, allowed: &AllowedMethods) -> Report {
     let note = format!(
-        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods that these are of have not ended in {} s: \
-         look at them (is a node dead?), delete them for good, or: {}",
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods with these restarts have not ended in {} s: \
+         check them (is a node dead?), delete them with force, or: {}",
         patience.as_secs(),
         raise(shortage, allowed)
     );
@@ -109,8 +109,8 @@ fn raise(shortage: &Shortage, allowed: &AllowedMethods) -> String {
 
 fn too_early() -> Report {
     let note =
-        "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because pods or Jobs are still being listed: \
-                /readyz of the controller says what keeps it from that"
+        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because pods or Jobs are still being listed: \
+                /readyz of the controller says what prevents it"
             .to_owned();
     Report {
         reason: Reason::JobUnknown,
@@ -125,11 +125,11 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
         return Step::Here(Decision::later(Reason::JobUnknown, until));
     }
     let fix = trouble.map_or_else(
-        || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
-        |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
+        || "was deleted without its pods: delete these too, or end their sidecars yourself".to_owned(),
+        |trouble| format!("cannot be read ({trouble}): allow the controller to list and watch jobs of the group batch"),
     );
     let note = format!(
-        "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}"
+        "the main containers of a pod are done, but it is not known how many restarts the Job allows, because it {fix}"
     );
     Step::Next {
         reports: vec![Report {

@@ -47,7 +47,7 @@ fn refused(sidecar: &Container, around: &Circumstances<'_>) -> Option<String> {
 /// Describes an image that a container requests and does not get.
 pub(crate) fn refused_image(container: &str, image: &str) -> String {
     format!(
-        "; container {container} asks for {image}, which is not on the list of --exit-images: the default exit image is used"
+        "; container {container} requests {image}, which is not on the list of --exit-images: the default exit image is used"
     )
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn slow(unended: &[Unended<'_>], memory: &Memory, now: Duration) -> O
     (!slow.is_empty()).then(|| Report {
         reason: Reason::SwapPending,
         note: format!(
-            "main containers are done; ending {}; the node has not shown the end yet, of which a grace period is part",
+            "main containers are done; ending {}; the node has not reported the end yet, which includes a grace period",
             slow.join(", ")
         ),
     })
