@@ -287,7 +287,7 @@ async fn hu_e3_a_failed_image_goes_back_and_a_good_one_is_upgraded() {
     let status = eventually("the image to be taken back", || async {
         let status = case.says([2, 0, 2, 0]).await;
         let message = status["message"].as_str().unwrap_or_default().to_owned();
-        message.contains("taken back in 1 pods").then_some(message)
+        message.contains("reverted in 1 pods").then_some(message)
     })
     .await;
     println!("{status}");

@@ -143,7 +143,7 @@ async fn d1c_a_tag_that_has_moved_is_started_as_it_is_now() {
         .unwrap();
     restart.request("r", &asked(false)).await;
     let failed = restart.completed("r").await[0]["message"].to_string();
-    assert!(failed.contains("taken back"), "{failed}");
+    assert!(failed.contains("reverted"), "{failed}");
     let is_back = |pod: &Pod| {
         image(pod) == tag && started(pod, "app").is_some() && !image_id(pod).ends_with(&digest)
     };

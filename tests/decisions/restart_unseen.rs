@@ -110,7 +110,7 @@ fn b2_a5_what_was_begun_waits_for_its_pod_but_not_without_end_or_for_a_time_that
         (decision.reason, decision.action, decision.again),
         (Reason::RequestWaits, None, Some(Duration::from_secs(610)))
     );
-    assert!(given_up(&decided(&begun, Sight::Unseen, 610)).contains("its pod cannot be seen"));
+    assert!(given_up(&decided(&begun, Sight::Unseen, 610)).contains("its pod cannot be observed"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn b2_what_was_begun_without_a_deadline_ends_after_an_hour_in_which_its_pod_was_
         let words = given_up(&decided_by(&begun, sight, &looks, 3700));
         assert_eq!(
             words,
-            "the pod was not seen for 3600 s; its pod cannot be seen, so nobody knows what became of what was begun"
+            "the pod was not observed for 3600 s; its pod cannot be observed, so the result of what was begun is not known"
         );
     }
     // That it has gone is a fact, and no patience is needed.
@@ -143,7 +143,7 @@ fn b2_what_was_begun_without_a_deadline_ends_after_an_hour_in_which_its_pod_was_
     assert_eq!(decided_by(&fresh, Sight::Unseen, &looks, 3699).action, None);
     assert_eq!(
         given_up(&decided_by(&fresh, Sight::Unseen, &looks, 3700)),
-        "the pod was not seen for 3600 s"
+        "the pod was not observed for 3600 s"
     );
     assert_eq!(decided(&fresh, Sight::Unseen, 100_000).action, None);
 }
@@ -154,7 +154,7 @@ fn d3_a_question_that_the_api_server_does_not_take_ends_a_request_at_once_unless
     for request in [request(|_| ()), request(without_deadline)] {
         assert_eq!(
             given_up(&decided(&request, refused, 1)),
-            "the API server does not take the question for the pod p: list: 400"
+            "the API server rejects the request for the pod p: list: 400"
         );
     }
     let begun = begun(|_| ());
@@ -162,7 +162,7 @@ fn d3_a_question_that_the_api_server_does_not_take_ends_a_request_at_once_unless
         decided(&begun, refused, 60).again,
         Some(Duration::from_secs(610))
     );
-    assert!(given_up(&decided(&begun, refused, 610)).contains("its pod cannot be seen"));
+    assert!(given_up(&decided(&begun, refused, 610)).contains("its pod cannot be observed"));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn d3_bug4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it
         let request = named(name);
         assert!(!needs_pod(&request, false), "{name}");
         assert!(
-            given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is no name of a pod"),
+            given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is not a valid pod name"),
             "{name}"
         );
     }

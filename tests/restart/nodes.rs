@@ -89,7 +89,7 @@ async fn where_nothing_is_installed_the_image_is_changed_directly() {
             ])
             .await;
         assert_eq!(ran.code, Some(0), "{policy}: {ran:?}");
-        let remark = "terminationGracePeriodSeconds 9 is not honoured without a daemon";
+        let remark = "terminationGracePeriodSeconds 9 is not used without a daemon";
         assert!(
             ran.err.contains(remark) && ran.out.contains(remark),
             "what cannot be kept is said: {ran:?}"

@@ -85,7 +85,7 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     let request = case.requests.get("r").await.unwrap();
     let message = request.data["status"]["message"].as_str().unwrap();
     assert!(
-        message.contains("terminationGracePeriodSeconds 3 is not honoured"),
+        message.contains("terminationGracePeriodSeconds 3 is not used"),
         "{message}"
     );
     let since: Timestamp = request.annotations()["crr.apps.kruise.io/unready-acquired"]

@@ -61,7 +61,7 @@ use crate::restart::request::RestartRequest;
 /// OpenKruise's message for a pod that does not exist any more.
 const POD_GONE: &str = "pod has gone";
 /// The message for a name that no pod can have.
-const NO_NAME: &str = "podName is no name of a pod: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
+const NO_NAME: &str = "podName is not a valid pod name: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
 /// The longest name that a pod may have, in bytes.
 const LONGEST_NAME: usize = 253;
 /// OpenKruise's message for a request whose deadline has passed.
@@ -147,7 +147,7 @@ fn carry_out(
     let why = match sight {
         _ if !names_a_pod(request) => NO_NAME.to_owned(),
         Sight::Refused(why) if !request.has_begun() => {
-            format!("the API server does not take the question for the pod {name}: {why}")
+            format!("the API server rejects the request for the pod {name}: {why}")
         }
         Sight::Unseen | Sight::Refused(_) => return unseen(request, memory, around),
         Sight::Absent if request.pod_uid.is_none() => format!("no found Pod named {name}"),
@@ -177,7 +177,7 @@ fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Dec
         (Some(deadline), _) => (deadline, DEADLINE.to_owned()),
         (None, Some(since)) => (
             since.saturating_add(SEEN_WITHIN),
-            format!("the pod was not seen for {} s", SEEN_WITHIN.as_secs()),
+            format!("the pod was not observed for {} s", SEEN_WITHIN.as_secs()),
         ),
         (None, None) => return Decision::quiet(Reason::RequestWaits),
     };
@@ -185,7 +185,7 @@ fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Dec
         return Decision::later(Reason::RequestWaits, until);
     }
     let why = if begun {
-        "; its pod cannot be seen, so nobody knows what became of what was begun"
+        "; its pod cannot be observed, so the result of what was begun is not known"
     } else {
         ""
     };

@@ -12,7 +12,7 @@ use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, gated_pod, pod, read_request, request};
 
-const ABANDONED: &str = "somebody has begun it who has written nothing down, and no kruise-daemon is on the node to go on with it";
+const ABANDONED: &str = "another controller has begun it without a record, and no kruise-daemon is on the node to continue it";
 
 fn changed(mut request: Value, change: impl FnOnce(&mut Value)) -> Value {
     change(&mut request);

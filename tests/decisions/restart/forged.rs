@@ -243,7 +243,7 @@ fn a2_an_alias_is_taken_back_for_what_has_the_same_digest_only() {
             (&**present, 0, StatePhase::Failed),
             "it is the same to a node"
         );
-        assert!(message.contains("by its digest"), "{message}");
+        assert!(message.contains("by digest"), "{message}");
     }
     let other = format!("r.example/app:1@{OTHER}");
     for (present, image_id, from) in [

@@ -108,7 +108,7 @@ fn d1_what_a_status_says_of_a_bare_digest_is_never_written() {
             object["status"]["containerStatuses"][0]["imageID"] =
                 json!(format!("evil.example/backdoor@{DIGEST}"));
         });
-        never_touched(world, &["is no name"]);
+        never_touched(world, &["is not a name"]);
     }
 }
 

@@ -130,7 +130,7 @@ fn a_pod_without_the_gate_is_restarted_so_much_later_and_that_is_said() {
         world
             .request
             .message
-            .contains("unreadyGracePeriodSeconds 5 is waited for only"),
+            .contains("unreadyGracePeriodSeconds 5 only delays the restart"),
         "{}",
         world.request.message
     );

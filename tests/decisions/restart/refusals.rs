@@ -163,7 +163,7 @@ fn a_native_sidecar_is_restarted_by_kubelets_that_do_not_ignore_it() {
     }
     for (node, kubelet, word) in [
         (NodeClass::Kubelet, "v1.30.14", "kubelet 1.30"),
-        (NodeClass::Kubelet, "", "does not say"),
+        (NodeClass::Kubelet, "", "does not report"),
         (NodeClass::VirtualUpdates, "v1.34.4", "ordinary nodes only"),
         (NodeClass::Unknown, "v1.34.4", "ordinary nodes only"),
     ] {

@@ -192,7 +192,7 @@ fn another_grace_period_is_said_not_to_be_honoured() {
         world
             .request
             .message
-            .contains("terminationGracePeriodSeconds 3 is not honoured"),
+            .contains("terminationGracePeriodSeconds 3 is not used"),
         "{}",
         world.request.message
     );

@@ -29,7 +29,7 @@ async fn a_wrong_image_goes_back_by_itself_and_says_so() {
     );
     assert_eq!(world.counts(), [3, 0, 3, 0]);
     let message = world.status()["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("taken back in 1 pods"), "{message}");
+    assert!(message.contains("reverted in 1 pods"), "{message}");
     assert_eq!(world.writes().len(), 2, "out and back, in one pod");
     world.assert_no_writes().await;
     // The next image is tried, and works.

@@ -169,7 +169,7 @@ async fn d3_a_pod_that_the_api_server_takes_no_question_for_ends_its_request_in_
     let (phase, words) = outcome(&world, "r");
     assert!(
         phase == "Failed"
-            && words.starts_with("the API server does not take the question for the pod p: "),
+            && words.starts_with("the API server rejects the request for the pod p: "),
         "{words}"
     );
     world.end_fault(fault);

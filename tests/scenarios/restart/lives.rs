@@ -141,7 +141,7 @@ async fn r9_a_change_that_another_controller_made_and_a_user_took_back_is_not_ma
         state["message"]
             .as_str()
             .unwrap()
-            .contains("put back meanwhile"),
+            .contains("put back in the meantime"),
         "{state}"
     );
     world.assert_quiet().await;

@@ -172,7 +172,7 @@ async fn the_registry_is_down_and_asked_at_each_start() {
     world.wait(60).await;
     let (phase, message) = state(&world, "r");
     assert!(
-        phase == "Failed" && message.contains("taken back"),
+        phase == "Failed" && message.contains("reverted"),
         "{message}"
     );
     assert_eq!(

@@ -291,7 +291,7 @@ impl Kept {
         let mut message = self.set.problems.clone();
         if counts.failed > 0 {
             message.push(format!(
-                "a new image was taken back in {} pods (`kubectl describe pod` says why), and is tried in no other of their namespaces: change the set to try again",
+                "a new image was reverted in {} pods (`kubectl describe pod` says why), and is tried in no other of their namespaces: change the set to try again",
                 counts.failed
             ));
         }

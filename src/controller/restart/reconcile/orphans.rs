@@ -321,7 +321,7 @@ fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
     }
     let name = &request.name;
     let note = format!(
-        "putting the image before back, because ContainerRecreateRequest {name} is gone or over: {}",
+        "putting the previous image back, because ContainerRecreateRequest {name} is deleted or completed: {}",
         Swap::list(&change.swaps)
     );
     vec![Report {

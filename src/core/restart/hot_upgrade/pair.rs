@@ -284,7 +284,7 @@ impl<'a> Pair<'a> {
         change.report = why.map(|why| Report {
             reason: Reason::HotUpgradeFailed,
             note: format!(
-                "{}: the image {} is taken back, {} works on with {}: {why}; no other pod of the namespace gets it, change the SidecarSet {} to try again",
+                "{}: the image {} is reverted, {} keeps working with {}: {why}; no other pod of the namespace gets it, change the SidecarSet {} to try again",
                 self.sidecar.name, new.image, old.name, old.image, self.set.name
             ),
         });

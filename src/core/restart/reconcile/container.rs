@@ -161,7 +161,7 @@ impl Target<'_> {
         Step::Final(
             StatePhase::Failed,
             format!(
-                "somebody else has given it the image {} meanwhile",
+                "somebody else has set its image to {} in the meantime",
                 self.container.image
             ),
         )
@@ -184,7 +184,7 @@ impl Target<'_> {
             (false, false) => self.not_restarted(),
             (_, true) if is_enough => self.becomes_ready(),
             (false, true) => {
-                let why = "its image was put back meanwhile, so nobody can tell whether it was restarted because of this request";
+                let why = "its image was put back in the meantime, so it is not known whether it was restarted for this request";
                 Step::Final(StatePhase::Failed, why.to_owned())
             }
             // The present container is to be replaced, by a change of the current spec.

@@ -189,7 +189,7 @@ fn deed(request: &RestartRequest, swaps: &[Swap]) -> &'static str {
     };
     let is_parked = |swap: &Swap| intent(swap).is_some_and(|intent| intent.parking.is_some());
     match (swaps.iter().all(is_back), swaps.iter().any(is_parked)) {
-        (true, _) => "putting the image before back",
+        (true, _) => "putting the previous image back",
         (false, true) => "restarting by the park image",
         (false, false) => "restarting by another spelling of the image",
     }

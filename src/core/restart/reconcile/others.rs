@@ -15,7 +15,7 @@ use crate::restart::request::RestartRequest;
 /// after an update and continues.
 const DAEMON_RETURNS: Duration = Duration::from_secs(600);
 /// The message for a request that no controller continues.
-const ABANDONED: &str = "somebody has begun it who has written nothing down, and no kruise-daemon is on the node to go on with it";
+const ABANDONED: &str = "another controller has begun it without a record, and no kruise-daemon is on the node to continue it";
 
 /// Decides about a request that another controller carries out; `None` if swaplet carries it out.
 /// Swaplet completes what it has begun, even if a daemon comes to the node, or the label of a

@@ -51,7 +51,7 @@ impl Target<'_> {
             return Step::Works(Some(until));
         }
         let shown = self.nothing_shown();
-        let why = format!("it has not been seen in the park image: {shown}");
+        let why = format!("it was not observed in the park image: {shown}");
         self.turns_back(intent, Some(why))
     }
 
@@ -81,7 +81,7 @@ impl Target<'_> {
             (true, false) if self.has_moved(intent) => self.begin(restarts),
             (true, false) => self.swap(intent, restarts),
             (false, _) => {
-                let why = "somebody else has changed the pod while it was to be parked, so nobody can tell whether it was restarted";
+                let why = "somebody else has changed the pod while it was to be parked, so it is not known whether it was restarted";
                 Step::Final(StatePhase::Failed, format!("{why}; its image is as it was"))
             }
         }

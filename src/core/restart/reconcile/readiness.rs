@@ -83,7 +83,7 @@ pub(crate) fn remark(request: &RestartRequest, pod: &RestartPod) -> Option<Strin
         .unready_seconds
         .filter(|_| pod.readiness.is_none())?;
     Some(format!(
-        "strategy.unreadyGracePeriodSeconds {seconds} is waited for only: the pod stays ready, for it has no readinessGates KruisePodReady"
+        "strategy.unreadyGracePeriodSeconds {seconds} only delays the restart: the pod stays ready, because it has no readinessGate KruisePodReady"
     ))
 }
 

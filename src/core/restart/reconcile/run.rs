@@ -145,7 +145,7 @@ fn reported(request: &RestartRequest, state: &RecreateState) -> Report {
 fn remark(request: &RestartRequest, pod: &RestartPod) -> Box<str> {
     let grace = match (request.strategy.grace_seconds, pod.pod.grace_seconds) {
         (Some(wanted), Some(own)) if wanted != own => Some(format!(
-            "strategy.terminationGracePeriodSeconds {wanted} is not honoured without a daemon: the node stops containers with the pod's {own} s"
+            "strategy.terminationGracePeriodSeconds {wanted} is not used without a daemon: the node stops containers with the pod's {own} s"
         )),
         _ => None,
     };
@@ -209,7 +209,7 @@ impl Plan {
             }
             None => Step::Final(
                 StatePhase::Failed,
-                "the pod does not show it any more, or what was written down about it is gone"
+                "the pod no longer reports it, or its record is gone"
                     .to_owned(),
             ),
         };
@@ -263,7 +263,7 @@ impl Plan {
             if !state.phase.is_final() && is_untouched(state) {
                 state.phase = StatePhase::Failed;
                 state.message =
-                    format!("not restarted: {failed} could not be, and failurePolicy is Fail")
+                    format!("not restarted: {failed} could not be restarted, and failurePolicy is Fail")
                         .into();
             }
         }

@@ -131,7 +131,7 @@ fn bug13_a_note_that_somebody_took_away_is_told_with_the_fix() {
             world.settle_until(|action| matches!(action, Action::Swap(_)));
         }
         world.pod.as_mut().unwrap().parked = None;
-        stays_parked(&mut world, &["does not say any more"]);
+        stays_parked(&mut world, &["no longer records"]);
     }
     let mut late = parked("Never");
     late.request.active_deadline_seconds = Some(60);
@@ -139,7 +139,7 @@ fn bug13_a_note_that_somebody_took_away_is_told_with_the_fix() {
     late.later(60);
     stays_parked(
         &mut late,
-        &["activeDeadlineSeconds", "does not say any more"],
+        &["activeDeadlineSeconds", "no longer records"],
     );
 }
 

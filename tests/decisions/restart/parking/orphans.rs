@@ -91,7 +91,7 @@ fn a_container_that_is_still_parked_for_another_request_is_waited_for() {
     second.pod.as_mut().unwrap().parked = None;
     let (phase, message) = second.assert_over("app");
     assert!(
-        phase == StatePhase::Failed && message.contains("nothing says"),
+        phase == StatePhase::Failed && message.contains("is not recorded"),
         "{message}"
     );
 }

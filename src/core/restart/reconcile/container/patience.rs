@@ -45,10 +45,10 @@ impl Target<'_> {
         let seconds = PATIENCE.as_secs();
         (since.saturating_add(PATIENCE) <= self.case.around.now).then(|| match wait {
             Wait::Room => format!(
-                "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that are not over, as far as they are seen, count against its backoffLimit"
+                "not restarted: no room in the pod's Job in {seconds} s: restarts of its pods that have not ended, as far as they are observed, count against its backoffLimit"
             ),
             Wait::Node => format!(
-                "not restarted: node {} has not told in {seconds} s that it has seen the pod as it is specified now",
+                "not restarted: node {} has not reported in {seconds} s that it has observed the current spec of the pod",
                 self.case.pod.pod.node
             ),
             Wait::Parked => format!(

@@ -23,14 +23,14 @@ impl Target<'_> {
             return Step::Final(
                 StatePhase::Failed,
                 format!(
-                    "its image cannot be had by its digest, with a tag before it or without: {why}"
+                    "its image cannot be pulled by its digest, with a tag before it or without: {why}"
                 ),
             );
         }
         Step::Final(
             StatePhase::Failed,
             format!(
-                "its image could not be started under its other name, which was taken back: {why}"
+                "its image could not be started under its other name, which was reverted: {why}"
             ),
         )
     }
@@ -62,7 +62,7 @@ impl Target<'_> {
         );
         let (from, to) = (before::shown(&intent.from), &intent.to);
         format!(
-            "its image before is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
+            "its previous image is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
         )
     }
 }

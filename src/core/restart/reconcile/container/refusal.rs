@@ -167,7 +167,9 @@ impl Target<'_> {
         if let ContainerState::Waiting { reason, .. } = &self.status.state
             && is_pull_error(reason)
         {
-            return Some(format!("its image cannot be had ({reason}), under no name"));
+            return Some(format!(
+                "its image cannot be pulled under any name ({reason})"
+            ));
         }
         let end = container.end()?;
         let policy = container.effective_policy(pod);
@@ -219,13 +221,13 @@ impl Target<'_> {
     /// Returns what may prevent the next start; `None` if nothing is known.
     fn danger(&self, way: &Way, is_never: bool) -> Option<&'static str> {
         if self.details.pulls_always {
-            Some("imagePullPolicy Always asks the registry at the start")
+            Some("imagePullPolicy Always queries the registry at the start")
         } else if matches!(way, Way::Park(_)) {
             Some("the node may have to pull the park image first")
         } else if matches!(way, Way::Alias(alias) if !alias.is_on_node) {
             Some("the node does not report that it has the image under another name")
         } else if is_never && !self.others_run() {
-            Some("no other container of the pod runs meanwhile")
+            Some("no other container of the pod runs in the meantime")
         } else if is_never && self.case.around.node != Some(NodeClass::Kubelet) {
             Some(
                 "the node is, or may be, a virtual one, which may judge the pod while the container is stopped",
@@ -275,7 +277,7 @@ fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
     match &pod.parked {
         Some(parked) if parked.images.contains_key(name) => Answer::Wait(Wait::Parked),
         _ => Answer::No(format!(
-            "it has the park image {park}, and nothing says which image it had before"
+            "it has the park image {park}, and its previous image is not recorded"
         )),
     }
 }
@@ -318,7 +320,7 @@ fn by_kubelet(around: &Around<'_>) -> Option<String> {
             "it is a native sidecar, and the kubelet {version} of its node ignores a changed image of these; {NATIVE_SIDECARS} does not"
         )),
         None => Some(format!(
-            "it is a native sidecar, which takes a kubelet of {NATIVE_SIDECARS} or later, and its node does not say which it has"
+            "it is a native sidecar, which needs a kubelet of {NATIVE_SIDECARS} or later, and its node does not report its version"
         )),
     }
 }

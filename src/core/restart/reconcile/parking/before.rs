@@ -46,7 +46,7 @@ pub(crate) fn of_request<'a>(
 ) -> Before<'a> {
     let Some(parked) = &pod.parked else {
         return Before::Unknown(format!(
-            "its pod does not say any more, in {PARKED}, which image it had"
+            "its pod no longer records, in {PARKED}, which image it had"
         ));
     };
     if parked.request != request.uid {
@@ -76,21 +76,21 @@ pub(crate) fn of_record<'a, 'r>(
 ) -> Before<'a> {
     let Some(image) = parked.images.get(name) else {
         return Before::Unknown(format!(
-            "its pod does not say, in {PARKED}, which image it had"
+            "its pod does not record, in {PARKED}, which image it had"
         ));
     };
     if pod.parked_through_status {
         return Before::Unknown(format!(
-            "{PARKED} was written through pods/status, as swaplet never does"
+            "{PARKED} was written through pods/status, which swaplet never does"
         ));
     }
     if !is_image(image) || is_park(image) {
-        return Before::Unknown(format!("{PARKED} names no image that it can have had"));
+        return Before::Unknown(format!("{PARKED} names an image that it cannot have had"));
     }
     let said = requests.find_map(|request| contradiction(request, parked, name, image));
     match said {
         Some(other) => Before::Unknown(format!(
-            "its pod says that it had {}, and its request {}",
+            "its pod records the image {}, and its request {}",
             shown(image),
             shown(other)
         )),

@@ -59,10 +59,10 @@ impl ExitPaths for ParkImage {
 fn no_alias(container: &Container, details: &Details) -> String {
     let (image, id) = (&container.image, before::shown(&details.image_id));
     if is_bare_digest(image) {
-        format!("{image} is no name, and those that its status tells may be anybody's")
+        format!("{image} is not a name, and the names in its status may be from anyone")
     } else if is_bare_digest(&details.image_id) {
         format!(
-            "the node knows its image by the bare digest {id}, which no registry that imagePullPolicy Always asks has, and {image} has no other spelling"
+            "the node knows its image by the bare digest {id}, which no registry that imagePullPolicy Always queries has, and {image} has no other spelling"
         )
     } else if details.image_id.contains('@') {
         format!(
@@ -84,7 +84,7 @@ pub(crate) fn park(
         return Err(format!("{no_alias}; a native sidecar is not parked"));
     }
     let park = park.ok_or_else(|| {
-        format!("{no_alias}; a controller with --park-image could park it meanwhile")
+        format!("{no_alias}; a controller with --park-image could park it instead")
     })?;
     let facts = details
         .facts

@@ -57,7 +57,7 @@ pub fn orphan<'a>(
             // An image that another writer has set meanwhile stays.
             false if !is_same_image(&container.image, &parked.park) => continue,
             false => Before::Unknown(
-                "its pod calls that the park image, which is another one here (--park-image)"
+                "its pod records that as the park image, which differs here (--park-image)"
                     .to_owned(),
             ),
         };
