@@ -111,7 +111,7 @@ impl Manifests {
                 .into_iter()
                 .filter(|item| !item.is_null())
                 .try_for_each(|item| self.take(file, item)),
-            _ => Err("items is no list"),
+            _ => Err("items is not a list"),
         }
     }
 }
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(problems.len(), 2, "{problems:?}");
         let words = problems[0].to_string();
         assert!(
-            words.contains("document 1, line 1: items is no list"),
+            words.contains("document 1, line 1: items is not a list"),
             "{words}"
         );
     }

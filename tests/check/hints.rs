@@ -59,7 +59,7 @@ fn a9_fields_that_mean_nothing_are_noted() {
     );
     assert_eq!(
         hints(&text),
-        ["evn is no field of a container: did you mean env?"]
+        ["evn is not a field of a container: did you mean env?"]
     );
     let empty = job(
         "empty",

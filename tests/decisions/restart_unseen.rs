@@ -206,7 +206,7 @@ fn d3_bug4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it
         let request = named(name);
         assert!(!needs_pod(&request, false), "{name}");
         assert!(
-            given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is not a valid pod name"),
+            given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is not a valid"),
             "{name}"
         );
     }

@@ -310,8 +310,8 @@ fn percentages_round_as_in_kubernetes() {
         );
     }
     for (text, words) in [
-        ("0", "1 is the least"),
-        ("0%", "1 is the least"),
+        ("0", "write at least 1"),
+        ("0%", "write at least 1"),
         ("101%", "more than all"),
         ("", "25%"),
         ("%", "25%"),

@@ -75,7 +75,7 @@ fn a_pod_that_does_not_start_says_what_keeps_it() {
             json!({"initContainerStatuses": [{"name": "park", "state": {"terminated": {"exitCode": 1}}}]}),
             "has ended with 1",
         ),
-        (json!({}), "its node has not said why"),
+        (json!({}), "its node has not reported why"),
     ] {
         let mut node = Node::new(&[A, B]);
         node.creates(A, "u")

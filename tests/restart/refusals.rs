@@ -38,7 +38,7 @@ async fn what_is_wrong_is_named_with_what_to_do() {
         ),
         (&["job/web"], "containers of a job cannot be restarted"),
         (&[], "say what to restart"),
-        (&["web-0", "--max-unavailable", "0"], "1 is the least"),
+        (&["web-0", "--max-unavailable", "0"], "write at least 1"),
         (&["web-0", "--timeout", "2"], "3.."),
         (
             &[

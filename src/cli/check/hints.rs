@@ -80,7 +80,7 @@ fn fields(described: &Described) -> Vec<Hint> {
     let unknown = described.unknown_fields.iter().map(|(container, field)| {
         let UnknownField { name, meant } = field;
         let meant = meant.map_or(String::new(), |meant| format!(": did you mean {meant}?"));
-        let text = format!("{name} is no field of a container{meant}");
+        let text = format!("{name} is not a field of a container{meant}");
         Hint::of(described, Some(container), text)
     });
     let empty = described

@@ -193,7 +193,7 @@ impl HotUpgrades {
             let name = &*set.name;
             tracing::warn!(
                 name,
-                "there are more than {MOST_SETS} SidecarSets: this one counts for nothing"
+                "there are more than {MOST_SETS} SidecarSets: this one is ignored"
             );
         }
         self.wake_all();

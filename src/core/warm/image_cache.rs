@@ -123,7 +123,7 @@ pub fn without(targets: &[Target]) -> CacheState {
     {
         return CacheState::Failed("no image is pulled".to_owned());
     }
-    CacheState::Waits("no ImageCache is made yet".to_owned())
+    CacheState::Waits("no ImageCache is created yet".to_owned())
 }
 
 /// Returns the state of the wanted cache; `found` is the object of its name, if it exists. Only its
@@ -132,11 +132,11 @@ pub fn without(targets: &[Target]) -> CacheState {
 pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {
     let name = &wanted.name;
     let Some(found) = found else {
-        return CacheState::Waits(format!("ImageCache {name} is being made"));
+        return CacheState::Waits(format!("ImageCache {name} is being created"));
     };
     if found.images != wanted.images {
         return CacheState::Failed(format!(
-            "ImageCache {name} is there with other images: delete it"
+            "ImageCache {name} exists with other images: delete it"
         ));
     }
     match &*found.phase {
@@ -145,7 +145,7 @@ pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {
         phase @ ("Failed" | "UpdateFailed") => {
             let why: String = found.message.chars().take(MESSAGE_CHARS).collect();
             CacheState::Failed(format!(
-                "ImageCache {name} is {phase}: {why}; delete it to have it made again"
+                "ImageCache {name} is {phase}: {why}; delete it to have it created again"
             ))
         }
         phase => CacheState::Waits(

@@ -258,14 +258,14 @@ fn what_a_set_says_is_read_or_told() {
             with("selector", json!({})),
         ),
         (
-            "spec.selector: it is no label selector",
+            "spec.selector: it is not a label selector",
             with("selector", json!({"matchLabels": 3})),
         ),
         (
             "select them by the label kubernetes.io/metadata.name",
             with("namespaceSelector", json!({"matchLabels": {"team": "a"}})),
         ),
-        ("spec.namespace is no text", with("namespace", json!(3))),
+        ("spec.namespace is not a string", with("namespace", json!(3))),
         (
             "write a list of at most 32 containers",
             with("containers", json!({})),
@@ -279,7 +279,7 @@ fn what_a_set_says_is_read_or_told() {
             with("updateStrategy", json!({"partition": "101%"})),
         ),
         (
-            "with this maxUnavailable nothing is ever upgraded",
+            "with this maxUnavailable nothing is upgraded",
             with("updateStrategy", json!({"maxUnavailable": 0})),
         ),
         (
@@ -310,7 +310,7 @@ fn what_a_set_says_is_read_or_told() {
             "has to be the park image",
             json!({"upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "busybox"}}),
         ),
-        ("name is no name of a container", json!({"name": "Mesh"})),
+        ("name is not a container name", json!({"name": "Mesh"})),
     ] {
         let set = container(change);
         assert!(

@@ -38,8 +38,8 @@ fn a_bad_rule_is_told_with_its_field_and_the_others_count() {
     for (bad, words) in [
         (json!({}), "preset, name or image"),
         (json!({"preset": "istio", "name": "x"}), "one of them"),
-        (json!({"name": ""}), "name is no text"),
-        (json!({"name": "a".repeat(64)}), "name is no text"),
+        (json!({"name": ""}), "name is not a string"),
+        (json!({"name": "a".repeat(64)}), "name is not a string"),
         (json!({"image": "*a".repeat(9)}), "write at most 8"),
         (
             json!({"name": "x", "method": "Kill"}),
@@ -47,7 +47,7 @@ fn a_bad_rule_is_told_with_its_field_and_the_others_count() {
         ),
         (
             json!({"name": "x", "delaySeconds": -1}),
-            "delaySeconds is no number from 0",
+            "delaySeconds is not a number from 0",
         ),
         (json!({"name": "x", "delaySeconds": 86_401}), "delaySeconds"),
         (json!({"name": "x", "waitForExit": {}}), "deadlineSeconds"),
@@ -60,7 +60,7 @@ fn a_bad_rule_is_told_with_its_field_and_the_others_count() {
             json!({"name": "x", "mainMustSucceed": "yes"}),
             "mainMustSucceed",
         ),
-        (json!(7), "no object"),
+        (json!(7), "not an object"),
     ] {
         let policy = cluster(json!({"sidecars": [bad, {"name": "good"}]}));
         assert_eq!(policy.problems.len(), 1, "{:?}", policy.problems);
@@ -130,7 +130,7 @@ fn a_bad_annotation_is_told_once_and_the_rest_counts() {
         (DELAY, json!("soon"), "\"soon\""),
         (DELAY, json!("25h"), "at most 24h"),
         (DELAY, json!("-5s"), "\"-5s\""),
-        (DELAY, json!("other=5s"), "\"other\" is no sidecar"),
+        (DELAY, json!("other=5s"), "\"other\" is not a sidecar"),
         (ORDER, json!("log=first"), "log=0,istio-proxy=1"),
         (ORDER, json!("log=1001"), "\"log=1001\""),
         (WAIT_FOR_EXIT, json!("log="), "\"log=\""),

@@ -97,7 +97,7 @@ const KEEP_NOTHING: &[(&[&str], &[&str], &str)] = &[
         &[],
         "keeps no images",
     ),
-    (&["type=virtual-kubelet"], &[], "nobody knows whether"),
+    (&["type=virtual-kubelet"], &[], "it is not known whether"),
     (&["kubernetes.io/os=windows"], &[], "this node runs windows"),
     (
         &["kubernetes.io/arch=s390x"],

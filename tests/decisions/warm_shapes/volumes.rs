@@ -128,7 +128,7 @@ fn where_a_policy_forbids_image_volumes_pods_with_an_impossible_command_go_on() 
         node.answers(&action, Answer::Denied(denial.to_owned()));
         assert_eq!(
             told(&mut node),
-            format!("a pod with image volumes may not be made: {denial}")
+            format!("a pod with image volumes cannot be created: {denial}")
         );
         creates(&mut node, &[A, B], "u");
     }

@@ -241,7 +241,7 @@ async fn a_cache_that_fails_or_does_not_come_has_failed_with_its_reason() {
         (vec![2, 0, 0, 2, 0], &json!(["eci0", "eci1"]))
     );
     assert!(
-        why.contains("is Failed: the disk is too small; delete it to have it made again"),
+        why.contains("is Failed: the disk is too small; delete it to have it created again"),
         "{why}"
     );
 

@@ -49,7 +49,7 @@ fn refused(path: &str, rule: &Value) -> Vec<String> {
         .all(|letter| fits(letter) || "-*".contains(letter))
     {
         found.push(format!(
-            "{path}.name: {:?} is no pattern of a container's name: write a-z, 0-9, - and *",
+            "{path}.name: {:?} is not a pattern for container names: write a-z, 0-9, - and *",
             cut(name, SHOWN)
         ));
     }

@@ -50,7 +50,7 @@ impl Run {
     fn record(&mut self, group: &Group, now: Duration) {
         for (pod, object) in self.state.unwatched(group) {
             let note = format!(
-                "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
+                "pods name more than {MOST_OBJECTS} objects, the limit of watches, and this namespace uses more than its share: \
                  nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
             );
             self.report(
@@ -73,8 +73,8 @@ impl Run {
             }
         }
         for pod in without_room {
-            let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
-                        left to record what this one has seen, so none of its containers is restarted for it";
+            let note = "too many pods request restarts when objects change, and this namespace has used its share of the records: none is \
+                        left for this pod, so none of its containers is restarted";
             self.report(
                 &pod,
                 Report {

@@ -87,7 +87,7 @@ impl Written {
             }
         }
         if let Some((annotation, name)) = named_elsewhere.first() {
-            reported.get_or_insert_with(|| format!("annotation {annotation}: {} is no sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(name)));
+            reported.get_or_insert_with(|| format!("annotation {annotation}: {} is not a sidecar of this pod: name it in {SIDECARS}, or leave it out", shown(name)));
         }
         for container in &mut pod.containers {
             let is_named = sidecars.contains(&container.name);
@@ -135,7 +135,7 @@ impl Written {
         if !has_main && !named.is_empty() {
             reported.get_or_insert_with(|| {
                 format!(
-                    "annotation {SIDECARS}: it leaves no main container, so none says when the work is done, and it counts for nothing: leave out the container that does the work"
+                    "annotation {SIDECARS}: it leaves no main container, so none shows when the work is done, and it is ignored: leave out the container that does the work"
                 )
             });
             return Vec::new();
@@ -165,7 +165,7 @@ fn read<T>(
     reported: &mut Option<String>,
 ) -> Vec<Entry<T>> {
     if value.malformed {
-        reported.get_or_insert_with(|| format!("annotation {annotation}: it is no text, or longer than {LONGEST} bytes, and counts for nothing"));
+        reported.get_or_insert_with(|| format!("annotation {annotation}: it is not a string, or longer than {LONGEST} bytes, and is ignored"));
         return Vec::new();
     }
     let Some(text) = value.value.as_deref() else {
@@ -175,7 +175,7 @@ fn read<T>(
     if parts.len() > MOST {
         reported.get_or_insert_with(|| {
             format!(
-                "annotation {annotation}: it has more than {MOST} entries, and counts for nothing"
+                "annotation {annotation}: it has more than {MOST} entries, and is ignored"
             )
         });
         return Vec::new();
@@ -192,7 +192,7 @@ fn read<T>(
             Err(form) => {
                 reported.get_or_insert_with(|| {
                     format!(
-                        "annotation {annotation}: {} cannot be read, and counts for nothing: {form}",
+                        "annotation {annotation}: {} cannot be read, and is ignored: {form}",
                         shown(part)
                     )
                 });

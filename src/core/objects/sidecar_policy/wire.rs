@@ -147,7 +147,7 @@ fn list(written: &Value) -> Result<&[Value], Problem> {
 fn rule(nth: usize, written: &Value) -> Result<PolicyRule, Problem> {
     let written = written
         .as_object()
-        .ok_or_else(|| "it is no object".to_owned())?;
+        .ok_or_else(|| "it is not an object".to_owned())?;
     let method = match text(written, "method", 16)? {
         None => RuleMethod::default(),
         Some(word) => RuleMethod::read(word).ok_or_else(|| {
@@ -189,13 +189,13 @@ fn subject(written: &Map<String, Value>) -> Result<Subject, Problem> {
     match (preset, name, image) {
         (Some(preset), None, None) => Ok(Subject::Preset(preset.into())),
         (None, None, None) => {
-            Err("it is about no container: write preset, name or image".to_owned())
+            Err("it selects no container: write preset, name or image".to_owned())
         }
         (None, name, image) => Ok(Subject::Named {
             name: name.map(Box::from),
             image: image.map(Box::from),
         }),
-        (Some(_), _, _) => Err("preset stands beside name or image: write one of them".to_owned()),
+        (Some(_), _, _) => Err("preset is set with name or image: write one of them".to_owned()),
     }
 }
 
@@ -224,7 +224,7 @@ fn text<'a>(
     match written.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if !text.is_empty() && text.len() <= most => Ok(Some(text)),
-        Some(_) => Err(format!("{field} is no text of 1 to {most} bytes")),
+        Some(_) => Err(format!("{field} is not a string of 1 to {most} bytes")),
     }
 }
 
@@ -240,7 +240,7 @@ fn number(
             .as_i64()
             .filter(|number| (least..=most).contains(number))
             .map(Some)
-            .ok_or_else(|| format!("{field} is no number from {least} to {most}")),
+            .ok_or_else(|| format!("{field} is not a number from {least} to {most}")),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn read(written: &Value, most: usize) -> Result<Selector, String> {
         return Ok(Selector::default());
     }
     let labels = LabelSelector::deserialize(written)
-        .map_err(|error| format!("it is no label selector: {error}"))?;
+        .map_err(|error| format!("it is not a label selector: {error}"))?;
     let values = labels
         .match_expressions
         .iter()
@@ -38,7 +38,7 @@ pub(crate) fn read(written: &Value, most: usize) -> Result<Selector, String> {
             "it has {size} labels and values: write at most {most}"
         ));
     }
-    Selector::try_from(labels).map_err(|error| format!("it is no label selector: {error}"))
+    Selector::try_from(labels).map_err(|error| format!("it is not a label selector: {error}"))
 }
 
 /// Splits at the commas that are not inside parentheses.

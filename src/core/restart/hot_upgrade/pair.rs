@@ -162,7 +162,7 @@ impl<'a> Pair<'a> {
                 match entry.filter(is_ours).filter(|_| working.is_some()) {
                     Some(entry) => Stage::Upgrades { new, old, entry },
                     None => Stage::Unknown(format!(
-                        "neither {} nor {} has the empty image, and no upgrade has begun: give the one that is not to work the image {}",
+                        "neither {} nor {} has the empty image, and no upgrade has begun: set the image of the idle one to {}",
                         first.name, second.name, self.sidecar.empty
                     )),
                 }

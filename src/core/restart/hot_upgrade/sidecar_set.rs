@@ -251,7 +251,7 @@ fn namespaces(spec: &Value) -> Result<Selector, Problem> {
     let mut others = expressions.into_iter().flatten();
     if keys.any(|key| key != NAMESPACE_NAME) || others.any(|one| one["key"] != NAMESPACE_NAME) {
         return Err(format!(
-            "swaplet knows namespaces by their names only: select them by the label {NAMESPACE_NAME}"
+            "swaplet reads only the names of namespaces: select them by the label {NAMESPACE_NAME}"
         ));
     }
     match &spec["namespace"] {
@@ -261,7 +261,7 @@ fn namespaces(spec: &Value) -> Result<Selector, Problem> {
             let named = kube_core::Expression::Equal(NAMESPACE_NAME.to_owned(), name.clone());
             selector.extend(named);
         }
-        _ => return Err("spec.namespace is no text".to_owned()),
+        _ => return Err("spec.namespace is not a string".to_owned()),
     }
     Ok(selector)
 }
@@ -281,7 +281,7 @@ fn update(written: &Value) -> Result<UpdateStrategy, Problem> {
     let default = UpdateStrategy::default();
     let max_unavailable = amount(written, "maxUnavailable")?.unwrap_or(default.max_unavailable);
     if matches!(max_unavailable, Amount::Count(0) | Amount::Percent(0)) {
-        return Err("with this maxUnavailable nothing is ever upgraded: 1 is the least".to_owned());
+        return Err("with this maxUnavailable nothing is upgraded: write at least 1".to_owned());
     }
     Ok(UpdateStrategy {
         is_on: is_updated && !is_paused,
@@ -329,7 +329,7 @@ fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Pr
     let byte = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.is_empty() || name.len() > LONGEST_NAME || !name.bytes().all(byte) {
         return Err(format!(
-            "name is no name of a container of 1 to {LONGEST_NAME} bytes"
+            "name is not a container name of 1 to {LONGEST_NAME} bytes"
         ));
     }
     let (image, empty) = (
@@ -339,7 +339,7 @@ fn container(written: &Value, images: &UpgradeImages) -> Result<HotContainer, Pr
     ImageReference::parse(&image).map_err(|error| format!("image: {error}"))?;
     if !images.lists(&image) {
         return Err(format!(
-            "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet keeps"
+            "the image {image} is not on the list of --hot-upgrade-images, which the administrator of swaplet sets"
         ));
     }
     if !images.is_empty(&empty) || images.is_empty(&image) {

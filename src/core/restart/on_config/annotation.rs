@@ -61,7 +61,7 @@ pub enum Problem {
     Form(Box<str>),
     /// A container is named twice.
     #[error(
-        "container {0} is named twice; write all of its objects behind one \"=\", with commas between them"
+        "container {0} is named twice; write all of its objects after one \"=\", with commas between them"
     )]
     Twice(Box<str>),
     /// An object of another kind, or of none.
@@ -77,7 +77,7 @@ pub enum Problem {
     NoContainer(Box<str>),
     /// The container's environment takes no label or annotation that could change.
     #[error(
-        "{POD_METADATA} for container {0}, whose environment takes no label and no annotation of the pod: give it a variable with \
+        "{POD_METADATA} for container {0}, whose environment uses no label or annotation of the pod: give it a variable with \
          valueFrom.fieldRef.fieldPath metadata.labels['KEY'] or metadata.annotations['KEY'] (keys of swaplet.io do not count), or leave \
          {POD_METADATA} out"
     )]

@@ -188,7 +188,7 @@ impl Member<'_> {
     fn problems(&self) -> impl Iterator<Item = Report> {
         let invalid = self.pod.wish.as_ref().err().map(|problem| Report {
             reason: Reason::RestartOnInvalid,
-            note: format!("annotation {RESTART_ON}: {problem}. Nothing of it is used"),
+            note: format!("annotation {RESTART_ON}: {problem}. The annotation is ignored"),
         });
         let role = |source: &Source| match source {
             Source::Object(reference) if reference.kind == ReferenceKind::SecretMetadata => {

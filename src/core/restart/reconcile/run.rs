@@ -263,7 +263,7 @@ impl Plan {
             if !state.phase.is_final() && is_untouched(state) {
                 state.phase = StatePhase::Failed;
                 state.message =
-                    format!("not restarted: {failed} could not be restarted, and failurePolicy is Fail")
+                    format!("not restarted: {failed} was not restarted, and failurePolicy is Fail")
                         .into();
             }
         }

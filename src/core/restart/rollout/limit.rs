@@ -56,7 +56,7 @@ impl FromStr for Limit {
             .ok_or_else(problem)?;
         match limit(number) {
             Self::Count(0) | Self::Percent(0) => Err(format!(
-                "with {text} no pod could ever be restarted; 1 is the least"
+                "with {text} no pod could ever be restarted; write at least 1"
             )),
             Self::Percent(101..) => Err(format!("{text} is more than all pods")),
             limit => Ok(limit),

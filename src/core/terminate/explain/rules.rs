@@ -11,7 +11,7 @@ use crate::terminate::turn;
 pub(super) fn refused_policy(pod: &Pod) -> Option<Finding> {
     let rule = pod.refused_policy.as_ref()?;
     let seen = format!(
-        "{} is not applied: with it no container would be a main container, and none would say when the work is done",
+        "{} is not applied: with it no container would be a main container, so none would show when the work is done",
         rule.source
     );
     Some(finding("policy", seen, RULES))

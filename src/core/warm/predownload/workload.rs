@@ -286,15 +286,15 @@ mod tests {
             ),
             (
                 json!({"matchLabels": {"app": "v".repeat(64)}}),
-                "is no value of a label",
+                "is not a label value",
             ),
             (
                 json!({"matchLabels": {"k".repeat(900): "v"}}),
-                "is no key of a label",
+                "is not a label key",
             ),
             (
                 json!({"matchLabels": {"app": 1, "tier": "web"}}),
-                "a member of matchLabels is no text",
+                "a member of matchLabels is not a string",
             ),
             (
                 json!({"matchExpressions": [{"key": "app", "operator": "In", "values": vec!["v".repeat(63); 32]},
@@ -302,7 +302,7 @@ mod tests {
                 "bytes: write at most 2048",
             ),
             (json!({}), "is empty"),
-            (json!([]), "is no label selector"),
+            (json!([]), "is not a label selector"),
         ] {
             let wrong = selecting(&selector).unwrap_err();
             assert!(

@@ -50,7 +50,7 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         .filter(|target| target.pull == Pull::Waits)
         .count();
     if let Some(trouble) = trouble.filter(|_| waiting > 0) {
-        parts.push(format!("{waiting} image(s) are not pulled yet, for their tags are not pinned: {trouble}; trying again"));
+        parts.push(format!("{waiting} image(s) are not pulled yet, because their tags are not pinned: {trouble}; trying again"));
     }
     if let (CacheState::Waits(why), false) = (&cached.state, cached.nodes.is_empty()) {
         parts.push(format!(
@@ -98,7 +98,7 @@ fn waits(waits: &Waits) -> impl Iterator<Item = String> {
         )
     });
     let stuck = waits.first_stuck.as_ref().map(|node| {
-        format!("{} node(s) have a warmer pod that was deleted and does not go away, as while its kubelet pulls: {node}", waits.stuck)
+        format!("{} node(s) have a warmer pod that is stuck in deletion, as while its kubelet pulls: {node}", waits.stuck)
     });
     [elsewhere, kept, slow, stuck].into_iter().flatten()
 }

@@ -22,9 +22,9 @@ const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// The note about pull secrets, which are not read.
 const SECRETS: &str =
-    "registries are asked with the credentials of swaplet itself, not with pullSecrets";
+    "registries are queried with the credentials of swaplet itself, not with pullSecrets";
 /// The remedy for an image that cannot be pinned.
-const REMEDY: &str = "write the digest into the image yourself, as app:v1@sha256:..., or take the annotation swaplet.io/pin-tags away";
+const REMEDY: &str = "write the digest into the image yourself, as app:v1@sha256:..., or remove the annotation swaplet.io/pin-tags";
 
 /// An image of a job, and what is pulled for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,7 +288,7 @@ fn check(image: &str, digest: Box<str>) -> Resolved {
     match ImageReference::parse(image).and_then(|reference| reference.pinned(&digest)) {
         Ok(_) => Ok(digest),
         Err(error) => Err(Unresolved {
-            words: format!("the registry names a digest that is none: {error}").into(),
+            words: format!("the registry returned an invalid digest: {error}").into(),
             is_answer: true,
             retry_after: None,
         }),
@@ -301,5 +301,5 @@ fn cannot_be_pinned(why: &str, spec: &PullSpec) -> Box<str> {
     } else {
         format!("{SECRETS}; ")
     };
-    format!("not pulled, for its tag cannot be pinned: {why}; {secrets}{REMEDY}").into()
+    format!("not pulled, because its tag cannot be pinned: {why}; {secrets}{REMEDY}").into()
 }

@@ -82,7 +82,7 @@ pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage
 /// Returns the status of a job whose spec cannot be used.
 #[must_use]
 pub fn unusable(kind: JobKind, problem: &str) -> Status {
-    let message = format!("nothing is pulled, for the spec cannot be used: {problem}");
+    let message = format!("nothing is pulled, because the spec is invalid: {problem}");
     match kind {
         JobKind::ImagePullJob => Status::Pull(PullStatus {
             message,

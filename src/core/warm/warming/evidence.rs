@@ -202,10 +202,10 @@ pub fn what_keeps(pod: &WarmerPod) -> String {
             )
         }
         _ if !pod.unschedulable.is_empty() => format!(
-            "the scheduler has no place for it: {}",
+            "the scheduler cannot place the pod: {}",
             cut(&pod.unschedulable)
         ),
-        _ => "its node has not said why".to_owned(),
+        _ => "its node has not reported why".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cluster::node_class::{NodeClass, Recognised};
 use crate::objects::node::Node;
 
 /// The remedy for nodes whose provider has image caches.
-const CACHES: &str = "; jobs have an ImageCache made for it by swaplet run --warm --warm-image-caches, where the CRD of ImageCaches is there";
+const CACHES: &str = "; for jobs swaplet run --warm --warm-image-caches creates an ImageCache for it, if the CRD of ImageCaches is installed";
 
 /// Returns true if the provider of a node starts its machines from image caches.
 #[must_use]
@@ -29,7 +29,7 @@ pub fn shapes(node: &Node, recognised: &Recognised, choice: ShapeChoice) -> Resu
     let why = &recognised.why;
     if recognised.class == NodeClass::Unknown {
         return Err(format!(
-            "nobody knows whether this virtual node keeps images ({why}); label it swaplet.io/node-class=Kubelet if it does"
+            "it is not known whether this virtual node keeps images ({why}); label it swaplet.io/node-class=Kubelet if it does"
         ));
     }
     if !recognised.class.is_kubelet() {

@@ -111,7 +111,7 @@ fn system(node: &Node) -> Result<System, String> {
         None | Some("linux") => Ok(System::Linux),
         Some("windows") => Ok(System::Windows),
         Some(other) => Err(format!(
-            "this node runs {other}, for which there are no warmer pods"
+            "this node runs {other}, which warmer pods do not support"
         )),
     }
 }

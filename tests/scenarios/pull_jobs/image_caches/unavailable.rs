@@ -47,7 +47,7 @@ async fn without_the_option_or_the_crd_such_nodes_are_skipped_and_it_is_said_wha
     assert_eq!(counts(&status), [1, 0, 1, 0, 2]);
     let message = status["message"].as_str().unwrap();
     assert!(
-        message.contains("--warm-image-caches, where the CRD of ImageCaches is there"),
+        message.contains("--warm-image-caches creates an ImageCache for it, if the CRD"),
         "{message}"
     );
     life.kill();

@@ -28,7 +28,7 @@ async fn a_registry_that_does_not_answer_is_asked_again_and_the_message_says_so(
         (&json!([pin(0, 'a')]), &json!(1), &json!(1))
     );
     let message = status["message"].as_str().unwrap();
-    let words = "2 image(s) are not pulled yet, for their tags are not pinned: the registry is away; trying again";
+    let words = "2 image(s) are not pulled yet, because their tags are not pinned: the registry is away; trying again";
     assert!(message.contains(words), "{message}");
     assert!((5..14).contains(&tags.asked()), "backoff: {}", tags.asked());
     assert_eq!(
@@ -117,7 +117,7 @@ async fn a_tag_that_is_not_there_and_an_image_that_may_not_be_read_have_failed_o
     let failed = status["failedImageStatuses"][0]["message"]
         .as_str()
         .unwrap();
-    assert!(failed.starts_with("2 of 2 node(s) failed: n0: not pulled, for its tag cannot be pinned: registry.example has no"), "{failed}");
+    assert!(failed.starts_with("2 of 2 node(s) failed: n0: not pulled, because its tag cannot be pinned: registry.example has no"), "{failed}");
     assert_eq!((jobs.given(), tags.asked()), (vec![pinned(0, 'a')], 2));
 
     tags.answer(2, "401, the registry does not accept the credentials");

@@ -96,8 +96,8 @@ async fn d3_a_selector_that_is_none_ends_the_job_and_no_pods_are_watched_for_it(
     )
     .await;
     for (name, word) in [
-        ("key", "is no key of a label"),
-        ("value", "is no value of a label"),
+        ("key", "is not a label key"),
+        ("value", "is not a label value"),
     ] {
         let status = jobs.completed(ONE, name).await;
         assert!(
@@ -130,7 +130,7 @@ async fn a_spec_that_cannot_be_used_ends_the_job_and_nothing_else() {
     let message = status["message"].as_str().unwrap();
     assert!(
         message.starts_with(
-            "nothing is pulled, for the spec cannot be used: invalid image not an image"
+            "nothing is pulled, because the spec is invalid: invalid image not an image"
         ),
         "{message}"
     );

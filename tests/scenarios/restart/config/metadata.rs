@@ -89,7 +89,7 @@ async fn metadata_that_is_not_taken_is_told_and_restarts_nothing() {
     assert_eq!(world.restarts_of("web-0"), (0, 0));
     let said = world.said("web-0");
     assert!(
-        matches!(&*said, [(reason, words)] if reason == "RestartOnInvalid" && words.contains("takes no label and no annotation")),
+        matches!(&*said, [(reason, words)] if reason == "RestartOnInvalid" && words.contains("uses no label or annotation")),
         "{said:?}"
     );
     world.assert_quiet().await;

@@ -23,7 +23,7 @@ impl Target<'_> {
             return Step::Final(
                 StatePhase::Failed,
                 format!(
-                    "its image cannot be pulled by its digest, with a tag before it or without: {why}"
+                    "its image cannot be pulled by digest, with a tag before it or without: {why}"
                 ),
             );
         }

@@ -162,7 +162,7 @@ impl SpecWire {
     /// Returns the selector, or an error that names the problem and the fix.
     pub(super) fn selector(&self) -> Result<LabelSelector, String> {
         if self.selector.malformed {
-            return Err("is no label selector: write matchLabels".to_owned());
+            return Err("is not a label selector: write matchLabels".to_owned());
         }
         self.selector.value.0.read()
     }
@@ -199,7 +199,7 @@ impl SelectorWire {
         let is_malformed = self.match_labels.malformed || self.match_expressions.malformed;
         if is_malformed || labels.len() + expressions.len() > Self::MOST {
             return Err(format!(
-                "matchLabels and matchExpressions have more than {} members, or are none: name a few labels",
+                "matchLabels and matchExpressions have more than {} members, or are malformed: name a few labels",
                 Self::MOST
             ));
         }
@@ -237,7 +237,7 @@ impl ExpressionWire {
         let (key, operator) = (text(&self.key), text(&self.operator));
         if self.values.malformed || self.values.value.iter().any(|value| value.malformed) {
             return Err(format!(
-                "the values of {key:?} in matchExpressions are more than {}, or no texts: name a few",
+                "the values of {key:?} in matchExpressions are more than {}, or not strings: name a few",
                 SelectorWire::MOST
             ));
         }
@@ -253,7 +253,9 @@ impl ExpressionWire {
 
 fn label(key: &Text, value: &Text) -> Result<(String, String), String> {
     let (Some(key), Some(value)) = (&key.value, &value.value) else {
-        return Err("a member of matchLabels is no text, or too long: write KEY: VALUE".to_owned());
+        return Err(
+            "a member of matchLabels is not a string, or too long: write KEY: VALUE".to_owned(),
+        );
     };
     check(key, std::slice::from_ref(value))?;
     Ok((key.to_string(), value.to_string()))
@@ -263,13 +265,13 @@ fn check(key: &str, values: &[Box<str>]) -> Result<(), String> {
     let shown = |text: &str| bounds::cut(text, 64);
     if !is_label_key(key) {
         return Err(format!(
-            "{:?} is no key of a label: write one like app or example.com/app",
+            "{:?} is not a label key: write one like app or example.com/app",
             shown(key)
         ));
     }
     match values.iter().find(|value| !is_label_value(value)) {
         Some(value) => Err(format!(
-            "{:?} is no value of a label: write at most 63 letters and digits, with - _ . between them",
+            "{:?} is not a label value: write at most 63 letters and digits, with - _ . between them",
             shown(value)
         )),
         None => Ok(()),

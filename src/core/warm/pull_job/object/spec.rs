@@ -255,13 +255,13 @@ fn check_labels(field: &str, labels: &LabelSelector) -> Result<(), String> {
     for (key, values) in pairs.chain(sets) {
         if !is_label_key(key) {
             return Err(format!(
-                "invalid {field}: {:?} is no key of a label: write one like app or example.com/app",
+                "invalid {field}: {:?} is not a label key: write one like app or example.com/app",
                 cut(key, SHOWN)
             ));
         }
         if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
             return Err(format!(
-                "invalid {field}: {:?} is no value of a label: write at most 63 letters and digits, with - _ . between them",
+                "invalid {field}: {:?} is not a label value: write at most 63 letters and digits, with - _ . between them",
                 cut(value, SHOWN)
             ));
         }

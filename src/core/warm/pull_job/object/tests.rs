@@ -95,19 +95,19 @@ fn a_selector_that_cannot_be_read_never_means_all_nodes() {
         // What the API server refuses by 400 at each try.
         (
             json!({"image": "a", "podSelector": {"matchLabels": {"a b!!": "x"}}}),
-            "\"a b!!\" is no key of a label",
+            "\"a b!!\" is not a label key",
         ),
         (
             json!({"image": "a", "podSelector": {"matchLabels": {"a": "a,b) "}}}),
-            "\"a,b) \" is no value of a label",
+            "\"a,b) \" is not a label value",
         ),
         (
             json!({"image": "a", "selector": {"matchExpressions": [{"key": "a=b", "operator": "Exists"}]}}),
-            "is no key of a label",
+            "is not a label key",
         ),
         (
             json!({"image": "a", "podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]}}),
-            "is no value of a label",
+            "is not a label value",
         ),
         (
             json!({"image": "a", "selector": {}, "podSelector": {}}),

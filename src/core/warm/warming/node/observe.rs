@@ -24,7 +24,7 @@ impl NodeProgress {
     }
 
     pub fn node_is_gone(&mut self) {
-        self.abandon("the node is gone, or its labels are not those selected any more");
+        self.abandon("the node is deleted, or its labels no longer match the selector");
     }
 
     /// Records the state of a pod of this node; an older state of it changes nothing.

@@ -60,7 +60,7 @@ impl NodeProgress {
             && self.left.len() >= MOST_LEFT
             && !self.is_done()
         {
-            self.abandon("the warmer pods were deleted and do not go away");
+            self.abandon("the warmer pods are stuck in deletion");
         }
         None
     }

@@ -50,7 +50,7 @@ impl NodeProgress {
                 }
             }
             (Action::Create { .. }, Answer::Gone) => {
-                self.fail_all("there is no such namespace for warmer pods")
+                self.fail_all("the namespace for warmer pods does not exist")
             }
             (Action::Create { shape, images, .. }, Answer::Denied(why)) => {
                 self.creation_denied(*shape, images, &why, limits, now)
@@ -85,7 +85,7 @@ impl NodeProgress {
             return self.fail_all(why);
         }
         if shape == Shape::ImageVolumes
-            && self.fall_back(&format!("a pod with image volumes may not be made: {why}"))
+            && self.fall_back(&format!("a pod with image volumes cannot be created: {why}"))
         {
             return;
         }
