@@ -109,7 +109,7 @@ pub(crate) async fn run(
             () = sleep_until(due) => {}
             () = told_to_stop(&mut stopping) => {
                 protect.withdraw().await;
-                return TaskDied::of("the counting of protected objects, which was told to stop");
+                return TaskDied::of("the counting of protected objects, which was stopped");
             }
         }
     }
@@ -206,7 +206,7 @@ impl Protect {
             }
             if room == 0 {
                 let (kind, name) = (entry.object.kind.as_str(), &entry.object.name);
-                tracing::warn!(kind, %name, "{AT_ONCE} protected objects are counted, and no more: it stays as if it were full");
+                tracing::warn!(kind, %name, "{AT_ONCE} protected objects are counted, the limit: this one stays protected as if it were not empty");
                 continue;
             }
             entry.is_watched = true;

@@ -50,7 +50,7 @@ const CONNECTING: &str = "client error (Connect): ";
 pub enum ConnectionError {
     /// The kubeconfig or the environment names a proxy.
     #[error(
-        "the way to the API server is the proxy {0}, and swaplet speaks to it directly only: remove proxy-url from the kubeconfig, or name \
+        "the API server is behind the proxy {0}, and swaplet only connects directly: remove proxy-url from the kubeconfig, or name \
          the API server in NO_PROXY where HTTPS_PROXY is set"
     )]
     Proxy(Uri),
@@ -171,7 +171,7 @@ fn mended(why: &str, authorities: Option<&Path>) -> String {
     if is_of(&["NotValidForName"]) {
         "the certificate of the API server is for other names: use one of them as the server, or set tls-server-name in the kubeconfig".into()
     } else if is_of(&["Expired", "NotValidYet"]) {
-        "the certificate of the API server is not valid today: renew it, or mend the clock of this machine".into()
+        "the certificate of the API server is not valid today: renew it, or correct the clock of this machine".into()
     } else if let Some(file) = authorities {
         format!(
             "the certificate of the API server is not signed by a CA of {}: put its CA there",
@@ -196,7 +196,7 @@ fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, 
     };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 429, "reason": "TooManyRequests",
-        "message": "the server has too many requests and asks to come back later", "details": {"retryAfterSeconds": seconds},
+        "message": "the server has too many requests; try again later", "details": {"retryAfterSeconds": seconds},
     });
     let mut response = response.map(|_| Either::Right(Full::from(status.to_string())));
     response

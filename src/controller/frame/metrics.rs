@@ -161,12 +161,12 @@ impl Metrics {
         register("waiting", "Pods that wait for a write", &self.waiting);
         register(
             "waiting_for_headroom",
-            "Pods that wait until a swap does not fail their Job any more",
+            "Pods that wait until a swap no longer fails their Job",
             &self.waiting_for_headroom,
         );
         register(
             "requests",
-            "ContainerRecreateRequests that are kept, because something is to be done for them",
+            "ContainerRecreateRequests that are kept because they still need work",
             &self.requests,
         );
         register(
@@ -176,12 +176,12 @@ impl Metrics {
         );
         register(
             "writes_in_flight",
-            "Requests that write and have not been answered",
+            "Write requests that have not been answered",
             &self.writes_in_flight,
         );
         registry.register(
             "pods",
-            "Pods that are kept, by the latest decision about them",
+            "Pods that are kept in memory, by the latest decision",
             self.pods.clone(),
         );
         registry.register_collector(Box::new(Ages {
@@ -205,7 +205,7 @@ impl Metrics {
         );
         registry.register(
             "writes",
-            "Requests that write, by resource and outcome",
+            "Write requests, by resource and outcome",
             self.writes.clone(),
         );
         registry.register(
@@ -220,11 +220,11 @@ impl Metrics {
         );
         registry.register_with_unit(
             "write_duration",
-            "How long requests that write take",
+            "Duration of write requests",
             Unit::Seconds,
             durations,
         );
-        let help = "From the main containers of a pod seen done to a write to end it applied";
+        let help = "From main containers observed done to an applied write that ends the pod";
         registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
         registry.register_with_unit(
             "write_to_end",
@@ -234,7 +234,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "image_pull",
-            "How long kubelets have pulled images for jobs",
+            "Duration of image pulls of kubelets for jobs",
             Unit::Seconds,
             self.pulls.clone(),
         );

@@ -276,7 +276,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         };
         match present_version(&self.api).await {
             Some(present) if is_before(&present, &version) => {
-                let what = "the API server has gone back, as after a restore of etcd, so everything is listed again";
+                let what = "the resourceVersion of the API server went back, as after a restore of etcd, so everything is listed again";
                 self.send(Event::Trouble(format!(
                     "watch: {what}: version {present} after {version}"
                 )))

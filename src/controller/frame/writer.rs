@@ -215,7 +215,7 @@ impl Writer {
     ) -> Result<T, Outcome> {
         if !self.leadership.holds() {
             return Err(Outcome::Failed {
-                error: "this process does not lead any more".to_owned(),
+                error: "this process no longer leads".to_owned(),
                 retry_after: None,
             });
         }

@@ -38,7 +38,7 @@ pub async fn run_while_leading(
         let end = async {
             tokio::select! {
                 () = &mut shutdown => stopping = true,
-                () = leadership.lost() => tracing::warn!("this process does not lead any more; it stands by"),
+                () = leadership.lost() => tracing::warn!("this process no longer leads; it stands by"),
             }
         };
         let settings = Settings {

@@ -78,7 +78,7 @@ impl Deriver {
                 Ok(Ok(pushed)) => pushed,
                 Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()))),
                 Err(_) => Err(trouble(
-                    "it broke off, which is a defect of swaplet: please report it with the log",
+                    "it was aborted, which is a defect of swaplet: please report it with the log",
                 )),
             };
             (paths, pushed)

@@ -161,7 +161,7 @@ fn unread(why: &str) -> LogTail {
 impl Reader {
     async fn read(&self, log: &SidecarLog) -> LogTail {
         if !self.leadership.holds() {
-            return unread("this process does not lead any more");
+            return unread("this process no longer leads");
         }
         let read = async {
             let Ok(_turn) = self.at_once.acquire().await else {

@@ -109,7 +109,7 @@ impl Probe {
             Created::Maybe(error) => {
                 // Deleted now; nothing waits for a creation that a busy API server makes later.
                 Err(Stopped::Refused(format!(
-                    "{error}; if it comes into being later all the same, it has the label {LABEL}={}",
+                    "{error}; if it is created later, it has the label {LABEL}={}",
                     self.id
                 )))
             }

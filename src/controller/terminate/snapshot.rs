@@ -234,7 +234,7 @@ impl Snapshot {
                 self.kept = kept;
             }
             Err(error) => {
-                let so = "what was proved on nodes is not known here; name the controller's namespace with --state-namespace";
+                let so = "proofs on nodes are not known here; name the namespace of the controller with --state-namespace";
                 self.miss("ConfigMaps", &error, so);
             }
         }
@@ -251,7 +251,7 @@ impl Snapshot {
                 let is_all = news == News::Seen;
                 if let News::Trouble(trouble) | News::Lacks(_, trouble) = &news {
                     self.remarks.push(format!(
-                        "OpenKruise cannot be read ({trouble}): it counts as far as it can be seen"
+                        "OpenKruise cannot be read completely ({trouble}): the rest of it counts"
                     ));
                 }
                 self.index.handle(news, NOW);
@@ -261,7 +261,7 @@ impl Snapshot {
             }
         };
         if timeout(OPENKRUISE, all).await.is_err() {
-            self.remarks.push("nobody answers whether OpenKruise is installed: until that is known, swaplet does nothing".to_owned());
+            self.remarks.push("the API server does not answer whether OpenKruise is installed: until that is known, swaplet does nothing".to_owned());
         }
     }
 
@@ -293,7 +293,7 @@ impl Snapshot {
     async fn read_events(&mut self, client: &Client, scope: &Scope) {
         match said::read(&api(client, scope)).await {
             Ok(said) => self.said = Some(said),
-            Err(error) => self.miss("Events", &error, "what was done before is not known here"),
+            Err(error) => self.miss("Events", &error, "earlier actions are not known here"),
         }
     }
 

@@ -317,7 +317,7 @@ impl Predownload {
         let images = images.join(", ");
         self.own.set(&key, jobs);
         Trouble::NoObject(format!(
-            "{images} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, for {words}"
+            "{images} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, because {words}"
         ))
     }
 

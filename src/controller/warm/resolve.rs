@@ -56,7 +56,7 @@ impl Resolve {
             Ok(Ok(resolved)) => resolved,
             Ok(Err(_)) => Err(trouble(format!("no answer within {} s", EACH.as_secs()))),
             Err(_) => Err(trouble(
-                "it broke off, which is a defect of swaplet: please report it with the log",
+                "it was aborted, which is a defect of swaplet: please report it with the log",
             )),
         }
     }

@@ -72,7 +72,7 @@ pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
     .await
     .unwrap_or_else(|error| {
         remarks.push(format!(
-            "warmer pods are not told of, because pods cannot be listed: {}",
+            "warmer pods are not shown, because pods cannot be listed: {}",
             words(&error)
         ));
         Vec::new()
@@ -85,7 +85,7 @@ pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
     .await
     .unwrap_or_else(|error| {
         remarks.push(format!(
-            "pulls are not told of, because Events cannot be listed: {}",
+            "pulls are not shown, because Events cannot be listed: {}",
             words(&error)
         ));
         Vec::new()

@@ -81,7 +81,7 @@ async fn i3_where_openkruises_webhook_takes_no_job_the_images_of_a_clone_set_are
         "where the old pod is"
     );
     let note = format!(
-        "{NEW} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, for {REFUSAL}"
+        "{NEW} is pulled to the nodes of the old pods by swaplet without an ImagePullJob, because {REFUSAL}"
     );
     assert_eq!(
         jobs.cluster.world.notes("web"),

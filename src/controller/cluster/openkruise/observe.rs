@@ -91,7 +91,7 @@ impl Observer {
             }
             Err(error) => {
                 self.report(vec![News::Trouble(format!(
-                    "cannot ask whether it is installed: {error}"
+                    "cannot check whether it is installed: {error}"
                 ))])
                 .await?;
                 NOT_ANSWERED
@@ -122,7 +122,7 @@ impl Observer {
                     }
                     Ok(resources) => beside.judge(resources.are_openkruises()),
                     Err(error) => beside
-                        .trouble(format!("cannot ask whether it is installed: {error}"))
+                        .trouble(format!("cannot check whether it is installed: {error}"))
                         .into_iter()
                         .collect(),
                 },

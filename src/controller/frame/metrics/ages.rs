@@ -36,7 +36,7 @@ pub(crate) struct Ages {
 
 impl Collector for Ages {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let help = "How long ago the API server was last heard of on a watch, by resource";
+        let help = "Time since the last response of the API server on a watch, by resource";
         let mut ages = encoder.encode_descriptor(
             "watch_age",
             help,
@@ -47,7 +47,7 @@ impl Collector for Ages {
             ConstGauge::new(age.as_secs_f64())
                 .encode(ages.encode_family(&[("resource", &*resource)])?)?;
         }
-        let help = "How long ago the main containers of the pod were seen done that waits longest for its end";
+        let help = "Time since the main containers of the longest waiting pod were observed done";
         let oldest = encoder.encode_descriptor(
             "mains_done_oldest",
             help,

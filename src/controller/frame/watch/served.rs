@@ -61,7 +61,7 @@ async fn installed(discovery: &Discovery, served: Served) {
             Err(error) => {
                 tracing::warn!(
                     error,
-                    "cannot ask whether {plural} are installed; trying again"
+                    "cannot check whether {plural} are installed; trying again"
                 );
             }
         }

@@ -33,7 +33,7 @@ impl Reported {
             let error = &error[at..];
             let known = self.unreachable.as_deref() == Some(error);
             self.unreachable = Some(error.to_owned());
-            let what = "nothing can be seen or done; trying again";
+            let what = "nothing can be observed or done; trying again";
             return (!known).then_some(Line { error, what });
         }
         if self.rights.len() >= MOST_RIGHTS {

@@ -70,7 +70,7 @@ pub struct Probed {
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     /// The API server does not accept the pod.
-    #[error("the API server does not take the pod: {0}")]
+    #[error("the API server rejects the pod: {0}")]
     Refused(String),
     /// The node does not run the pod as expected.
     #[error("{0}")]

@@ -34,7 +34,7 @@ impl Trial<'_> {
             };
             if clock.now() >= self.probe.timeout {
                 return Err(self.not_started(&format!(
-                    "{lacks} (after {} s; --timeout gives it more)",
+                    "{lacks} (after {} s; --timeout allows more)",
                     self.probe.timeout.as_secs()
                 )));
             }
@@ -82,7 +82,7 @@ fn container_lacks(pod: &Pod, container: &Container, namespace: &str) -> Option<
         SIDECAR if matches!(status.state, ContainerState::Running { .. }) => None,
         MAIN | SIDECAR => Some(not_running(container, status, namespace)),
         _ => Some(Lacks::Yet(format!(
-            "container {name} was put into it by somebody: choose a --namespace where nothing is injected"
+            "container {name} was injected: choose a --namespace where nothing is injected"
         ))),
     }
 }
@@ -105,9 +105,7 @@ fn ended(container: &Container, end: &Terminated) -> Option<Lacks> {
         (MAIN, _) => format!(
             "{image} ended with {code}: push an exit image with `swaplet exit-image push`, and name it in --exit-image"
         ),
-        (name, _) => {
-            format!("container {name}, which was put into it by somebody, ended with {code}")
-        }
+        (name, _) => format!("container {name}, which was injected, ended with {code}"),
     };
     Some(Lacks::ForGood(words))
 }

@@ -224,7 +224,7 @@ impl Heard {
             .map(|trouble| format!("; {trouble}"))
             .unwrap_or_default();
         format!(
-            "nothing was certain after {} s{last}{trouble}; give it more with --timeout",
+            "no result after {} s{last}{trouble}; allow more time with --timeout",
             time.as_secs()
         )
     }

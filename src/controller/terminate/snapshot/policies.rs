@@ -47,7 +47,7 @@ impl Listed {
                 Ok(found) => listed.policies.extend(found),
                 Err(kube::Error::Api(status)) if status.code == 404 => listed.missing.push(kind),
                 Err(error) => listed.remarks.push(format!(
-                    "{} cannot be read ({}): what only one of them names is taken for a main container",
+                    "{} cannot be read ({}): a container that only one of them names counts as a main container",
                     kind.plural(),
                     words(&error)
                 )),
@@ -171,7 +171,7 @@ fn problems(store: &PolicyStore) -> Vec<String> {
     let mut reported: Vec<_> = all.take(MOST_PROBLEMS + 1).collect();
     if reported.len() > MOST_PROBLEMS {
         reported.truncate(MOST_PROBLEMS);
-        reported.push("more policies have problems: swaplet status counts them".to_owned());
+        reported.push("more policies have problems: swaplet status shows them".to_owned());
     }
     reported
 }

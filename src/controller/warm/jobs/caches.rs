@@ -181,7 +181,7 @@ impl Caches {
             .filter(|(_, attempt)| attempt.is_under_way(now))
             .count();
         (self.known.len() + under_way >= MOST)
-            .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait for their end"))
+            .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait until they expire"))
     }
 
     pub fn was_written(&mut self, cache: &NewImageCache, outcome: &Outcome, now: Duration) {
@@ -196,7 +196,7 @@ impl Caches {
         attempt.trouble = trouble(name, outcome);
         attempt.again = Some(now + AGAIN.first);
         if matches!(outcome, Outcome::Applied(_)) {
-            tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is made, which is billed");
+            tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is created, which is billed");
             attempt.again = Some(now + AGAIN.after(attempt.made));
             attempt.made += 1;
             attempt.made_at = Some(now);
@@ -209,15 +209,15 @@ fn trouble(name: &str, outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Applied(_) => None,
         Outcome::Conflict => Some(format!(
-            "there is an ImageCache {name} that has not the label of swaplet"
+            "there is an ImageCache {name} without the label of swaplet"
         )),
-        Outcome::Gone => Some("ImageCaches are not served any more".to_owned()),
+        Outcome::Gone => Some("ImageCaches are no longer served".to_owned()),
         Outcome::Denied(error) | Outcome::Failed { error, .. } => {
             // A missing right is reported once, for all caches.
             if !is_missing_right(error) {
-                tracing::warn!(cache = %name, error, "the ImageCache was not made; trying again");
+                tracing::warn!(cache = %name, error, "the ImageCache was not created; retrying");
             }
-            Some(format!("ImageCache {name} was not made: {error}"))
+            Some(format!("ImageCache {name} was not created: {error}"))
         }
     }
 }

@@ -57,7 +57,7 @@ impl Jobs {
         for ((kind, namespace, name), entry) in &mut self.all {
             for (node, defect) in entry.take_defects() {
                 let (reason, kind) = (Reason::DecisionFailed.as_str(), kind.as_str());
-                tracing::error!(reason, %namespace, kind, %name, %node, defect, "a defect in swaplet ends what is done on a node; please report it");
+                tracing::error!(reason, %namespace, kind, %name, %node, defect, "a defect in swaplet ends the work on a node; please report it");
                 count += 1;
             }
         }

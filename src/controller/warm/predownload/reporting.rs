@@ -99,7 +99,7 @@ impl Predownload {
             }
             Action::Delete(job) => {
                 let (kind, name) = (workload.kind.as_str(), &workload.name);
-                tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} needs no pre-download any more");
+                tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} no longer needs a pre-download");
             }
         }
     }

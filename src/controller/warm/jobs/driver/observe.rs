@@ -120,7 +120,7 @@ impl Observer {
                 tracing::warn!(
                     kind = self.kind.as_str(),
                     error,
-                    "cannot ask whether jobs are served; trying again"
+                    "cannot check whether jobs are served; trying again"
                 );
                 sleep_until(self.discovery.next_round()).await;
                 return Some(());
@@ -151,7 +151,7 @@ impl Observer {
         let signals = self.manager.signals(self.discovery.next_round()).await?;
         let Some(signals) = signals else {
             return Ok(Ours::OpenKruises(
-                "it is being looked whether its manager lives",
+                "it is being checked whether its manager runs",
             ));
         };
         Ok(leaves_pull_jobs(self.coexist, &signals).map_or(Ours::Yes, Ours::OpenKruises))

@@ -37,7 +37,7 @@ async fn observe_once(
         Ok(false) => news.send(CacheNews::Served(false)).await.ok()?,
         Err(error) => tracing::warn!(
             error,
-            "cannot ask whether image caches are served; trying again"
+            "cannot check whether image caches are served; trying again"
         ),
     }
     tokio::select! {

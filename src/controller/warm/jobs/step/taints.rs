@@ -41,10 +41,10 @@ impl PullJobs {
         let node = &untaint.node;
         match (answer, &untaint.missing) {
             (Answer::Done, None) => {
-                tracing::info!(%node, "the images are there; the taint {STARTUP_TAINT} is taken away")
+                tracing::info!(%node, "the images are there; the taint {STARTUP_TAINT} is removed")
             }
             (Answer::Done, Some(missing)) => {
-                tracing::warn!(%node, missing, "the time is over; the taint {STARTUP_TAINT} is taken away")
+                tracing::warn!(%node, missing, "the time limit has passed; the taint {STARTUP_TAINT} is removed")
             }
             _ => {}
         }
