@@ -11,6 +11,8 @@ pub mod manifests;
 
 use std::io::{self, Write};
 
+use swaplet_core::report::log_tail::is_invisible;
+
 /// Prints results. A reader that has been closed (`| head`) is not an error.
 ///
 /// # Errors
@@ -32,5 +34,25 @@ pub fn in_one_line(error: &anyhow::Error) -> String {
             line = format!("{line}: {cause}");
         }
     }
-    line
+    line.replace(draws, "?")
+}
+
+/// Returns true for characters that control a terminal, or make a line read differently: an error
+/// may quote objects. Several errors may be on separate lines.
+fn draws(sign: char) -> bool {
+    !matches!(sign, '\n' | '\t') && (sign.is_control() || is_invisible(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn an_error_that_quotes_an_object_does_not_control_the_terminal() {
+        let image = "a\u{1b}[2J\r\u{202e}b";
+        let error = anyhow!("image {image}\nerror: c").context("pod p");
+        assert_eq!(in_one_line(&error), "pod p: image a?[2J??b\nerror: c");
+    }
 }

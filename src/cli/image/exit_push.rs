@@ -16,6 +16,7 @@ use swaplet_core::objects::pod::template::PodTemplate;
 use super::push::PushArgs;
 use crate::cli::manifests::Manifests;
 use crate::cli::print;
+use crate::cli::program::table::printable;
 use crate::image::build::build_derived;
 use crate::image::{BuiltImage, Kind};
 
@@ -47,7 +48,7 @@ impl ExitPushArgs {
         needs.missing.extend(self.path);
         let image = needs.build()?;
         for skipped in &needs.skipped {
-            eprintln!("warning: {skipped}");
+            eprintln!("warning: {}", printable(skipped));
         }
         let code = self.push.run_with(image).await?;
         print(&needs.list())?;

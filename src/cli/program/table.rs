@@ -6,6 +6,7 @@ use std::fmt::Write;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::Value;
+use swaplet_core::report::log_tail::is_invisible;
 
 /// The gap between columns, as in kubectl.
 const GAP: usize = 3;
@@ -161,11 +162,10 @@ fn shortened(cell: &str, most: usize) -> String {
         .collect()
 }
 
-/// Replaces control characters, because text from objects must not control the terminal.
+/// Replaces control characters and invisible ones, because text from objects must not control the
+/// terminal, nor make a line read differently.
 pub(in crate::cli) fn printable(cell: &str) -> String {
-    cell.chars()
-        .map(|sign| if sign.is_control() { '?' } else { sign })
-        .collect()
+    cell.replace(|sign: char| sign.is_control() || is_invisible(sign), "?")
 }
 
 /// Formats the time between two timestamps in the largest unit that makes two of it, as kubectl
@@ -196,12 +196,12 @@ mod tests {
         let lines = [
             vec!["NAME", "B"],
             vec!["long-name", "x"],
-            vec!["\u{1b}[2J", "y"],
+            vec!["\u{1b}[2J", "y\u{202e}z"],
         ]
         .map(|line| line.into_iter().map(str::to_owned).collect());
         assert_eq!(
             aligned(&lines),
-            "NAME        B\nlong-name   x\n?[2J        y\n"
+            "NAME        B\nlong-name   x\n?[2J        y?z\n"
         );
         assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
     }

@@ -28,7 +28,7 @@ use crate::cli::image::registry_args::RegistryArgs;
 use crate::cli::program::log::{LogFormat, start_log};
 use crate::cli::program::process::slowly;
 use crate::cli::program::process::{instance, stopped};
-use crate::cli::program::table::Output;
+use crate::cli::program::table::{Output, printable};
 use crate::cli::rules::asked::AskedRules;
 use crate::cli::rules::policies::PoliciesArgs;
 use crate::cli::status::installation::{Found, Purpose};
@@ -307,7 +307,7 @@ async fn take_snapshot(
 }
 
 fn remark(words: &str) {
-    eprintln!("note: {words}");
+    eprintln!("note: {}", printable(words));
 }
 
 /// Runs the controller until no pod can be expected to end any more.

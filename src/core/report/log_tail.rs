@@ -123,7 +123,8 @@ fn skip_sequence(rest: &mut Peekable<Chars<'_>>) {
 
 /// Returns true for characters that take no room, or turn the direction of the text: they could
 /// make a line read differently.
-const fn is_invisible(character: char) -> bool {
+#[must_use]
+pub const fn is_invisible(character: char) -> bool {
     matches!(
         character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
