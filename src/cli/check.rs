@@ -309,7 +309,7 @@ impl Asked {
         if let Some(least) = self.require.filter(|least| ends < *least) {
             let flag = if self.strict { "--strict" } else { "--require" };
             eprintln!(
-                "error: {} that end are asked for ({flag}), and there are {ends}",
+                "error: {} that end are required ({flag}), and there are {ends}",
                 count(least, "sidecar")
             );
             return ExitCode::from(NOT_RUNNABLE);
@@ -317,7 +317,7 @@ impl Asked {
         let noted =
             !report.hints.is_empty() || report.rows.iter().any(|row| !row.warnings.is_empty());
         if self.strict && noted {
-            eprintln!("error: with --strict nothing may be noted");
+            eprintln!("error: --strict allows no notes: correct what is noted above");
             return ExitCode::from(NOT_RUNNABLE);
         }
         ExitCode::SUCCESS

@@ -134,7 +134,7 @@ impl ContentsArgs {
         if !self.programs.is_empty() {
             return Ok(self.programs.clone());
         }
-        let this = std::env::current_exe().context("cannot tell where this program lies")?;
+        let this = std::env::current_exe().context("cannot find the path of this program")?;
         Ok(vec![this])
     }
 

@@ -90,7 +90,7 @@ impl ProtectArgs {
     }
 
     async fn print(self) -> anyhow::Result<ExitCode> {
-        ensure!(self.list, "say what to do: --list");
+        ensure!(self.list, "nothing to do: pass --list");
         let client = self.cluster.client().await?;
         let mut namespaces: BTreeSet<String> = self.namespaces.into_iter().collect();
         if namespaces.is_empty() && !self.all_namespaces {

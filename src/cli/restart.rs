@@ -191,7 +191,7 @@ impl RestartArgs {
             .map_err(anyhow::Error::msg);
         let known = resources.map(|resources| resources.serve(PLURAL));
         if !self.direct
-            && known.context("cannot ask whether the cluster knows ContainerRecreateRequests")?
+            && known.context("cannot check whether the cluster has ContainerRecreateRequests")?
         {
             let deadline = Duration::from_secs(strategy.timeout.into());
             return Ok(Way::Asked(Box::new(Asked::new(
@@ -206,7 +206,7 @@ impl RestartArgs {
         }
         if strategy.unready_grace_period.is_some() {
             bail!(
-                "--unready-grace-period needs ContainerRecreateRequests: without one, nobody would make the pod ready again if this program were killed; leave it out, or install them (deploy/crds) and `swaplet run --restart`"
+                "--unready-grace-period needs ContainerRecreateRequests: without one, the pod would stay not ready if this program were killed; leave it out, or install them (deploy/crds) and `swaplet run --restart`"
             );
         }
         if !self.wait {

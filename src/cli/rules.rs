@@ -175,7 +175,7 @@ impl RulesArgs {
     pub fn rules(self) -> anyhow::Result<Rules> {
         ensure!(
             !self.needs_exit_image(),
-            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or do without it with --prefer=finish"
+            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or work without one by --prefer=finish"
         );
         let Self {
             exit_image,

@@ -251,7 +251,7 @@ fn reported(results: &Results, interrupted: bool) -> ExitCode {
     }
     if interrupted {
         eprintln!(
-            "interrupted: the warmer pods are deleted; {} of {} images on nodes are not known",
+            "interrupted: the warmer pods are deleted; {} of {} images on nodes have no result",
             results.open(),
             results.len()
         );
@@ -282,7 +282,7 @@ async fn pinned(
     }
     ensure!(
         problems.is_empty(),
-        "nothing is pulled, for not every tag can be pinned to a digest:\n{}",
+        "nothing is pulled, because not every tag can be pinned to a digest:\n{}",
         problems.join("\n")
     );
     Ok(pinned)

@@ -160,7 +160,7 @@ fn a9_a_number_of_sidecars_can_be_required() {
     ] {
         let ran = check(text, more);
         assert!(
-            ran.code == 1 && ran.err.contains("are asked for"),
+            ran.code == 1 && ran.err.contains("are required"),
             "{} {}",
             ran.code,
             ran.err
@@ -180,7 +180,7 @@ fn a9_strict_fails_on_what_is_noted() {
     assert_eq!(check(&noted, &[]).code, 0);
     let strict = check(&noted, &["--strict"]);
     assert!(
-        strict.code == 1 && strict.err.contains("nothing may be noted"),
+        strict.code == 1 && strict.err.contains("--strict allows no notes"),
         "{}",
         strict.err
     );

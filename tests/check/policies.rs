@@ -168,7 +168,7 @@ fn what_is_wrong_with_a_policy_names_file_field_and_fix() {
         ),
         (
             POLICY.replace("kind: SidecarPolicy", "kind: ConfigMap"),
-            "no SidecarPolicy or NamespacedSidecarPolicy of swaplet.io/v1alpha1 is in it",
+            "it has no SidecarPolicy or NamespacedSidecarPolicy of swaplet.io/v1alpha1",
         ),
     ] {
         let ran = with(&policy, &two(), &[]);

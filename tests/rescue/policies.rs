@@ -183,7 +183,7 @@ async fn stuck_jobs_are_suggested_the_policies_that_end_them() {
     );
     let text = &suggested.out;
     for part in [
-        "# 2 pods of 2 Jobs wait for containers that nothing makes sidecars",
+        "# 2 pods of 2 Jobs wait for containers that nothing marks as sidecars",
         "NOT KNOWN",
         "kubectl annotate",
     ] {

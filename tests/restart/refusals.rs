@@ -69,7 +69,7 @@ async fn what_the_user_may_not_see_is_said() {
         ("pods", "cannot get pod web-0"),
         (
             "poddisruptionbudgets",
-            "--ignore-disruption-budgets goes on without them",
+            "--ignore-disruption-budgets continues without them",
         ),
         (
             "containerrecreaterequests",

@@ -73,7 +73,7 @@ async fn ctrl_c_deletes_what_nobody_has_begun_with_and_names_what_goes_on() {
         ran.err
     );
     assert!(
-        ran.err.contains("web-b") && ran.err.contains("was deleted before anybody had begun"),
+        ran.err.contains("web-b") && ran.err.contains("was deleted before it was begun"),
         "{}",
         ran.err
     );
@@ -140,7 +140,7 @@ async fn a_request_that_somebody_deletes_and_a_pod_that_goes_are_told() {
         "{}",
         ran.err
     );
-    assert!(ran.err.contains("pod/web-b: it is gone"), "{}", ran.err);
+    assert!(ran.err.contains("pod/web-b: it was deleted"), "{}", ran.err);
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn it_is_told_that_nobody_takes_a_request_up() {
         "{ran:?}"
     );
     assert!(
-        ran.err.contains("nobody has taken its request up yet"),
+        ran.err.contains("no controller has accepted its request yet"),
         "{}",
         ran.err
     );

@@ -78,5 +78,5 @@ async fn policies_that_nobody_reads_need_attention() {
     cluster.create(POLICIES, policy).await;
     let off = cluster.checks(1).await;
     let words = of(&off, "sidecar policies")["words"].to_string();
-    assert!(words.contains("nobody reads them"), "{words}");
+    assert!(words.contains("they are not read"), "{words}");
 }

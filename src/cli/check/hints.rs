@@ -131,11 +131,11 @@ fn unmarked(described: &Described, rows: &[Row], settings: &Settings) -> Vec<Hin
             let key = injection.key;
             let text = match described.ruled.rule(name) {
                 Some(rule) => format!(
-                    "{key} has a container {name} injected, which is a sidecar by {} and which is not in this manifest: look at the pods that run (swaplet check --live)",
+                    "{key} has a container {name} injected, which is a sidecar by {} and which is not in this manifest: check the running pods (swaplet check --live)",
                     words::said_by(rule)
                 ),
                 None => format!(
-                    "{key} has a container {name} injected, which is not in this manifest and which nothing marks: look at the pods that run (swaplet check --live --sidecar {name})"
+                    "{key} has a container {name} injected, which is not in this manifest and which nothing marks: check the running pods (swaplet check --live --sidecar {name})"
                 ),
             };
             hints.push(Hint::of(described, None, text));

@@ -77,7 +77,7 @@ fn note_rule(row: &mut Row, settings: &Settings) {
     }
     if rule.main_must_succeed {
         row.notes
-            .push("mainMustSucceed: where a main container has failed, the pod runs on".to_owned());
+            .push("mainMustSucceed: if a main container fails, the pod keeps running".to_owned());
     }
     if let Some(image) = rule
         .exit_image
@@ -259,7 +259,7 @@ fn assumed(
             "ConfigMap {} is not in the input, or cannot be read in the cluster; pass its manifest too",
             file.map
         ),
-        None => "it lies in no ConfigMap, and nothing else is read".to_owned(),
+        None => "it is not in a ConfigMap, and only these are read".to_owned(),
     };
     format!("{path} is assumed to be a script of sh, bash or anything that env starts: {why}")
 }
@@ -274,7 +274,7 @@ fn notes(template: &PodTemplate, container: &ContainerSpec, answer: &Answer) -> 
                 .map(|note| note.text().to_owned()),
         );
         if template.injected {
-            notes.push("injected: the pods that get this container have a say too".to_owned());
+            notes.push("injected: the pods that get this container also count".to_owned());
         }
         notes.extend(mark_note(&container.mark));
     }
@@ -288,7 +288,7 @@ fn mark_note(mark: &Mark) -> Option<String> {
     match (&mark.with_image, &mark.problem) {
         (_, Some(problem)) => Some(mark_problem(problem)),
         (Some(image), None) => Some(format!(
-            "names its own exit image {image}, which is taken for one of swaplet with the standard paths"
+            "names its own exit image {image}, which is assumed to be one of swaplet with the standard paths"
         )),
         (None, None) => None,
     }

@@ -112,7 +112,7 @@ async fn add_policies(
     match &found.installation {
         Some(installation) if found.flags().is_some_and(|flags| !flags.reads_policies()) => {
             eprintln!(
-                "note: the policies of the cluster do not count, for Deployment {} runs without --sidecar-policies",
+                "note: the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
                 printable(&installation.place())
             );
         }
@@ -129,7 +129,7 @@ async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
         Cost::on(&row).map(|_| (node, row))
     };
     list(&api, "", costly).await.unwrap_or_else(|error| {
-        eprintln!("note: nodes cannot be listed, so where pods may run is told by their templates alone: {error}");
+        eprintln!("note: nodes cannot be listed, so only the templates show where pods may run: {error}");
         Vec::new()
     })
 }

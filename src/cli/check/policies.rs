@@ -86,7 +86,7 @@ impl CheckedPolicies {
             }
             if count == 0 && is_readable {
                 problems.push(anyhow!(
-                    "--policy {}: no SidecarPolicy or NamespacedSidecarPolicy of {GROUP}/{VERSION} is in it",
+                    "--policy {}: it has no SidecarPolicy or NamespacedSidecarPolicy of {GROUP}/{VERSION}",
                     file.display()
                 ));
             }
@@ -299,7 +299,7 @@ impl Known {
     fn about_nothing(&self) -> &'static str {
         match self.policy.namespaces {
             Some(_) => {
-                "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars; the labels of a namespace are read of its manifest (kind: Namespace)"
+                "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars; the labels of a namespace are read from its manifest (kind: Namespace)"
             }
             None => {
                 "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars, and policies that come before it"

@@ -185,7 +185,7 @@ impl Report {
         let templates = count(self.templates, "pod template");
         if self.rows.is_empty() {
             return format!(
-                "No sidecar in {templates}; --sidecar NAME, --preset NAME and --policy FILE take unmarked containers for sidecars."
+                "No sidecar in {templates}; --sidecar NAME, --preset NAME and --policy FILE count unmarked containers as sidecars."
             );
         }
         let (ends, not, forever) = self.ends(settings);

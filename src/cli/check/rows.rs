@@ -149,7 +149,7 @@ impl ToDo {
 pub(super) fn mark_problem(problem: &MarkProblem) -> String {
     match problem {
         MarkProblem::FromReference { variable } => {
-            format!("{variable} comes by valueFrom, which is not read")
+            format!("{variable} is set by valueFrom, which is not read")
         }
         MarkProblem::NotAFlag { variable } => format!("{variable} is not the text true or false"),
         MarkProblem::EmptyImage => "the exit image that it names is empty".to_owned(),
@@ -243,7 +243,7 @@ impl Row {
             }
             Answer::LeftAlone => ToDo::of("method Leave: swaplet neither ends it nor waits for it"),
             Answer::PolicyRefused(policy) => ToDo::of(format!(
-                "{policy} does not count here, for it would leave no main container: narrow it by name, image or podSelector"
+                "{policy} does not count here, because it would leave no main container: narrow it by name, image or podSelector"
             )),
             Answer::Verdict(Verdict::NeedsImage { paths, .. }) => ToDo {
                 text: format!("push an exit image that has {}", paths.join(", ")),

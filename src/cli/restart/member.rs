@@ -82,7 +82,7 @@ impl fmt::Display for Outcome {
             Self::Failed(why) => write!(f, "failed: {why}"),
             Self::Gone => write!(
                 f,
-                "it is gone; a pod that takes its place has new containers"
+                "it was deleted; a pod that replaces it has new containers"
             ),
             Self::NotStarted(why) => write!(f, "not restarted: {why}"),
             Self::Left(why) => write!(f, "not known: {why}"),

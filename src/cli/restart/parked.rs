@@ -224,7 +224,7 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
             Err(Outcome::Denied(words) | Outcome::Failed { error: words, .. }) => {
                 reasons.push(format!("{place}: {words}"))
             }
-            Err(Outcome::Conflict) => reasons.push(format!("{place}: it changes all the time")),
+            Err(Outcome::Conflict) => reasons.push(format!("{place}: it keeps changing; retry")),
             Err(Outcome::Gone | Outcome::Applied(_)) => {}
         }
     }

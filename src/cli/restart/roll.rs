@@ -114,7 +114,7 @@ impl Roll {
         if let Some((index, hold)) = step.held.first() {
             let name = &self.members[*index].name;
             bail!(
-                "pod {name} would have to wait for its turn ({hold}), and without --wait nobody sees to it: raise --max-unavailable, or wait"
+                "pod {name} would have to wait for its turn ({hold}), which needs --wait: raise --max-unavailable, or leave --wait=false out"
             );
         }
         for index in step.start {
@@ -243,7 +243,7 @@ impl Roll {
                         self.over(
                             index,
                             if named {
-                                Outcome::Failed("it is gone".to_owned())
+                                Outcome::Failed("it was deleted".to_owned())
                             } else {
                                 Outcome::Gone
                             },
@@ -362,7 +362,7 @@ impl Roll {
 fn unknown(error: BudgetsUnknown) -> anyhow::Error {
     match error {
         BudgetsUnknown::Budgets(words) => anyhow::Error::msg(words).context(
-            "cannot list PodDisruptionBudgets (--ignore-disruption-budgets goes on without them)",
+            "cannot list PodDisruptionBudgets (--ignore-disruption-budgets continues without them)",
         ),
         error => error.into(),
     }

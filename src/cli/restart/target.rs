@@ -143,7 +143,7 @@ fn pods(named: Vec<Named>) -> Result<Vec<String>, String> {
             Named::Pod(name) => pods.push(name),
             Named::Workload(kind, name) => {
                 return Err(format!(
-                    "one workload at a time: {}/{name} stands beside others",
+                    "one workload at a time: {}/{name} is not the only target",
                     kind.kind()
                 ));
             }

@@ -60,10 +60,10 @@ impl PoliciesArgs {
                 "Deployment {} runs without --sidecar-policies",
                 installation.place()
             ),
-            (None, _) => "no installation says that they count".to_owned(),
+            (None, _) => "no installation enables them".to_owned(),
         };
         Some(format!(
-            "SidecarPolicies are not looked at ({why}): --sidecar-policies has them count here"
+            "SidecarPolicies are not read ({why}): --sidecar-policies makes them count here"
         ))
     }
 }

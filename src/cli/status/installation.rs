@@ -211,7 +211,7 @@ impl Found {
         };
         if !is_sure && purpose == Purpose::Write {
             self.remarks.push(format!(
-                "the flags of Deployment {place} do not count, because nobody says whether its account may change these pods (that \
+                "the flags of Deployment {place} do not count, because it is not known whether its account may change these pods (that \
                  takes the right to create subjectaccessreviews): if it is yours, name its namespace with --state-namespace"
             ));
             return;
@@ -223,7 +223,7 @@ impl Found {
             )),
             _ if is_sure => {}
             _ => self.remarks.push(format!(
-                "nobody says whether the account of Deployment {place} may change these pods: it is taken for the installation"
+                "it is not known whether the account of Deployment {place} may change these pods: it counts as the installation"
             )),
         }
         self.installation = installation;
@@ -260,7 +260,7 @@ async fn seen(
         return Ok(Ok(all));
     }
     Ok(Err(format!(
-        "an installation of swaplet cannot be looked for ({}): pass its flags by hand, or its namespace with --state-namespace",
+        "an installation of swaplet cannot be searched ({}): pass its flags by hand, or its namespace with --state-namespace",
         words(&error)
     )))
 }
@@ -268,6 +268,6 @@ async fn seen(
 /// Returns the error for a required image that neither a flag nor the installation names.
 pub(in crate::cli) fn missing(flag: &str, push: &str) -> anyhow::Error {
     anyhow!(
-        "--{flag} is not given, and no installation of swaplet says it: push one with `{push}` and pass it with --{flag} IMAGE"
+        "--{flag} is not given, and no installation of swaplet sets it: push one with `{push}` and pass it with --{flag} IMAGE"
     )
 }

@@ -102,7 +102,7 @@ pub(super) fn installations(all: &[Asked], namespace: Option<&str>, now: Timesta
             });
         };
         if one_is_real && !asked.has_some_right() {
-            let words = "its account has none of the rights of swaplet: it is taken for none, whatever its label says";
+            let words = "its account has none of the rights of swaplet: it does not count as an installation, whatever its label says";
             add("installation", (State::Note, words.to_owned()));
             continue;
         }
@@ -135,7 +135,7 @@ fn version(theirs: &str) -> Said {
         theirs if theirs == ours => (State::Ok, format!("{theirs}, as this program")),
         theirs => (
             State::Note,
-            format!("{theirs}, and this program is {ours}: what it says of decisions may differ"),
+            format!("{theirs}, and this program is {ours}: the decisions that it shows may differ"),
         ),
     }
 }
@@ -158,13 +158,13 @@ fn replicas((wanted, ready): (i32, i32)) -> Said {
     match (wanted, ready) {
         (0, _) => (
             State::Attention,
-            "none is wanted, so nothing is done: kubectl scale it to 1 or 2".to_owned(),
+            "it is scaled to 0, so nothing is done: kubectl scale it to 1 or 2".to_owned(),
         ),
         (wanted, ready) if ready >= wanted => (State::Ok, words),
         _ => (
             State::Attention,
             format!(
-                "{words}: kubectl describe its pods, and ask /readyz, which says what it waits for"
+                "{words}: kubectl describe its pods, and read /readyz, which says what it waits for"
             ),
         ),
     }
@@ -177,7 +177,7 @@ fn leader(asked: &Asked, now: Timestamp) -> Said {
             "several processes run without --leader-elect: run one, or set it".to_owned(),
         ),
         None => (State::Note, "one process, without a Lease".to_owned()),
-        Some(Err(words)) => (State::Unknown, format!("cannot ask for the Lease: {words}")),
+        Some(Err(words)) => (State::Unknown, format!("cannot get the Lease: {words}")),
         Some(Ok(held)) => held_by(held, now),
     }
 }
@@ -187,7 +187,7 @@ fn held_by(held: &Held, now: Timestamp) -> Said {
     let Some(renewed) = renewed.filter(|_| !holder.is_empty()) else {
         return (
             State::Attention,
-            "nobody holds the Lease, so nothing is done: see the logs of its pods".to_owned(),
+            "no process holds the Lease, so nothing is done: see the logs of its pods".to_owned(),
         );
     };
     let words = format!("{holder}, renewed {} ago", age(renewed, now));
@@ -225,7 +225,7 @@ fn rights(asked: &Asked) -> Said {
     }
     if unknown > 0 {
         let words = format!(
-            "cannot ask for {unknown} of {}: it takes the right to create subjectaccessreviews",
+            "cannot check {unknown} of {}: it needs the right to create subjectaccessreviews",
             asked.rights.len()
         );
         return (State::Unknown, words);

@@ -25,7 +25,7 @@ use swaplet_edge::print;
 use target::Target;
 
 /// The note on a decision to write.
-const WHO_WRITES: &str = "Nothing was written now: a controller that runs does this by itself, and swaplet rescue does it once.";
+const WHO_WRITES: &str = "Nothing was written now: a running controller does this by itself, and swaplet rescue does it once.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -150,7 +150,7 @@ fn show(answers: &[Answer], form: Form, is_list: bool) -> anyhow::Result<String>
 fn taken_for_exit_image(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
     let image = snapshot.unknown_exit_image(pod)?;
     Some(format!(
-        "{image} is taken for an exit image of this pod, because an Event of swaplet names it"
+        "{image} counts as an exit image of this pod, because an Event of swaplet names it"
     ))
 }
 

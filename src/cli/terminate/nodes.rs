@@ -167,7 +167,7 @@ async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, 
         Ok(kept) => (kept, None),
         Err(error) => {
             let problem = format!(
-                "what was proved on nodes is not shown, because ConfigMaps cannot be read ({}): name the namespace of the controller with \
+                "proofs on nodes are not shown, because ConfigMaps cannot be read ({}): name the namespace of the controller with \
                  --state-namespace",
                 words(&error)
             );

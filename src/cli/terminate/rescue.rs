@@ -335,7 +335,7 @@ async fn work(
                 break;
             }
             () = &mut interrupted => {
-                eprintln!("stopping: what is being written is waited for, {WRITE_SECONDS} s at most");
+                eprintln!("stopping: waiting for pending writes, {WRITE_SECONDS} s at most");
                 break;
             }
             died = &mut controller => return Err(died?.err().map_or_else(|| anyhow!("the controller has stopped"), Into::into)),

@@ -54,20 +54,20 @@ pub(super) async fn create(
         .context("no answer in time; see whether it is there: kubectl get imagelistpulljobs")?
         .map_err(|error| {
             anyhow::anyhow!(
-                "cannot make an ImageListPullJob in {namespace}: {}",
+                "cannot create an ImageListPullJob in {namespace}: {}",
                 words(&error)
             )
         })?;
     Ok(format!(
         "imagelistpulljob.apps.kruise.io/{name} created\n\
-         `swaplet run --warm` or OpenKruise carries it out. How far it is: kubectl get imagelistpulljob {name} -n {namespace}\n"
+         `swaplet run --warm` or OpenKruise carries it out. To see its progress: kubectl get imagelistpulljob {name} -n {namespace}\n"
     ))
 }
 
 fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
     anyhow::ensure!(
         args.shape == ShapeArg::Auto,
-        "--shape is for pods that are made from here; those of a job are as `swaplet run --warm-shape` says: leave --shape or --wait=false away"
+        "--shape is for pods that this command creates; those of a job are as `swaplet run --warm-shape` says: leave --shape or --wait=false away"
     );
     let mut spec = json!({
         "images": images,

@@ -73,7 +73,7 @@ impl Progress {
             }
             News::Begun { .. } => Vec::new(),
             News::OtherShape { node, why } => vec![format!(
-                "{node}: its images are pulled by pods of another shape, for {why}"
+                "{node}: its images are pulled by pods of another shape, because {why}"
             )],
             News::Trouble(trouble) => vec![format!("warning: {trouble}; trying again")],
         }

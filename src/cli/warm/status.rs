@@ -184,7 +184,7 @@ fn proof(knowledge: &Knowledge) -> String {
         Knowledge::Proved { pod, .. } => format!("a container of pod {pod} has it"),
         Knowledge::Failed { pod, why } => format!("pod {pod} waits for it: {why}"),
         Knowledge::Announced(Announced { pod, pulled, .. }) => {
-            format!("the kubelet said of pod {pod}: {}", how(Some(pulled)))
+            format!("the kubelet reported of pod {pod}: {}", how(Some(pulled)))
         }
         Knowledge::Pulling { pod } => format!("pod {pod} waits for it"),
         Knowledge::Claimed { listed } => {
@@ -286,7 +286,7 @@ mod tests {
         let expected = [
             "NODE   IMAGE           KNOWN       AGE   HOW",
             "n      r.example/a:1   Proved      60s   a container of pod p-1 has it",
-            "n      r.example/b:1   Announced   5m    the kubelet said of pod p-2: pulled in 1.5 s, 48.2 MB",
+            "n      r.example/b:1   Announced   5m    the kubelet reported of pod p-2: pulled in 1.5 s, 48.2 MB",
             "n      r.example/c:1   Failed      -     pod p-1 waits for it: ErrImagePull: not found",
             "n      r.example/d:1   Claimed     -     no proof; it is among the 50 images that the node lists",
             "n      r.example/e:1   NotKnown    -     no proof; the node lists 50 images",

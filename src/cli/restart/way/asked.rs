@@ -64,7 +64,7 @@ impl Asked {
         }
         let nobody = request.phase == RequestPhase::Unanswered && age >= UNANSWERED;
         if nobody && self.unanswered.insert(member.uid.clone()) {
-            return Ok(Heard::News("nobody has taken its request up yet: is `swaplet run --restart` there, or OpenKruise?".to_owned()));
+            return Ok(Heard::News("no controller has accepted its request yet: check that `swaplet run --restart` or OpenKruise runs".to_owned()));
         }
         Ok(Heard::Says(Box::new(request), Vec::new()))
     }
@@ -96,7 +96,7 @@ impl Asked {
 
     fn overdue(&self, request: &RestartRequest, age: Duration) -> Option<&'static str> {
         if request.phase == RequestPhase::Unanswered && age >= NEVER_ANSWERED {
-            return Some("nobody has taken its request up");
+            return Some("no controller has accepted its request");
         }
         (age >= self.deadline + AFTER_THE_DEADLINE)
             .then_some("its request was not completed in time")
@@ -106,16 +106,16 @@ impl Asked {
         let name = self.requests.name_for(member);
         Ok(match self.requests.withdraw(member).await? {
             Withdrawn::Yes => Heard::Over(Outcome::NotStarted(format!(
-                "{why}; {KIND} {name} was deleted before anybody had begun"
+                "{why}; {KIND} {name} was deleted before it was begun"
             ))),
             Withdrawn::No(request) if request.is_completed() => Heard::Says(request, Vec::new()),
             Withdrawn::No(_) => Heard::Over(Outcome::Left(format!(
-                "{why}; {KIND} {name} goes on: {}",
+                "{why}; {KIND} {name} continues: {}",
                 self.get_command(member)
             ))),
             Withdrawn::Absent if self.made.contains(&member.uid) => deleted(),
             Withdrawn::Absent => Heard::Over(Outcome::Left(format!(
-                "{why}; {KIND} {name} may still be made: {}",
+                "{why}; {KIND} {name} may still be created: {}",
                 self.get_command(member)
             ))),
         })

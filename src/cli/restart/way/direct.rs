@@ -144,7 +144,7 @@ impl Direct {
             .collect();
         let (namespace, pod) = (&self.namespace, &member.name);
         Outcome::Left(format!(
-            "{why}; the images are changed, and the node restarts the containers by itself; should it not be able to, undo it: kubectl set image -n {namespace} pod/{pod} {}",
+            "{why}; the images are changed, and the node restarts the containers by itself; if it cannot, undo it: kubectl set image -n {namespace} pod/{pod} {}",
             backs.join(" ")
         ))
     }
@@ -259,7 +259,7 @@ impl Direct {
             Err(error) => {
                 let error = words(&error);
                 report(&format!(
-                    "node {name} cannot be looked at, so nobody knows what it does with a changed image: {error}"
+                    "node {name} cannot be read, so it is not known what it does with a changed image: {error}"
                 ));
                 None
             }

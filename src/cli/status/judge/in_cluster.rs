@@ -92,7 +92,7 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
 fn kept_jobs(facts: &Facts) -> Said {
     match &facts.kept_jobs {
         Err(words) => (State::Unknown, format!("cannot ask: {words}")),
-        Ok(jobs) if jobs.is_empty() => (State::Ok, "none is kept for ever".to_owned()),
+        Ok(jobs) if jobs.is_empty() => (State::Ok, "none is kept forever".to_owned()),
         Ok(jobs) => {
             let names: Vec<_> = jobs.iter().cloned().collect();
             let words = format!(

@@ -15,7 +15,7 @@ pub(super) fn policies(policies: &Policies) -> Said {
             ),
             _ => (
                 State::Attention,
-                format!("{there}, and nobody reads them: start it with --sidecar-policies (in the chart sidecarPolicies.enabled)"),
+                format!("{there}, and they are not read: start it with --sidecar-policies (in the chart sidecarPolicies.enabled)"),
             ),
         };
     }
@@ -39,7 +39,7 @@ pub(super) fn policies(policies: &Policies) -> Said {
     let unseen: Vec<_> = places(policies, |policy| !policy.is_seen);
     if !unseen.is_empty() {
         let words = format!(
-            "on, {there}; the status of {} is not (yet) about what it says: see the logs if it stays so",
+            "on, {there}; the status of {} is not up to date yet: see the logs if it stays so",
             some(&unseen)
         );
         return (State::Note, words);

@@ -230,7 +230,7 @@ async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
         .get_opt(name)
         .await
         .map_err(plain)
-        .with_context(|| format!("cannot look at node {name}"))?;
+        .with_context(|| format!("cannot get node {name}"))?;
     let Some(whole) = found else {
         bail!("there is no node {name}; kubectl get nodes lists them")
     };

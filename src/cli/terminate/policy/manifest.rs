@@ -42,7 +42,7 @@ impl Around {
             .collect();
         let verb = if stuck.len() == 1 { "waits" } else { "wait" };
         let what = format!(
-            "{} of {} {verb} for containers that nothing makes sidecars. Read each policy before you apply it: a container that it names is ended when \
+            "{} of {} {verb} for containers that nothing marks as sidecars. Read each policy before you apply it: a container that it names is ended when \
              the others of its pod are done, in every pod that the policy selects.",
             counted(stuck.len(), "pod"),
             counted(jobs.len(), "Job"),
@@ -53,7 +53,7 @@ impl Around {
                 "Deployment {place} does not read policies: start it with --sidecar-policies (in the chart sidecarPolicies.enabled)."
             ),
             Some((place, None)) => {
-                format!("Whether Deployment {place} reads policies is not known: its flags say it.")
+                format!("Whether Deployment {place} reads policies is not known: check its flags.")
             }
             None => "They count where swaplet runs with --sidecar-policies (in the chart sidecarPolicies.enabled).".to_owned(),
         };
@@ -196,14 +196,14 @@ impl Named {
             (Subject::Preset(preset), _) => format!("Its name is that of the preset {preset}; image: {image}."),
             (Subject::Name(name), Some(what)) => format!("{name} is {what}, by its image or name; image: {image}."),
             (Subject::Name(name), None) => format!(
-                "NOT KNOWN: nothing but its running on says that {name} is a sidecar; it may be a container that works. Image: {image}."
+                "NOT KNOWN: only the fact that it still runs suggests that {name} is a sidecar; it may still be working. Image: {image}."
             ),
         });
         if self.suggestion.comes_last {
             reasons.push("It is ended after the others, which may send through it.".to_owned());
         }
         if self.suggestion.more_namespaces {
-            reasons.push("It was seen in more namespaces than are listed here.".to_owned());
+            reasons.push("It was observed in more namespaces than are listed here.".to_owned());
         }
         reasons.push(around.opening(&self.suggestion));
         reasons

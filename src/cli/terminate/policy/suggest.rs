@@ -87,12 +87,12 @@ impl SuggestArgs {
         }
         let (suggestions, more) = suggest(&observed.stuck);
         if more > 0 {
-            eprintln!("note: {more} more would be suggested: only the first {MOST} are");
+            eprintln!("note: only the first {MOST} policies are suggested, {more} are left out");
         }
         let named = Named::all(suggestions, namespace.as_deref(), &observed.policies);
         if named.is_empty() {
             eprintln!(
-                "No pod of {} waits for containers that nothing makes sidecars.",
+                "No pod of {} waits for unmarked containers.",
                 namespace.map_or("all namespaces".to_owned(), |name| format!(
                     "namespace {name}"
                 ))

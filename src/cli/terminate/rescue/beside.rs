@@ -30,13 +30,13 @@ pub(super) async fn refusal(client: &Client, found: &Found, rules: &Rules) -> Op
             Some(format!(
                 "{holder} holds the Lease {namespace}/{LEASE}: the controller of Deployment {place} ends these pods by itself, and would change \
                  {ours} to its own exit image {theirs} again. Leave --exit-image out, wait for it (swaplet explain POD says what it waits for), \
-                 or say --force"
+                 or pass --force"
             ))
         }
         // It is unknown whether a controller works there.
         Err(error) => Some(format!(
-            "the Lease {namespace}/{LEASE} cannot be read ({}), so it is not known whether the controller of Deployment {place} works: it would \
-             change {ours} to its own exit image {theirs} again. Leave --exit-image out, ask for the right to get this Lease, or say --force",
+            "the Lease {namespace}/{LEASE} cannot be read ({}), so it is not known whether the controller of Deployment {place} runs: it would \
+             change {ours} to its own exit image {theirs} again. Leave --exit-image out, ask for the right to get this Lease, or pass --force",
             words(&error)
         )),
     }

@@ -176,7 +176,7 @@ impl Row {
     fn details(&self) -> String {
         let words = || {
             self.reason
-                .map_or("The controller has not seen the pod.", Reason::sentence)
+                .map_or("The controller has not observed the pod.", Reason::sentence)
                 .to_owned()
         };
         match self.over {

@@ -59,7 +59,7 @@ fn unfinished_main(pod: &Pod) -> String {
         Mains::NotReported(main) => {
             format!("main container {} is not reported by the node", main.name)
         }
-        Mains::Done => "the pod has to be looked at again".to_owned(),
+        Mains::Done => "the pod must be reconciled again".to_owned(),
     }
 }
 
@@ -81,7 +81,7 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
     let looks_again = || {
         let seconds = decision.again?.saturating_sub(around.now).as_secs();
         Some(format!(
-            "The pod is looked at again when it changes, and in {seconds} s at the latest."
+            "The pod is reconciled again when it changes, and in {seconds} s at the latest."
         ))
     };
     match decision.reason {
