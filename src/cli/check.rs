@@ -125,29 +125,29 @@ pub(super) struct CheckArgs {
     /// The same, as kubectl takes it (repeatable, and each may take several)
     #[arg(short = 'f', long = "filename", visible_alias = "file", value_name = "FILE", num_args = 1.., group = "input")]
     filename: Vec<PathBuf>,
-    /// Taken for kubectl's sake: folders are read with those below them in any case
+    /// Accepted for kubectl's habit: folders are always read with those below them
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Look at a cluster: at pods that have not ended, at Jobs and CronJobs, and at nodes
+    /// Check a cluster: pods that have not ended, Jobs and CronJobs, and nodes
     #[arg(long, group = "input")]
     live: bool,
-    /// The namespace to look at [default: that of the kubeconfig context], and that of manifests
-    /// which name none
+    /// The namespace to check [default: that of the kubeconfig context], and that of manifests
+    /// without one
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Look at all namespaces
+    /// Check all namespaces
     #[arg(short = 'A', long, requires = "live", conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Take containers of this name for sidecars, marked or not (repeatable); one that no container
+    /// Count containers of this name as sidecars, marked or not (repeatable); one that no container
     /// has is an error
     #[arg(long, value_name = "NAME")]
     sidecar: Vec<String>,
-    /// Take containers for sidecars that the SidecarPolicies and NamespacedSidecarPolicies of a
-    /// file, or of a folder, name (repeatable); one that is about nothing is noted, and if none is
-    /// about anything, that is an error. Manifests of namespaces say their labels
+    /// Count containers as sidecars that the SidecarPolicies and NamespacedSidecarPolicies of a
+    /// file, or of a folder, name (repeatable); one that matches nothing is noted, and if none
+    /// matches anything, that is an error. Manifests of namespaces give their labels
     #[arg(long, value_name = "FILE")]
     policy: Vec<PathBuf>,
-    /// Take containers of a well-known sidecar for sidecars, as a policy with this preset would
+    /// Count containers of a well-known sidecar as sidecars, as a policy with this preset would
     /// (repeatable)
     #[arg(long, value_name = "NAME", value_parser = preset_names())]
     preset: Vec<String>,
@@ -172,7 +172,7 @@ pub(super) struct CheckArgs {
     /// not fit into the backoffLimit of its Job
     #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
     finish: FinishArg,
-    /// Take all pods for ones of virtual nodes, and note Jobs whose finished pods cost there
+    /// Treat all pods as pods of virtual nodes, and note Jobs whose finished pods cost there
     #[arg(long)]
     virtual_nodes: bool,
     #[command(flatten)]

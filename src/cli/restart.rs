@@ -79,7 +79,7 @@ Exit codes:
   2    nothing was done: bad usage, no such pod or container, no access
   130  interrupted";
 
-/// Restart containers of running pods, and nothing else of them
+/// Restart single containers of running pods
 ///
 /// TARGET is a pod (NAME or pod/NAME; several are one after another), or the workload whose pods it
 /// is: deploy/NAME, sts/NAME, ds/NAME.
@@ -101,15 +101,15 @@ pub(super) struct RestartArgs {
     /// How many of the pods may be unavailable at once: a number, or a percentage of them
     #[arg(long, value_name = "N|N%", default_value = "1")]
     max_unavailable: Limit,
-    /// Do not look at PodDisruptionBudgets
+    /// Ignore PodDisruptionBudgets
     #[arg(long)]
     ignore_disruption_budgets: bool,
     #[command(flatten)]
     strategy: StrategyArgs,
-    /// Make no requests, also where the cluster knows them: change the images of the pods from here
+    /// Create no requests, even where the cluster has them: change the images of the pods from here
     #[arg(long)]
     direct: bool,
-    /// Check everything, make nothing, and show what would be done
+    /// Check everything, change nothing, and show what would be done
     #[arg(long)]
     dry_run: bool,
     /// Whether to wait until all pods are restarted

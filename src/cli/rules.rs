@@ -25,8 +25,8 @@ pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
 /// How nodes are recognised.
 #[derive(Debug, Args)]
 pub struct NodeTableArgs {
-    /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet
-    /// nodes --help`)
+    /// Rows that set the class of nodes, matched before the built-in ones (see `swaplet nodes
+    /// --help`)
     #[arg(
         hide_short_help = true,
         long,
@@ -83,7 +83,7 @@ pub struct RulesArgs {
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
     /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for`
-    /// has told
+    /// prints them
     #[arg(
         hide_short_help = true,
         long,
@@ -93,8 +93,8 @@ pub struct RulesArgs {
         requires = "exit_image"
     )]
     exit_image_paths: Vec<String>,
-    /// Derive exit images for other paths, and keep them here: those that --exit-image does not have,
-    /// in a repository for nothing else, which the nodes can pull from
+    /// Derive exit images for other paths, and keep them here: those that --exit-image does not
+    /// have, in a repository for this use only, which the nodes can pull from
     #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
     derived_repository: Option<ImageReference>,
     /// Swap images on all virtual nodes of class VirtualUpdates also under restartPolicy Never:
@@ -119,7 +119,7 @@ pub struct RulesArgs {
 /// Whether the phase may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum FinishArg {
-    /// Where nothing else ends the pod, or it is asked for
+    /// If nothing else ends the pod, or if it is requested
     Allowed,
     /// Never: pods that only this would end keep running
     Never,

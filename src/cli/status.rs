@@ -52,7 +52,7 @@ States:
 Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing does \
 as far as it can be seen, and something could not be asked; or wrong usage.";
 
-/// Say how the installation is, and what needs attention
+/// Show the state of the installation, and what needs attention
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatusArgs {

@@ -133,12 +133,12 @@ pub(super) struct WarmArgs {
     /// named to the kubelet, and never read
     #[arg(long = "pull-secret", value_name = "SECRET")]
     pull_secrets: Vec<String>,
-    /// Pull each tag by the digest that it has now: all nodes get the same bytes, also where the
-    /// tag moves meanwhile. The registry is asked from here, once; if it names no digest nothing is
+    /// Pull each tag by the digest that it has now: all nodes get the same bytes, even if the tag
+    /// moves later. The registry is queried from here, once; if it returns no digest nothing is
     /// pulled
     #[arg(long)]
     pin: bool,
-    /// Whether to pull from here and wait; false makes an ImageListPullJob, which `swaplet run
+    /// Whether to pull from here and wait; false creates an ImageListPullJob, which `swaplet run
     /// --warm` or OpenKruise carries out [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     wait: Option<bool>,

@@ -44,7 +44,7 @@ Examples:
   # Look around with kubectl
   swaplet-demo demo --serve";
 
-/// Show the main job in a cluster that lives in this process
+/// Show the main job in a cluster inside this process
 ///
 /// Nothing is installed, nothing is contacted. The API server, the Job controller and the node are
 /// stand-ins; the controller is the one that `swaplet run --restart --warm` runs, so with --serve

@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use swaplet_edge::command_line::{for_line, prepared, with_variable};
 use swaplet_edge::exit;
 
-/// Shows swaplet in a cluster that lives in this process, and plays nodes in real ones.
+/// Shows swaplet in a cluster inside this process, and plays nodes in real ones.
 #[derive(Debug, Parser)]
 #[command(name = "swaplet-demo", version, about)]
 pub struct Cli {

@@ -143,7 +143,7 @@ enum Version {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of the other profiles")]
 struct ProviderArgs {
-    /// How statuses reach the API server: told at once, or asked for every 5 s
+    /// How statuses reach the API server: sent at once, or polled every 5 s
     #[arg(long, value_enum, default_value = "notify")]
     status: StatusName,
     /// The containerID of a container that was started again
@@ -155,8 +155,8 @@ struct ProviderArgs {
     /// The imageID of every container
     #[arg(long, value_enum, default_value = "empty")]
     image_id: ImageId,
-    /// What is seen between the old and the new container: nothing, the old one's end, or that and
-    /// a phase made of it
+    /// What the status shows between the old and the new container: nothing, the old one's end, or
+    /// that and a phase derived from it
     #[arg(long, value_enum, default_value = "hidden")]
     gap: GapName,
     /// Whether changed labels and annotations are kept; if not, the next status report reverts them
@@ -165,7 +165,7 @@ struct ProviderArgs {
     /// Show containers that ended well as running
     #[arg(long)]
     completed_as_running: bool,
-    /// How long an exit image is seen running
+    /// How long an exit image shows as running
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     exit_runs: Duration,
     /// How long the start of a container takes

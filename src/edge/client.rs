@@ -46,7 +46,7 @@ pub struct ConnectionArgs {
 pub struct ClusterArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// How long the API server may take for an answer, such as 5s or 2m; 0: for ever
+    /// How long the API server may take to answer, such as 5s or 2m; 0: no limit
     #[arg(long, value_name = "DURATION", env = "SWAPLET_REQUEST_TIMEOUT", default_value = "30s", value_parser = duration::duration)]
     request_timeout: Duration,
 }

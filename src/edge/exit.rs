@@ -16,7 +16,7 @@ pub const TABLE: [(u8, &str); 4] = [
     ),
     (
         CANNOT,
-        "wrong usage, no such object, or the cluster cannot be asked",
+        "wrong usage, no such object, or the cluster cannot be queried",
     ),
     (INTERRUPTED, "interrupted by Ctrl-C"),
 ];

@@ -30,11 +30,11 @@ pub(super) struct ExitPushArgs {
     #[arg(long = "for", value_name = "FILE", num_args = 1..)]
     manifests: Vec<PathBuf>,
 
-    /// Add the program at this path, as an Event of reason NeedsImage asks for (repeatable)
+    /// Add the program at this path, as an Event of reason NeedsImage requests (repeatable)
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
 
-    /// With --for, take containers of this name for sidecars, marked or not (repeatable)
+    /// With --for, count containers of this name as sidecars, marked or not (repeatable)
     #[arg(long, value_name = "NAME", requires = "manifests")]
     sidecar: Vec<String>,
 }

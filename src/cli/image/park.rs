@@ -42,7 +42,7 @@ struct ParkPushArgs {
     #[command(flatten)]
     push: PushArgs,
 
-    /// Add the program at this path, as a refused restart asks for (repeatable); name it in
+    /// Add the program at this path, as a refused restart requests (repeatable); name it in
     /// `swaplet run --park-image-paths` too
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,

@@ -10,7 +10,7 @@ pub(in crate::cli) struct PinArgs {
     /// For the tags that jobs with the annotation swaplet.io/pin-tags name, also ask registries in
     /// private networks (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7).
     /// Single hosts can be listed with --allow-host. Addresses of this machine, its link and its
-    /// cloud are never asked
+    /// cloud are never contacted
     #[arg(
         hide_short_help = true,
         long,
@@ -19,8 +19,8 @@ pub(in crate::cli) struct PinArgs {
     )]
     pin_private_registries: bool,
     /// Ask for the tags of these repositories, and of those below them, with the credentials of
-    /// --docker-config: whoever may make jobs learns the digests of their tags (repeatable)
-    /// [default: none, all are asked without credentials]
+    /// --docker-config: anyone who may create jobs learns the digests of their tags (repeatable)
+    /// [default: none, all are queried without credentials]
     #[arg(
         hide_short_help = true,
         long,

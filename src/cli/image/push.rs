@@ -38,7 +38,7 @@ pub(super) struct PushArgs {
     #[arg(long)]
     force: bool,
 
-    /// How long one request to the registry may take, besides a second for each MiB of a layer
+    /// How long one request to the registry may take, plus a second for each MiB of a layer
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = seconds(1..=600))]
     timeout: u32,
 }

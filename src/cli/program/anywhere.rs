@@ -19,7 +19,7 @@ const RUN: &str = "run";
 
 /// They are moved behind the subcommand and read there.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Options of the commands, which may also stand before them")]
+#[command(next_help_heading = "Options of the commands, which may also be given before them")]
 struct Anywhere {
     /// The namespace [default: that of the context]
     #[arg(short, long)]

@@ -66,18 +66,19 @@ pub(in crate::cli) struct ParkedArgs {
     /// Pods of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespaces")]
     all_namespaces: bool,
-    /// Give the containers the images back that they had before
+    /// Give the containers their previous images back
     #[arg(long)]
     restore: bool,
     /// How long a controller may bring them back before --restore does
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = seconds(0..=u32::MAX), requires = "restore")]
     wait: u32,
     /// The leash that --restore looks for: the ValidatingAdmissionPolicyBindings NAME-pods and
-    /// NAME-parked, which keep everybody but swaplet from writing what pods say of their images
+    /// NAME-parked, which prevent everybody but swaplet from writing what pods record of their
+    /// images
     #[arg(long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
     leash: String,
-    /// Restore also without the leash. Then whoever may write metadata of pods, also by their
-    /// status alone, says which images the containers get
+    /// Restore even without the leash. Then anyone who may write metadata of pods, even by their
+    /// status alone, chooses the images that the containers get
     #[arg(long, requires = "restore")]
     without_leash: bool,
     /// How to print what is parked

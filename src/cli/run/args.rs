@@ -35,16 +35,16 @@ pub(super) struct ControllerArgs {
     /// Only pods of this namespace (repeatable) [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     namespace: Vec<String>,
-    /// The namespace of what is kept: the Lease of --leader-elect, and the ConfigMaps
+    /// The namespace of swaplet's own objects: the Lease of --leader-elect, and the ConfigMaps
     /// swaplet-node-verdicts, which keeps what was proved on nodes for the next start, and
-    /// swaplet-restart-on of --restart-on-config [default: none, and what was proved is not kept]
+    /// swaplet-restart-on of --restart-on-config [default: none, and proofs are not kept]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// The most writes of pods under way at once. There are 16 at first; more are tried, and kept
     /// where the API server writes faster with them, and half as many are left where it refuses one
     #[arg(hide_short_help = true, long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
-    /// How long one write may take; then its result is unknown and the pod is looked at again
+    /// How long one write may take; then its result is unknown and the pod is reconciled again
     #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS.into())]
     #[arg(value_parser = seconds(1..=120))]
     write_timeout: u32,
@@ -60,9 +60,9 @@ pub(super) struct ControllerArgs {
     /// deploy/sidecar-policies.yaml and their CRDs. Annotations of pods are read without it
     #[arg(long, env = "SWAPLET_SIDECAR_POLICIES")]
     sidecar_policies: bool,
-    /// Tell the last so many bytes of a sidecar's log in the Event about its end, which others may
-    /// read; needs deploy/sidecar-logs.yaml. At most 1024, for an Event has no more, and less beside
-    /// its other words [default: none is read]
+    /// Report this many of the last bytes of a sidecar's log in the Event about its end, which
+    /// others may read; needs deploy/sidecar-logs.yaml. At most 1024, the limit of an Event, and
+    /// fewer with other text in it [default: no log is read]
     #[arg(
         hide_short_help = true,
         hide_default_value = true,
@@ -97,9 +97,9 @@ pub(super) struct ControllerArgs {
     )]
     park_image_paths: Vec<String>,
     /// Pull images before an update needs them: when those of a Deployment, StatefulSet or CloneSet
-    /// with the annotation swaplet.io/predownload=true change, make ImagePullJobs for the nodes of
-    /// its old pods; needs
-    /// deploy/predownload.yaml, and the CRD where OpenKruise is not installed
+    /// with the annotation swaplet.io/predownload=true change, create ImagePullJobs for the nodes
+    /// of its old pods; needs deploy/predownload.yaml, and the CRD where OpenKruise is not
+    /// installed
     #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
     predownload: bool,
     /// Count what is in Namespaces and CRDs with the label

@@ -66,9 +66,9 @@ class.
 
 Exit codes: 0 the nodes were printed; 2 wrong usage, no such node, or something cannot be read.";
 
-/// Say how each node treats a changed image, and why
+/// Show how each node treats a changed image, and why
 ///
-/// A node's class decides how sidecars are ended there. It is told by the label or annotation
+/// A node's class decides how sidecars are ended there. It is set by the label or annotation
 /// swaplet.io/node-class of the node, or by the first row of a table that matches its labels,
 /// taints, annotations and name; a node that no row matches has a kubelet.
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ pub(in crate::cli) struct NodesArgs {
     /// Only these nodes [default: all]
     #[arg(value_name = "NODE")]
     names: Vec<String>,
-    /// Print the rows that come with swaplet, and nothing else
+    /// Print only the built-in rows
     #[arg(long)]
     print_rows: bool,
     #[command(flatten)]

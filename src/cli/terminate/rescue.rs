@@ -101,7 +101,7 @@ pub(in crate::cli) struct RescueArgs {
     /// Only pods that this label selector matches
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "targets")]
     selector: Option<String>,
-    /// Work also beside a controller that has another exit image, and on pods whose images it has
+    /// Work even next to a controller that has another exit image, and on pods whose images it has
     /// changed already
     #[arg(long)]
     force: bool,
@@ -114,7 +114,7 @@ pub(in crate::cli) struct RescueArgs {
     /// Pods of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// When those are given up that have not ended
+    /// When to give up on pods that have not ended
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(1..=u32::MAX))]
     timeout: u32,
     /// The namespace of the ConfigMap swaplet-node-verdicts, which is only read [default: it is

@@ -12,8 +12,8 @@ pub(in crate::cli::restart) struct StrategyArgs {
     /// one before it is ready
     #[arg(long)]
     pub(in crate::cli::restart) ordered: bool,
-    /// How long a container has to end. Without a daemon on the node nothing but the pod's own time
-    /// can be kept; the request then says so [default: the pod's own]
+    /// How long a container has to end. Without a daemon on the node only the pod's own time can be
+    /// used; the request then says so [default: the pod's own]
     #[arg(long, value_name = "DURATION", value_parser = seconds(0..=u32::MAX))]
     pub(in crate::cli::restart) grace_period: Option<u32>,
     /// How long a pod with the readiness gate KruisePodReady is kept not ready before its
@@ -28,11 +28,11 @@ pub(in crate::cli::restart) struct StrategyArgs {
     /// go on with the others
     #[arg(long, value_enum, ignore_case = true, default_value_t = FailurePolicy::Fail)]
     pub(in crate::cli::restart) failure_policy: FailurePolicy,
-    /// Restart also what has restarted by itself in the meantime, and what might not come back (the
-    /// reason is told without it)
+    /// Restart also what has restarted by itself in the meantime, and what might not come back
+    /// (without it the reason is reported)
     #[arg(long)]
     pub(in crate::cli::restart) force: bool,
-    /// When the restart of a pod is given up
+    /// When to give up on the restart of a pod
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(3..=86_400))]
     pub(in crate::cli::restart) timeout: u32,
 }

@@ -23,7 +23,7 @@ pub(super) struct WarmBoundsArgs {
     #[arg(hide_short_help = true, long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
     warm_coexist: WarmCoexistArg,
     /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable):
-    /// whoever may make jobs there can delay each new node. They always wait for
+    /// anyone who may create jobs there can delay each new node. They always wait for
     /// --warm-exit-images, and for jobs of --state-namespace
     #[arg(
         hide_short_help = true,

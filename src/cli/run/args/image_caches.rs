@@ -12,14 +12,14 @@ const SIZE: u32 = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ImageCacheArgs {
-    /// Have ImageCaches made for Alibaba ECI: one for each job whose nodes include its virtual nodes,
-    /// with the images of the job and --exit-image; its machines start from it. It is a snapshot of a disk,
-    /// which is billed, also when the job is over or gone, until it expires or you delete it. Needs
-    /// the CRD imagecaches.eci.alibabacloud.com, and the role swaplet-warm-image-caches of
-    /// deploy/warm.yaml
+    /// Create ImageCaches for Alibaba ECI: one for each job whose nodes include its virtual nodes,
+    /// with the images of the job and --exit-image; its machines start from it. It is a snapshot of
+    /// a disk, which is billed, also when the job is over or gone, until it expires or you delete
+    /// it. Needs the CRD imagecaches.eci.alibabacloud.com, and the role swaplet-warm-image-caches
+    /// of deploy/warm.yaml
     #[arg(long, env = "SWAPLET_WARM_IMAGE_CACHES", requires = "warm")]
     warm_image_caches: bool,
-    /// Days after which the provider deletes an ImageCache that --warm-image-caches has made
+    /// Days after which the provider deletes an ImageCache that --warm-image-caches has created
     #[arg(hide_short_help = true, long, value_name = "DAYS", env = "SWAPLET_WARM_IMAGE_CACHE_DAYS", default_value_t = DAYS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     warm_image_cache_days: u32,

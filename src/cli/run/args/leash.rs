@@ -6,13 +6,14 @@ use clap::builder::NonEmptyStringValueParser;
 #[derive(Debug, Args)]
 pub(super) struct LeashArgs {
     /// The leash without which --restart restarts nothing: the ValidatingAdmissionPolicyBindings
-    /// NAME-pods (deploy/leash.yaml) and NAME-parked (deploy/leash-parked.yaml). Looking for them
-    /// needs the role swaplet-restart-leash of deploy/restart.yaml
+    /// NAME-pods (deploy/leash.yaml) and NAME-parked (deploy/leash-parked.yaml). Reading them needs
+    /// the role swaplet-restart-leash of deploy/restart.yaml
     #[arg(hide_short_help = true, long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
     leash: String,
-    /// Restart containers also without the leash. Then whoever may write ContainerRecreateRequests,
-    /// or statuses of pods, may restart containers, and whoever may write statuses of pods says
-    /// which image a container gets that is in the park image, without any request
+    /// Restart containers even without the leash. Then anyone who may write
+    /// ContainerRecreateRequests, or statuses of pods, may restart containers, and anyone who may
+    /// write statuses of pods chooses the image of a container that is in the park image, without
+    /// any request
     #[arg(
         hide_short_help = true,
         long,

@@ -15,8 +15,8 @@ use crate::cli::duration::seconds;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Restarting containers")]
 pub(super) struct RestartArgs {
-    /// Restart containers for who asks by a ContainerRecreateRequest; needs
-    /// deploy/restart.yaml, the leash (--leash), and the CRD where OpenKruise is not installed
+    /// Restart containers on request, by a ContainerRecreateRequest; needs deploy/restart.yaml, the
+    /// leash (--leash), and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_RESTART")]
     restart: bool,
     #[command(flatten)]

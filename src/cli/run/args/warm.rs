@@ -41,9 +41,9 @@ pub(super) struct WarmArgs {
     /// What the pods of --warm are
     #[arg(hide_short_help = true, long, value_enum, default_value_t = ShapeArg::Auto, env = "SWAPLET_WARM_SHAPE")]
     warm_shape: ShapeArg,
-    /// Keep the exit image on every node that keeps images: also those that are derived meanwhile,
-    /// so that no swap waits for a registry; new nodes get them at once. `swaplet warm status`
-    /// tells where they are
+    /// Keep the exit image on every node that keeps images: also those that are derived later, so
+    /// that no swap waits for a registry; new nodes get them at once. `swaplet warm status` shows
+    /// where they are
     #[arg(
         long,
         env = "SWAPLET_WARM_EXIT_IMAGES",
@@ -58,7 +58,7 @@ pub(super) struct WarmArgs {
     #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
     warm_startup_taint: bool,
     /// When --warm-startup-taint takes the taint from a node that is not warm, counted from when it
-    /// is seen Ready
+    /// is observed Ready
     #[arg(hide_short_help = true, long, value_name = "DURATION", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
     #[arg(value_parser = seconds(1..=86_400))]
     warm_startup_taint_timeout: u32,

@@ -63,7 +63,7 @@ pub(super) struct SuggestArgs {
     /// Pods of all namespaces, and SidecarPolicies, which only administrators may write
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// How long the containers that have ended must have
+    /// How long ago some containers must have ended
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = seconds(0..=u32::MAX))]
     stuck_for: u32,
     /// How to print: the policies as YAML, or JSON with the pods; their names; or the pods
