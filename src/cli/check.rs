@@ -91,7 +91,7 @@ Verdicts:
 
 Exit codes:
   0   each sidecar ends
-  1   one does not; with --require or --strict, also if there is less or more than asked for
+  1   one does not; with --require or --strict, also if there is less or more than required
   2   something cannot be read, or there is nothing to check, nothing that a --preset or any
       --policy is about (--allow-empty)";
 

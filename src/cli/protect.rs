@@ -39,11 +39,11 @@ Examples:
   swaplet protect --list -A -o json | jq '.protected[] | select(.heldBy == null)'
 
 An object is protected by the label policy.kruise.io/delete-protection, Always or Cascading, where \
-the admission policies of deploy/protection.yaml are installed; whether they are is said on \
-standard error. HELD BY is what a denial says: the label, replicas, or what swaplet run --protect has \
+the admission policies of deploy/protection.yaml are installed; standard error says whether they \
+are. HELD BY is the text of a denial: the label, replicas, or what swaplet run --protect has \
 counted in a Namespace or CRD.
 
-Your own rights are enough: list the kinds. Of kinds that you may not list that is said, and the \
+Your own rights are enough: list the kinds. Kinds that you may not list are reported, and the \
 others are printed.
 
 Exit codes: 0 what is protected was printed; 1 something may not be listed; 2 wrong usage, or the \

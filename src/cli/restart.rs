@@ -50,31 +50,32 @@ Examples:
   swaplet restart deploy/web -c app --max-unavailable 25%
   swaplet restart -l app=web -n shop -c app
 
-  # What would be done, and what stands in the way
+  # What would be done, and what prevents it
   swaplet restart sts/db -c exporter --dry-run
 
-  # Ask and go; look later
+  # Create the request and return; check later
   swaplet restart web-0 -c app --wait=false
   kubectl get crr
 
 How: each pod gets a ContainerRecreateRequest (apps.kruise.io/v1alpha1), which `swaplet run \
 --restart` carries out, or, on nodes with its daemon, OpenKruise. It is deleted an hour after it \
-was completed, and goes with its pod. Where the cluster knows no such requests, or with \
---direct, this program does what `swaplet run --restart` does, with your own rights: it gives \
-the container another spelling of the same image, with the digest that its node reports. That \
-needs the right to get, list and patch pods; without that to list nodes, nothing risky is done \
-under restartPolicy Never.
+was completed, and goes with its pod. Where the cluster has no such requests, or with --direct, \
+this program does what `swaplet run --restart` does, with your own rights: it gives the container \
+another spelling of the same image, with the digest that its node reports. That needs the right to \
+get, list and patch pods; without the right to list nodes, nothing risky is done under \
+restartPolicy Never.
 
 Order: pods that are not ready first, then by name; those of a StatefulSet from the highest \
 ordinal down. No ready pod is touched while --max-unavailable pods are unavailable, or while a \
 PodDisruptionBudget allows no disruption. A percentage is rounded as Kubernetes does: up for a \
 StatefulSet or DaemonSet, otherwise down, and never to 0.
 
-Ctrl-C: requests that nobody has begun with are deleted; those under way go on, and are named. \
-Without requests, nothing more is changed, and what has been changed is named with the way back.
+Ctrl-C: requests that no controller has begun are deleted; those in progress continue, and are \
+named. Without requests, nothing more is changed, and what has been changed is named with the \
+command to undo it.
 
 Exit codes:
-  0    all pods were restarted (with --wait=false: asked for)
+  0    all pods were restarted (with --wait=false: requested)
   1    some were not
   2    nothing was done: bad usage, no such pod or container, no access
   130  interrupted";

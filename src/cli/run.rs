@@ -53,7 +53,7 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 \\
     --state-namespace swaplet --leader-elect
 
-  # Restart containers for those who ask for it, and end no sidecars
+  # Restart containers on request, and end no sidecars
   swaplet run --terminate=false --restart
 
   # Restart containers also when a ConfigMap changes that the annotation swaplet.io/restart-on of
@@ -75,9 +75,9 @@ Examples:
   swaplet run --config /etc/swaplet/config.yaml
   swaplet run --config /etc/swaplet/config.yaml --print-config
 
-Every flag but --print-config is also a variable, SWAPLET_ with the flag in capitals, and but \
---config a key of the file of --config: a flag counts more than its variable, and that more than \
-the file.
+Every flag but --print-config is also a variable, SWAPLET_ with the flag in capitals, and every \
+one but --config is also a key of the file of --config: a flag takes precedence over its variable, \
+and that over the file.
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, if the \
 annotation swaplet.io/sidecars of its pod names it, or by a policy (--sidecar-policies). The \

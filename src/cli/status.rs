@@ -35,22 +35,22 @@ Examples:
   swaplet status -o json | jq -r '.checks[] | select(.state != \"ok\") | .words'
 
   # For scripts
-  swaplet status -n swaplet > /dev/null || echo 'look at swaplet'
+  swaplet status -n swaplet > /dev/null || echo 'check swaplet'
 
-Looked at are the Deployments with the label app.kubernetes.io/name=swaplet: their version, \
-flags, Lease, rights (by SubjectAccessReviews), admission policies and CRDs; and the cluster as \
-they see it: nodes, pods whose sidecars have not ended, the exit image, Jobs on virtual nodes \
-without ttlSecondsAfterFinished, and the Warnings of swaplet in the last hour. Nothing is \
-written, and no registry is asked without --registry.
+It checks the Deployments with the label app.kubernetes.io/name=swaplet: their version, flags, \
+Lease, rights (by SubjectAccessReviews), admission policies and CRDs; and the cluster as they \
+observe it: nodes, pods whose sidecars have not ended, the exit image, Jobs on virtual nodes \
+without ttlSecondsAfterFinished, and the Warnings of swaplet in the last hour. Nothing is written, \
+and no registry is queried without --registry.
 
 States:
   ok     it is as it should be
-  note   it is as somebody wants it, or worth knowing
+  note   it is so by choice, or worth knowing
   TODO   it needs attention; the words say what to do
-  ?      you may not ask
+  ?      you have no right to read it
 
-Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing does \
-as far as it can be seen, and something could not be asked; or wrong usage.";
+Exit codes: 0 all well; 1 something needs attention, or swaplet is not installed; 2 nothing that \
+can be read does, and something could not be read; or wrong usage.";
 
 /// Show the state of the installation, and what needs attention
 #[derive(Debug, Args)]

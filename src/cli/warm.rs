@@ -50,7 +50,7 @@ Examples:
   swaplet warm registry.example/app:v7 -l node-pool=batch
   swaplet warm registry.example/app:v7 --node worker-1 --node worker-2
 
-  # The same bytes on all nodes, also if somebody pushes to the tag meanwhile
+  # The same bytes on all nodes, even if the tag is pushed again
   swaplet warm registry.example/app:latest --pin
 
   # In a namespace of its own, with a pull secret of that namespace
@@ -67,22 +67,22 @@ Examples:
   swaplet warm registry.example/app:v7 -o wide
   swaplet warm registry.example/app:v7 -o json | jq '.results[] | select(.result == \"Failed\")'
 
-Each node gets one small pod (1m CPU, 4Mi), whose container runs swaplet's park program and \
-nothing else: of the images that pass through it nothing ever runs, so images without a shell, \
-or with any user and entrypoint, do as well. Their containers need the pod security level \
-`restricted` only. An image counts as warm when the status of the pod proves it. Virtual nodes \
-keep no images for later pods: they are skipped, with the reason.
+Each node gets one small pod (1m CPU, 4Mi), whose container runs only swaplet's park program: \
+nothing of the pulled images is ever run, so images without a shell, or with any user and \
+entrypoint, work as well. Their containers need the pod security level `restricted` only. An image \
+counts as warm when the status of the pod proves it. Virtual nodes keep no images for later pods: \
+they are skipped, with the reason.
 
-A try that fails is made again after 12 s, 24 s and so on while the other images go on, until \
+A failed try is repeated after 12 s, 24 s and so on while the other images continue, until \
 --backoff-limit is reached. When the command ends, or is interrupted by Ctrl-C, the pods are \
 deleted; those of a run that was killed stay for a day at most, or until `kubectl delete pods -l \
 swaplet.io/warm`. The kubelet's garbage collection may remove an image that no pod uses when the \
 disk of a node is nearly full.
 
 You need to list and watch nodes, and in the namespace to create, list, watch, patch and delete \
-pods; to list and watch events there is for pull times and sizes only. deploy/warm.yaml has a \
-role with these rights. With --wait=false you need to create ImageListPullJobs, and nothing \
-else: deploy/pull-jobs.yaml has a role for that.
+pods; the right to list and watch events there is only for pull times and sizes. deploy/warm.yaml \
+has a role with these rights. With --wait=false you only need to create ImageListPullJobs: \
+deploy/pull-jobs.yaml has a role for that.
 
 Exit codes: 0 every image is on every node that can be warmed; 1 an image is missing on a node, or \
 no node can be warmed; 2 wrong usage, no such node, or the cluster cannot be used; 130 interrupted.";

@@ -29,7 +29,7 @@ use crate::signals::stopped;
 
 const EXAMPLES: &str = "\
 Examples:
-  # See three Jobs end whose sidecars would run for ever
+  # See three Jobs end whose sidecars would run forever
   swaplet-demo demo
 
   # The same on virtual nodes that ignore image changes, or fail on them: one pod finds out, and
@@ -37,7 +37,7 @@ Examples:
   swaplet-demo demo --profile inert
   swaplet-demo demo --profile rejects
 
-  # Your own Jobs or pods; the words run=, exit=, term= in a container's args tell how it behaves
+  # Your own Jobs or pods; the words run=, exit=, term= in a container's args set its behaviour
   # (swaplet-demo mock-node --help)
   swaplet-demo demo -f job.yaml
 
@@ -48,8 +48,9 @@ Examples:
 ///
 /// Nothing is installed, nothing is contacted. The API server, the Job controller and the node are
 /// stand-ins; the controller is the one that `swaplet run --restart --warm` runs, so with --serve
-/// ContainerRecreateRequests and ImagePullJobs are done too. Of a CronJob one Job runs, at once;
-/// namespaces of the files are made; objects of kinds that the stand-in does not have are left out.
+/// ContainerRecreateRequests and ImagePullJobs are handled too. Of a CronJob one Job runs, at once;
+/// namespaces of the files are created; objects of kinds that the stand-in does not have are left
+/// out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DemoArgs {

@@ -21,7 +21,7 @@ use swaplet_testbed::virtual_node::{
 use crate::signals::stopped;
 
 const AFTER_HELP: &str = "\
-What a container does stands among its args (or in its command, if it has no args):
+The behaviour of a container is set in its args (or in its command, if it has no args):
   run=2s         it ends by itself after this time; run=forever (or no such word): when it is
                  stopped
   exit=3         with this exit code; exit=1,1,0 gives one per start

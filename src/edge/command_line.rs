@@ -54,7 +54,7 @@ pub fn in_summary(command: Command) -> Command {
         .count();
     let command = if more > 0 {
         command.after_help(format!(
-            "--help has {more} more flags, and says all of each."
+            "--help shows {more} more flags, and explains each in full."
         ))
     } else {
         command

@@ -16,7 +16,7 @@ Examples:
   # Of this program, and of the API server of the current context
   swaplet version
 
-  # Of this program; nothing is asked
+  # Of this program only, without a request
   swaplet version --client -o json";
 
 /// Print the version of this program, and of the API server

@@ -33,25 +33,25 @@ Examples:
   # What is parked anywhere, and for which request
   swaplet parked -A
 
-  # Before swaplet is removed, or when it does not work any more: bring back all that does not
+  # Before swaplet is removed, or when it no longer works: bring back all that does not
   # come back by itself
   swaplet parked -A --restore
 
 A container whose image has no other spelling is restarted by putting it into the park image and \
-back (swaplet run --park-image). That takes seconds, and a controller that is started again goes \
-on with it. Where no controller is left the container would wait forever: its pod tells in the \
-annotation swaplet.io/parked which image it had, and --restore puts that back, as a controller \
-does for requests that were deleted. The restart counts as made then: the container starts anew.
+back (swaplet run --park-image). That takes seconds, and a restarted controller continues it. \
+Without a controller the container would wait forever: the annotation swaplet.io/parked of its pod \
+records which image it had, and --restore puts that back, as a controller does for requests that \
+were deleted. The restart is then done: the container starts again.
 
-That annotation is believed as far as the API server keeps others from writing it: --restore \
-looks for the admission policies first (--leash), and says which containers it would have \
-restored where they are missing. Compare the images with those of the owners of the pods before \
-you say --without-leash.
+That annotation is trusted only if the API server prevents others from writing it: --restore \
+checks the admission policies first (--leash), and if they are missing, it prints which containers \
+it would have restored. Compare the images with those of the owners of the pods before you pass \
+--without-leash.
 
 Your own rights are enough: list pods; for --restore also patch them, and get the two \
 ValidatingAdmissionPolicyBindings. The chart runs this before it is uninstalled.
 
-Exit codes: 0 what is parked was printed, or with --restore nothing is parked any more; 1 some \
+Exit codes: 0 what is parked was printed, or with --restore nothing is still parked; 1 some \
 containers are still parked, each with the reason; 2 wrong usage, or the pods cannot be read.";
 
 /// List the containers that are parked, and bring them back

@@ -40,22 +40,22 @@ Examples:
   swaplet explain report-x7k2p -o json | jq -r .decision.reason
 
 Nothing is written, and no controller is needed: the pod, its node, its Job and whatever else \
-counts are read with your own rights, and the controller's own functions decide. What you may \
-not read is said, and what is assumed instead.
+counts are read with your own rights, and the controller's own functions decide. The remarks list \
+what you may not read, and what is assumed instead.
 
 The flags are those of the installation: the Deployment with the label \
-app.kubernetes.io/name=swaplet whose account may change pods of the namespace. What is given by \
-hand counts more, and the remarks say which is which. Where none is found, pass the flags of \
-`swaplet run`: with other rules the decision may be another. Without any exit image one with the \
-standard paths is assumed. What takes time counts from the end of the main containers on, or from \
-what swaplet has written since.
+app.kubernetes.io/name=swaplet whose account may change pods of the namespace. Flags that you pass \
+take precedence, and the remarks say which is which. Where none is found, pass the flags of \
+`swaplet run`: with other rules the decision may differ. Without any exit image one with the \
+standard paths is assumed. Times count from the end of the main containers, or from the last write \
+of swaplet.
 
 Exit codes: 0 the decision is explained; 2 wrong usage, or the pod cannot be read.";
 
 /// Say why the sidecars of a pod were stopped, or were not
 ///
-/// Prints what a controller looks at, what it sees there and where the rule comes from; then what
-/// it decides, what happens next, and what it has said about the pod before.
+/// Prints what a controller reads, what it observes there and where the rule comes from; then what
+/// it decides, what happens next, and what it has reported about the pod before.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExplainArgs {

@@ -43,7 +43,7 @@ Examples:
   # Find out what a node does, on throw-away pods
   swaplet probe my-node --exit-image ... --park-image ...
 
-  # One node is easier told by itself
+  # For a single node, set the class directly
   kubectl label node my-node swaplet.io/node-class=VirtualInert
 
 Classes, and how sidecars are ended there:
@@ -55,14 +55,14 @@ Classes, and how sidecars are ended there:
   VirtualInert     a virtual node whose provider ignores the change: the pod is finished instead
   VirtualRejects   a virtual node whose provider fails on the change, which would fail the
                    pod: finished instead
-  Unknown          a virtual node nobody knows: the first pod with restartPolicy OnFailure
+  Unknown          an unknown virtual node: the first pod with restartPolicy OnFailure
                    finds out, one at a time; pods with restartPolicy Never are finished
 
-What a pod has proved on a node outranks all else until it expires: after a day, or, where it \
-contradicts what the node is known for, after ten minutes (doubled each time). A provider that \
+A proof by a pod on a node outranks everything else until it expires: after a day, or, where it \
+contradicts the known class of the node, after ten minutes (doubled each time). A provider that \
 has failed a pod gets no swap until then. `swaplet run` keeps the proofs in the ConfigMap \
-swaplet-node-verdicts of its --state-namespace; they are forgotten when a node is told another \
-class.
+swaplet-node-verdicts of its --state-namespace; they are discarded when the class of a node is set \
+to another one.
 
 Exit codes: 0 the nodes were printed; 2 wrong usage, no such node, or something cannot be read.";
 

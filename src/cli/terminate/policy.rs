@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 /// Suggest SidecarPolicies
 ///
-/// A SidecarPolicy says which containers are sidecars although nobody has marked them.
+/// A SidecarPolicy names containers that are sidecars without being marked.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Policy {
     #[command(subcommand)]

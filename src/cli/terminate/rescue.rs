@@ -61,26 +61,25 @@ Examples:
 A pod is stuck if its main containers are done and a sidecar has not ended: a container with \
 KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true, one that the annotation swaplet.io/sidecars of the \
 pod names, or with --sidecar-policies, or where the installation has that, one that a \
-SidecarPolicy names, when its time has come. Those that are stuck now are listed \
-first; then the controller of `swaplet run` runs here, restricted to exactly these, until all \
-have ended, until only those are left that somebody has to mend, or until the timeout. Pods that \
-become stuck meanwhile are left alone: call it again, or run the controller.
+SidecarPolicy names, when it is due. Those that are stuck now are listed first; then the \
+controller of `swaplet run` runs here, restricted to exactly these, until all have ended, until \
+only those are left that need a manual fix, or until the timeout. Pods that become stuck meanwhile \
+are left alone: call it again, or run the controller.
 
 Your own rights are enough: list, watch and patch pods, patch pods/status (not with \
 --finish=never), list and watch jobs.batch (for pods of Jobs under OnFailure), list and watch \
-sidecarpolicies and namespacedsidecarpolicies (with --sidecar-policies). Without list and \
-watch of nodes each counts as unknown, and without create of events no Event is \
-left on the pods. Ctrl-C stops after the writes that are under way; nothing is left behind, and \
-the next call goes on.
+sidecarpolicies and namespacedsidecarpolicies (with --sidecar-policies). Without list and watch of \
+nodes each counts as unknown, and without create of events no Event is left on the pods. Ctrl-C \
+stops after the writes that are under way; nothing is left behind, and the next call continues.
 
-Where swaplet is installed, its flags are taken: those of the Deployment with the label \
-app.kubernetes.io/name=swaplet whose account may change the pods. That is asked by a \
-SubjectAccessReview; whoever may not ask names the namespace with --state-namespace. What is \
-given by hand counts more. Its controller ends these pods by itself, and `swaplet explain` says \
-what it waits for. Both together never hit the wrong pod, for every write is guarded; but neither \
-knows what the other one is about to swap, so for Jobs under OnFailure let only one of them work \
-at a time. With another exit image than that of a controller which holds its Lease, or whose \
-Lease you may not read, nothing is done without --force.
+Where swaplet is installed, its flags are used: those of the Deployment with the label \
+app.kubernetes.io/name=swaplet whose account may change the pods. That is checked by a \
+SubjectAccessReview; without the right to create one, name the namespace with --state-namespace. \
+Flags that you pass take precedence. Its controller ends these pods by itself, and `swaplet \
+explain` says what it waits for. Both together never change the wrong pod, because every write is \
+guarded; but neither knows what the other one is about to swap, so for Jobs under OnFailure let \
+only one of them work at a time. With another exit image than that of a controller which holds its \
+Lease, or whose Lease you may not read, nothing is done without --force.
 
 Exit codes: 0 all have ended, or --dry-run has listed; 1 some are left, each with its reason, or \
 have ended Failed although their main containers succeeded; 2 wrong usage, the pods cannot be \

@@ -34,7 +34,7 @@ Examples:
 
 KNOWN says how:
   Proved      a container of a warmer pod has the image; while it is there, the kubelet keeps it
-  Announced   the kubelet has said in an Event that the image was pulled or was there; AGE is
+  Announced   the kubelet has reported in an Event that the image was pulled or was there; AGE is
               how long ago. The garbage collection of the kubelet may have removed it since, if
               its disk is nearly full
   Claimed     no proof: the node lists the image in its status
@@ -44,8 +44,8 @@ KNOWN says how:
   NotKnown    nothing. A node lists 50 images by default, so one that it does not list may be
               there
 
-API servers keep Events for an hour, if they are not told otherwise. You need to list nodes, and \
-in the namespace pods and events.
+API servers keep Events for an hour by default. You need to list nodes, and in the namespace pods \
+and events.
 
 Exit codes: 0 what is known was printed; 2 wrong usage, or nodes, pods or events cannot be read.";
 

@@ -46,7 +46,7 @@ Examples:
   # For programs
   swaplet probe my-node -o json --exit-image ... --park-image ... | jq -r .verdict
 
-Each way has a pod of its own, put on the node past the scheduler and its taints: a main \
+Each way has its own pod, bound to the node without the scheduler and despite its taints: a main \
 container that ends at once (the exit image) and a sidecar that stays (the park image). No other \
 pod is touched, and none of these is marked, so that a running swaplet or OpenKruise leaves them \
 alone.
@@ -57,16 +57,16 @@ alone.
                          that SIGTERM ends
   finish                 the phase of the pod is written, and watched: the node may take it back
 
-The pods are deleted whatever happens, also on Ctrl-C. What a killed probe leaves behind is \
-found by its label:
+The pods are always deleted, also on Ctrl-C. What a killed probe leaves behind is found by its \
+label:
   kubectl delete pods -A -l swaplet.io/probe --grace-period=0 --force
 
-Nothing is written but these pods: to make the verdict known, label the node as the last line \
-says. Needed are the rights to get nodes, to create, get, patch and delete pods, to patch \
-pods/status, and to list configmaps (for what was proved before).
+Only these pods are written: to record the verdict, label the node as the last line says. You need \
+the rights to get nodes, to create, get, patch and delete pods, to patch pods/status, and to list \
+configmaps (for what was proved before).
 
-Exit codes: 0 at least one way works, 1 none does, 2 the probe could not be made or left \
-something behind, 130 interrupted.";
+Exit codes: 0 at least one way works, 1 none does, 2 the probe could not be run or left something \
+behind, 130 interrupted.";
 
 /// Try each way to end a sidecar on a node, with throw-away pods
 #[derive(Debug, Args)]

@@ -38,15 +38,15 @@ Examples:
   swaplet policy suggest -A -o wide
 
 A pod counts as stuck if some of its containers have ended for good, at least --stuck-for ago, and \
-all others run, and nothing says that these are sidecars: no variable, no annotation, no policy. \
-There is one policy for each such container, by preset where its name is that of one, or else by \
-its name and, with -A, the namespaces in which it was seen. A container whose name and image say \
-nothing may be one that still works: the comment above its policy says so.
+all others run, and nothing marks these as sidecars: no variable, no annotation, no policy. There \
+is one policy for each such container, by preset where its name is that of one, or else by its \
+name and, with -A, the namespaces in which it was observed. A container whose name and image are \
+unknown may still be working: the comment above its policy says so.
 
-Nothing is written. Besides its policy a container has to be open to swaplet where its admission \
-policies are on: by the annotation swaplet.io/sidecars of the pod or of its namespace, or by \
-sidecarPolicies.containers of the chart; the comments say which are. Needed are list of pods and, \
-to know what is there already, of the policies, of Deployments and of the admission policies.
+Nothing is written. Where the admission policies of swaplet are on, a container needs not only its \
+policy but also a permission: by the annotation swaplet.io/sidecars of the pod or of its \
+namespace, or by sidecarPolicies.containers of the chart; the comments say which have it. You need \
+to list pods and, to know what exists already, policies, Deployments and admission policies.
 
 Exit codes: 0 the suggestions are printed, or there is none; 2 wrong usage, or the pods cannot be \
 read.";
