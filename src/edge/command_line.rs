@@ -83,7 +83,12 @@ fn short_help(flag: Arg) -> Arg {
         return flag;
     }
     let Some(end) = end_of_clause(&help) else {
-        return flag;
+        // Of a flag that `-h` leaves out, manual pages have the long help alone.
+        return if flag.is_hide_short_help_set() {
+            flag.long_help(help)
+        } else {
+            flag
+        };
     };
     let (first, rest) = help.split_at(end);
     let default = rest
@@ -334,6 +339,8 @@ mod tests {
             let flag = short_help(Arg::new("a").help(help));
             assert_eq!(flag.get_help().unwrap().to_string(), short);
         }
+        let hidden = short_help(Arg::new("a").help("Which").hide_short_help(true));
+        assert_eq!(hidden.get_long_help().unwrap().to_string(), "Which");
     }
 
     #[test]
