@@ -101,7 +101,7 @@ async fn stuck_jobs_are_explained_listed_and_ended_without_a_controller() {
         assert_eq!(code, Some(0), "{err}");
         assert!(
             out.contains("SidecarSwapped: swaplet changes the image of log")
-                && out.contains("is taken as Kubelet"),
+                && out.contains("counts as Kubelet"),
             "{out}"
         );
     }

@@ -221,7 +221,7 @@ impl Snapshot {
             }
             Err(error) => {
                 self.index.nodes.hide();
-                let so = "each is taken as Unknown, as by a controller without this right; one that may read them can decide otherwise";
+                let so = "each counts as Unknown, as by a controller without this right; one that may read them can decide otherwise";
                 self.miss("nodes", &error, so);
             }
         }

@@ -215,7 +215,7 @@ fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
     };
     finding(
         "node",
-        format!("{} is taken as {} ({why}{beside})", pod.node, around.node),
+        format!("{} counts as {} ({why}{beside})", pod.node, around.node),
         NODE,
     )
 }
@@ -344,14 +344,14 @@ fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
         Step::Here(Decision {
             action: Some(action),
             ..
-        }) => format!("leads on: {}", describe(action)),
+        }) => format!("applies: {}", describe(action)),
         Step::Here(here) if here.reports.is_empty() => sentence(pod, here),
         Step::Here(here) => reasons(&here.reports),
-        Step::Next { reports, .. } if reports.is_empty() => "not open for this pod".to_owned(),
+        Step::Next { reports, .. } if reports.is_empty() => "not used for this pod".to_owned(),
         Step::Next { reports, .. } if reports.iter().all(is_told) => {
-            format!("does not lead on: {}", reasons(reports))
+            format!("does not apply: {}", reasons(reports))
         }
-        Step::Next { reports, .. } => format!("does not lead on: {}", notes(reports)),
+        Step::Next { reports, .. } => format!("does not apply: {}", notes(reports)),
     }
 }
 

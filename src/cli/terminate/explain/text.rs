@@ -10,7 +10,7 @@ use crate::cli::program::table::{age, aligned, dash, printable};
 impl Answer {
     pub(super) fn text(&self) -> String {
         let mut text = self.head();
-        section(&mut text, "Looked at", &aligned(&self.inputs()));
+        section(&mut text, "Inputs", &aligned(&self.inputs()));
         section(&mut text, "Sources", &aligned(&self.sources()));
         let decision = &self.explanation.decision;
         section(
@@ -38,7 +38,7 @@ impl Answer {
             ("Namespace:", pod.namespace.to_string()),
             ("Node:", dash(&*pod.node)),
             ("Job:", dash(job.unwrap_or_default())),
-            ("Mains ended:", dash(ended.unwrap_or_default())),
+            ("Main exited:", dash(ended.unwrap_or_default())),
         ];
         aligned(&rows.map(|(name, value)| vec![name.to_owned(), value]))
     }
