@@ -178,7 +178,7 @@ fn the_table_has_a_line_for_each_sidecar_and_the_exit_code_is_the_verdict() {
             && ran.out.contains("/opt/own/server")
             && ran.out.contains("ProgramOnVolume").eq(&false)
     );
-    assert!(ran.out.contains("lies on a volume"), "{}", ran.out);
+    assert!(ran.out.contains("is on a volume"), "{}", ran.out);
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl Served {
     async fn start(server: &ApiServer, address: std::net::SocketAddr) -> anyhow::Result<Self> {
         ensure!(
             address.ip().is_loopback(),
-            "--serve {address}: the API of the demo asks nobody who they are; use a loopback address"
+            "--serve {address}: the API of the demo has no authentication; use a loopback address"
         );
         let listener = TcpListener::bind(address)
             .await
@@ -155,7 +155,7 @@ impl Served {
     /// Prints what happens, forever.
     async fn stay(mut self, mut story: Story) -> anyhow::Result<()> {
         eprintln!(
-            "\nThe cluster stays until Ctrl-C, and what your own Jobs do is told here. In another terminal:\n  export KUBECONFIG={}",
+            "\nThe cluster stays until Ctrl-C, and what your own Jobs do is printed here. In another terminal:\n  export KUBECONFIG={}",
             self.kubeconfig.display()
         );
         tokio::select! {

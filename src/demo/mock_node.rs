@@ -226,11 +226,11 @@ impl MockNodeArgs {
         let name = options.name.clone();
         let node = VirtualNode::new(client, Clock::starting_at(time_of_day()), options);
         node.register().await.map_err(|refused| match refused {
-            Refused::Api(error) => anyhow!("the Node cannot be made: {}", words(&error)),
+            Refused::Api(error) => anyhow!("the Node cannot be created: {}", words(&error)),
             other => anyhow!("--name: {other}"),
         })?;
         print(&format!(
-            "node {name} in a cluster of version {}; Ctrl-C takes it away\n",
+            "node {name} in a cluster of version {}; Ctrl-C removes it\n",
             version.git_version
         ))?;
         tokio::select! {
@@ -240,7 +240,7 @@ impl MockNodeArgs {
         node.remove().await.map_err(|error| {
             let words = words(&error);
             anyhow!(
-                "the Node could not be taken away ({words}); do it with kubectl delete node {name}"
+                "the Node could not be removed ({words}); do it with kubectl delete node {name}"
             )
         })?;
         Ok(ExitCode::SUCCESS)

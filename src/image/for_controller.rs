@@ -146,7 +146,7 @@ fn for_others(image: &ImageReference, is_anonymous: bool, error: RegistryError) 
             ))
         }
         Problem::Unauthorized | Problem::Forbidden if is_anonymous => answer(format!(
-            "{registry} wants credentials for {}, and is asked without them: the administrator can list repositories for which it is asked with those of swaplet, with --pin-credentials",
+            "{registry} requires credentials for {}, and is queried without them: the administrator can list repositories that are queried with those of swaplet, by --pin-credentials",
             image.repository()
         )),
         _ => of_registry(error),

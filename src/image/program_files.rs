@@ -77,11 +77,11 @@ pub enum ProgramError {
         words: String,
     },
     /// The program is not one for Linux on a platform that images are made for.
-    #[error("{} is no 64-bit Linux program for amd64 or arm64, so no image can be made of it: run this on Linux", .0.display())]
+    #[error("{} is not a 64-bit Linux program for amd64 or arm64, so no image can be built from it: run this on Linux", .0.display())]
     NotLinux(PathBuf),
     /// The loader does not list what the program needs.
     #[error(
-        "{loader} does not tell which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --target x86_64-unknown-linux-gnu",
+        "{loader} does not report which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --target x86_64-unknown-linux-gnu",
         .program.display()
     )]
     Loader {
@@ -351,7 +351,7 @@ mod tests {
             ProgramFiles::of(&file)
                 .unwrap_err()
                 .to_string()
-                .contains("no 64-bit Linux program")
+                .contains("not a 64-bit Linux program")
         );
         assert!(
             ProgramFiles::of(&folder.path().join("nothing"))

@@ -124,7 +124,7 @@ impl fmt::Display for RegistryError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.operation, advice(self.problem))?;
         if let Some(wait) = self.retry_after {
-            write!(out, "; it asks to come back in {} s", wait.as_secs())?;
+            write!(out, "; it asks to retry in {} s", wait.as_secs())?;
         }
         if self.detail.is_empty() {
             Ok(())
@@ -147,7 +147,7 @@ fn advice(problem: Problem) -> String {
         Problem::Rejected => "the registry refused the request or answered in a way that is not the OCI protocol".to_owned(),
         Problem::Timeout(limit) => format!("no answer within {} s; check the host and the network, or give more time with --timeout", limit.as_secs()),
         Problem::Unreachable => "no connection; check the host and the port, and use --plain-http HOST for a registry without TLS".to_owned(),
-        Problem::DigestMismatch => "the registry has other bytes than those that the digest names; something between here and there changes them, or somebody else pushes to the same tag".to_owned(),
+        Problem::DigestMismatch => "the registry has other bytes than those of the digest; a proxy changes them, or somebody else pushes to the same tag".to_owned(),
         Problem::TooLarge => "the answer is larger than swaplet ever reads".to_owned(),
         Problem::Refused => "not tried".to_owned(),
     }

@@ -34,7 +34,7 @@ fn a10_a_script_whose_config_map_is_there_is_read() {
             1,
             "push an exit image that has /opt/python/bin/python3",
         ),
-        ("#!/scripts/own", 1, "lies on a volume"),
+        ("#!/scripts/own", 1, "is on a volume"),
         (
             "echo hello",
             1,

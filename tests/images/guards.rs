@@ -30,7 +30,7 @@ fn a_registry_that_names_a_time_gets_it() {
     });
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
         "429",
-        "come back in 2 s",
+        "retry in 2 s",
         "trying again in 2.0 s",
         "403",
     ]);
@@ -46,7 +46,7 @@ fn a_registry_that_names_a_time_for_writes_gets_it_too() {
     });
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
         "503",
-        "come back in 2 s",
+        "retry in 2 s",
         "trying again in 2.0 s",
         "403",
     ]);
@@ -60,7 +60,7 @@ fn a_registry_that_wants_to_be_left_alone_for_long_is_left_alone() {
         _ => Answer::status(429).header("retry-after", "3600"),
     });
     let ran = push_exit(&format!("{}/a:v1", registry.host))
-        .must_fail_with(&["429", "come back in 3600 s"]);
+        .must_fail_with(&["429", "retry in 3600 s"]);
     assert!(!ran.err.contains("trying again"), "{}", ran.err);
     assert_eq!(registry.seen().len(), 2);
 }
@@ -204,7 +204,7 @@ fn what_is_no_token_is_told() {
             }
             _ => Answer::status(200).body(body),
         });
-        push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["as a token is none"]);
+        push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["no valid token"]);
     }
 }
 

@@ -60,7 +60,7 @@ impl VersionArgs {
         let version = client.apiserver_version().await;
         Ok(version
             .map_err(plain)
-            .context("cannot ask the API server for its version")?
+            .context("cannot read the version of the API server")?
             .git_version)
     }
 }

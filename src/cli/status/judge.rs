@@ -246,7 +246,7 @@ fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
     let needed = flags.is_on("restart") && !flags.is_on("restart-without-leash");
     let leash = match leash {
         Ok(leash) => leash,
-        Err(words) => return (State::Unknown, format!("cannot ask: {words}")),
+        Err(words) => return (State::Unknown, format!("cannot be read: {words}")),
     };
     if leash.policies.is_empty() {
         let words = "there are none for its account: apply deploy/leash.yaml, or set leash.enabled in the chart (Kubernetes 1.30 or later)";
@@ -297,7 +297,7 @@ fn policies(leash: &Result<Leash, String>, flags: &Flags) -> Said {
 fn crds(asked: &Asked) -> Said {
     let crds = match &asked.crds {
         Ok(crds) => crds,
-        Err(words) => return (State::Unknown, format!("cannot ask: {words}")),
+        Err(words) => return (State::Unknown, format!("cannot be read: {words}")),
     };
     let missing = crds.iter().filter(|(_, is_there)| !is_there);
     let missing: Vec<_> = missing.map(|(name, _)| (*name).to_owned()).collect();

@@ -67,7 +67,7 @@ pub(super) async fn create(
 fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
     anyhow::ensure!(
         args.shape == ShapeArg::Auto,
-        "--shape is for pods that this command creates; those of a job are as `swaplet run --warm-shape` says: leave --shape or --wait=false away"
+        "--shape is for pods that this command creates; those of a job are set by `swaplet run --warm-shape`: leave --shape or --wait=false away"
     );
     let mut spec = json!({
         "images": images,

@@ -203,7 +203,7 @@ fn own_class(node: &Node) -> Option<(&'static str, Result<NodeClass, &str>)> {
 fn problem(place: &str, written: &str) -> Box<str> {
     let known = NodeClass::OWN.map(NodeClass::as_str).join(", ");
     let written: String = written.chars().take(80).collect();
-    format!("{place} {OVERRIDE} is {written:?}, which is none of {known}; until it is, the table tells the class").into()
+    format!("{place} {OVERRIDE} is {written:?}, which is none of {known}; until it is, the table sets the class").into()
 }
 
 impl fmt::Display for Why {

@@ -140,7 +140,7 @@ fn container(pod: &Pod, container: &Container) -> Finding {
         seen.push_str(&format!(", by {rule}"));
     }
     if let Some(image) = container.exit_image_asked() {
-        seen.push_str(&format!(", asks for exit image {image}"));
+        seen.push_str(&format!(", requests exit image {image}"));
     }
     if container.mark.ignores_exit_code() {
         seen.push_str(", its exit code does not count");
@@ -206,7 +206,7 @@ fn mains(pod: &Pod) -> Finding {
 
 fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
     if around.facts.unseen_until.is_some() {
-        return finding("node", format!("{} has not been seen yet", pod.node), NODE);
+        return finding("node", format!("{} is not observed yet", pod.node), NODE);
     }
     let beside = if around.node == NodeClass::Daemon {
         "; OpenKruise's daemon is Ready beside its kubelet"

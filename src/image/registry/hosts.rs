@@ -87,7 +87,7 @@ impl Hosts {
                 if !lists(&self.plain_http, &with_port) && !lists(&self.allowed, &with_port) =>
             {
                 Err(format!(
-                    "{host} is {what}; allow it with --allow-host {host} if it really has to be asked"
+                    "{host} is {what}; allow it with --allow-host {host} if it is really needed"
                 ))
             }
             _ => Ok(()),
@@ -138,7 +138,7 @@ fn lists(list: &[String], host: &str) -> bool {
 fn refusal(url: &Url) -> Option<&'static str> {
     let host = url.host_str()?.trim_end_matches('.');
     if METADATA.contains(&host) || ip(url).is_some_and(is_link_local) {
-        return Some("link-local or alike, where clouds hand out credentials of the machine");
+        return Some("link-local or similar, where clouds provide credentials of the machine");
     }
     CLUSTER_DOMAINS
         .iter()

@@ -94,7 +94,7 @@ impl Login {
     fn token(operation: &str, token: &str) -> Result<Self, RegistryError> {
         let login = Self::Token(token.to_owned());
         let problem =
-            || RegistryError::new(operation, Problem::Rejected, "what came as a token is none");
+            || RegistryError::new(operation, Problem::Rejected, "it returned no valid token");
         (!token.is_empty() && login.header().is_some())
             .then_some(login)
             .ok_or_else(problem)
@@ -138,7 +138,7 @@ fn challenge(answer: &Answer) -> Challenge {
 fn token_url(asker: &Asker, operation: &str, realm: &str) -> Result<Url, RegistryError> {
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
     let url = Url::parse(realm).map_err(|_| {
-        refuse("the registry names a place for tokens that is no address".to_owned())
+        refuse("the registry returned an address for tokens that is invalid".to_owned())
     })?;
     asker.hosts.check_named_by_registry(&url).map_err(refuse)?;
     Ok(url)
@@ -179,7 +179,7 @@ async fn fetch(
         RegistryError::new(
             operation,
             Problem::Rejected,
-            "the place for tokens that the registry names is not there",
+            "the address for tokens that the registry returned does not exist",
         )
     };
     let granted = answer.found(operation)?.ok_or_else(absent)?;

@@ -132,6 +132,6 @@ impl Asked {
 
 fn deleted() -> Heard {
     Heard::Over(Outcome::Failed(
-        "its request was deleted by somebody".to_owned(),
+        "its request was deleted by somebody else".to_owned(),
     ))
 }

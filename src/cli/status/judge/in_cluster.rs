@@ -28,7 +28,7 @@ pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
         }
         Err(words) => add(
             "stuck pods",
-            (State::Unknown, format!("cannot ask: {words}")),
+            (State::Unknown, format!("cannot be read: {words}")),
         ),
     }
     add("Jobs on virtual nodes", kept_jobs(facts));
@@ -38,7 +38,7 @@ pub(in crate::cli::status) fn cluster(facts: &Facts) -> Vec<Check> {
 
 fn nodes(facts: &Facts) -> Said {
     match &facts.nodes {
-        Err(words) => (State::Unknown, format!("cannot ask: {words}")),
+        Err(words) => (State::Unknown, format!("cannot be read: {words}")),
         Ok(_) if !facts.node_problems.is_empty() => (State::Attention, some(&facts.node_problems)),
         Ok(classes) => {
             let classes: Vec<_> = classes
@@ -91,7 +91,7 @@ fn stuck(pods: &Pods, now: Timestamp) -> Said {
 
 fn kept_jobs(facts: &Facts) -> Said {
     match &facts.kept_jobs {
-        Err(words) => (State::Unknown, format!("cannot ask: {words}")),
+        Err(words) => (State::Unknown, format!("cannot be read: {words}")),
         Ok(jobs) if jobs.is_empty() => (State::Ok, "none is kept forever".to_owned()),
         Ok(jobs) => {
             let names: Vec<_> = jobs.iter().cloned().collect();
@@ -107,7 +107,7 @@ fn kept_jobs(facts: &Facts) -> Said {
 
 fn warnings(facts: &Facts) -> Said {
     match &facts.warnings {
-        Err(words) => (State::Unknown, format!("cannot ask: {words}")),
+        Err(words) => (State::Unknown, format!("cannot be read: {words}")),
         Ok(warnings) if warnings.is_empty() => (State::Ok, "none in the last hour".to_owned()),
         Ok(warnings) => (
             State::Note,

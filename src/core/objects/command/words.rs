@@ -63,7 +63,7 @@ impl Obstacle {
     #[must_use]
     pub const fn problem(self) -> &'static str {
         match self {
-            Self::ProgramOnVolume => "its program lies on a volume and would run again",
+            Self::ProgramOnVolume => "its program is on a volume and would run again",
             Self::MountOverProgram => "a volume is mounted where the exit image has its program",
             Self::CommandUnknown => {
                 "its command or PATH depends on a variable whose value is not in the spec, or is too long"
@@ -73,7 +73,7 @@ impl Obstacle {
                 "its imagePullPolicy is Never, so nodes would not pull the exit image"
             }
             Self::RestartsAlways => {
-                "its restartPolicy is Always, so the exit image would be started for ever"
+                "its restartPolicy is Always, so the exit image would be restarted forever"
             }
             Self::RestartRuleOnSuccess => "its restartPolicyRules restart it after exit code 0",
             Self::RestartPolicyUnknown => "its restartPolicy is not known",

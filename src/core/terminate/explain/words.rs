@@ -30,7 +30,7 @@ pub fn describe(action: &Action) -> String {
         }
         Action::Finish(finish) => format!("writes the phase {}", finish.phase.as_str()),
         Action::Recreate(containers) => {
-            format!("asks OpenKruise's daemon to end {}", containers.join(", "))
+            format!("has OpenKruise's daemon end {}", containers.join(", "))
         }
     }
 }
@@ -128,7 +128,7 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
         }
         Action::Finish(_) if around.may_be_kubelet() => {
             format!(
-                "The node takes the phase for the end of the pod and stops {}, whatever the exit code.",
+                "The node treats the phase as the end of the pod and stops {}, whatever the exit code.",
                 names(pod, |_| true)
             )
         }
@@ -138,7 +138,7 @@ fn after(pod: &Pod, action: &Action, around: &Circumstances<'_>) -> String {
         ),
         Action::Recreate(_) => {
             format!(
-                "The daemon stops {} as the kubelet does, and nothing takes the place: the exit code of each counts.",
+                "The daemon stops {} as the kubelet does, and nothing replaces it: the exit code of each counts.",
                 names(pod, |_| true)
             )
         }

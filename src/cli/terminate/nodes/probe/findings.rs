@@ -63,11 +63,11 @@ impl<'a> Findings<'a> {
         let says = format!("swaplet nodes says {class} ({why})");
         text.push_str(&match (self.verdict, &self.command) {
             (None, _) if self.is_doubtful() => format!(
-                "Not judged: {says}, and on such a node one swap without effect may be a busy kubelet. Probe it again; if it is no kubelet, \
+                "Not judged: {says}, and on such a node one swap without effect may be a busy kubelet. Probe it again; if it is not a kubelet, \
                  say so:\n  kubectl label node {node} {OVERRIDE}={}\n",
                 NodeClass::VirtualInert
             ),
-            (None, _) => format!("Nothing was proved about node {node}, for no pod has shown that its container was replaced; {says}.\n"),
+            (None, _) => format!("Nothing was proved about node {node}, because no pod has shown that its container was replaced; {says}.\n"),
             (Some(verdict), None) => format!("Verdict: node {node} is {verdict}; {says}, so there is nothing to do.\n"),
             (Some(verdict), Some(command)) => format!("Verdict: node {node} is {verdict}; {says}. Make it known:\n  {command}\n"),
         });

@@ -83,7 +83,7 @@ fn attempt(action: &Action) -> String {
             "write the phase of the pod (grant patch of pods/status, or start with --finish=never)"
                 .to_owned()
         }
-        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
+        Action::Recreate(containers) => format!("request the end of {}", containers.join(", ")),
     }
 }
 

@@ -127,7 +127,7 @@ impl NodeProgress {
         self.number += 1;
         if !std::mem::take(&mut self.expected) && !self.is_done() {
             let why = if seen.pod.trouble.is_empty() {
-                "somebody deleted it"
+                "it was deleted by somebody else"
             } else {
                 &seen.pod.trouble
             };
