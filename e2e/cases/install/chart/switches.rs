@@ -45,6 +45,15 @@ async fn hot_upgrades_need_nothing_else() {
     }
 }
 
+/// A list of a user may be the text of a placeholder.
+#[tokio::test]
+async fn a_closed_namespace_may_have_the_name_of_the_namespace_of_warmer_pods() {
+    let all = rendered(&format!("{VALUES},leash.closedNamespaces={{swaplet-warm}}"))
+        .await
+        .unwrap();
+    assert!(all.contains(r#"["swaplet-warm"]"#), "it is closed");
+}
+
 /// For everybody where it is asked for, in the namespaces that are named, and nowhere else.
 #[tokio::test]
 async fn deletion_protection_is_policies_alone() {
