@@ -4,9 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::node::ConditionWire;
-use crate::objects::values::lenient::{Lenient, Object};
-
-type Text = Lenient<Option<Box<str>>>;
+use crate::objects::values::lenient::{Lenient, Object, Text};
+use crate::objects::values::parts::Parts;
 
 /// The namespace of OpenKruise, which is also the default of its own flags.
 pub const NAMESPACE: &str = "kruise-system";
@@ -36,13 +35,7 @@ pub struct DaemonPodWire {
 
 of_kind!(DaemonPodWire, k8s_openapi::api::core::v1::Pod);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

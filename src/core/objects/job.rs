@@ -4,13 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::pod::Owner;
-use super::values::lenient::{Lenient, Object, Present};
+use super::values::lenient::{Lenient, Object, Present, Text};
+use super::values::parts::Parts;
 
 /// The limit if a Job sets none: the API server's own default (Kubernetes:
 /// `pkg/apis/batch/v1/defaults.go`).
 const DEFAULT_BACKOFF_LIMIT: u32 = 6;
-
-type Text = Lenient<Option<Box<str>>>;
 
 /// A Job as it is cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +43,7 @@ pub struct JobWire {
 
 of_kind!(JobWire, k8s_openapi::api::batch::v1::Job);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

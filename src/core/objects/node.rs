@@ -8,9 +8,9 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::values::lenient::{self, Lenient, Object, Said};
+use super::values::lenient::{self, Lenient, Object, Said, Text};
+use super::values::parts::Parts;
 
-type Text = Lenient<Option<Box<str>>>;
 type Texts = Lenient<lenient::Texts>;
 
 /// Labels or annotations.
@@ -86,13 +86,7 @@ pub struct NodeWire {
 
 of_kind!(NodeWire, k8s_openapi::api::core::v1::Node);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -8,10 +8,8 @@ use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
 use super::pod::{Container, ContainerState};
-use super::values::lenient::{Lenient, Object, Said};
-
-type Text = Lenient<Option<Box<str>>>;
-type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
+use super::values::lenient::{Lenient, Object, Objects, Said, Text};
+use super::values::parts::Parts;
 
 /// The API group of OpenKruise.
 pub const GROUP: &str = "apps.kruise.io";
@@ -101,13 +99,7 @@ pub struct RecreateRequestWire {
     status: StatusWire,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

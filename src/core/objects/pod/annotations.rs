@@ -174,9 +174,7 @@ fn read<T>(
     let parts: Vec<_> = text.split(',').map(str::trim).collect();
     if parts.len() > MOST {
         reported.get_or_insert_with(|| {
-            format!(
-                "annotation {annotation}: it has more than {MOST} entries, and is ignored"
-            )
+            format!("annotation {annotation}: it has more than {MOST} entries, and is ignored")
         });
         return Vec::new();
     }

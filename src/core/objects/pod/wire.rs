@@ -23,6 +23,7 @@ use crate::objects::job::OwnerWire;
 use crate::objects::values::bounds;
 use crate::objects::values::env::Mark;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, Texts};
+use crate::objects::values::parts::Parts;
 
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
@@ -42,13 +43,7 @@ pub struct PodWire {
 
 of_kind!(PodWire, k8s_openapi::api::core::v1::Pod);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 /// Metadata without its expensive parts, `managedFields` and annotations; of these only the needed
 /// ones are read.

@@ -18,6 +18,7 @@ use crate::objects::pod::wire::PodWire;
 use crate::objects::values::bounded_value::BoundedValue;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
+use crate::objects::values::parts::Parts;
 use crate::restart::parked::Parked;
 
 type Integer = Lenient<Option<i64>>;
@@ -32,13 +33,7 @@ pub struct RestartPodWire {
     facts: Vec<ContainerFacts>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

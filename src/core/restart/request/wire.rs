@@ -10,15 +10,13 @@ use super::{
 };
 use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{self, Lenient, Object, Present, Said};
+use crate::objects::values::lenient::{self, Flag, Lenient, Object, Objects, Present, Said, Text};
+use crate::objects::values::parts::Parts;
 use crate::restart::on_config::annotation::RESTART_ON;
 
-type Text = Lenient<Option<Box<str>>>;
 type Integer = Lenient<Option<i64>>;
-type Flag = Lenient<Option<bool>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 type Texts = Lenient<lenient::Texts>;
-type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
 /// A request of a list or watch.
 #[derive(Clone, Debug)]
@@ -31,13 +29,7 @@ pub struct RestartRequestWire {
 
 of_kind!(RestartRequestWire, RecreateRequestWire);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -7,6 +7,7 @@ use super::ImageWait;
 use crate::objects::pod::ContainerState;
 use crate::objects::pod::wire::StateWire;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text};
+use crate::objects::values::parts::Parts;
 
 /// The reasons of a waiting container that may mean a pull under way, or one about to begin. Any
 /// other reason means different trouble.
@@ -22,13 +23,7 @@ pub struct ImageWaitWire {
 
 of_kind!(ImageWaitWire, k8s_openapi::api::core::v1::Pod);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -11,6 +11,7 @@ use crate::objects::pod::Phase;
 use crate::objects::pod::wire::StateWire;
 use crate::objects::values::bounds;
 use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Said, Text};
+use crate::objects::values::parts::Parts;
 
 /// A pod of a list or watch. Decoding fails only for JSON that is not a Kubernetes object.
 #[derive(Clone, Debug)]
@@ -23,13 +24,7 @@ pub struct WarmerPodWire {
 
 of_kind!(WarmerPodWire, k8s_openapi::api::core::v1::Pod);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

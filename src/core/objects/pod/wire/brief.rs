@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use crate::objects::node::ConditionWire;
-use crate::objects::values::lenient::{Lenient, Object, Objects, Present, Text, Texts};
+use crate::objects::values::lenient::{Lenient, Objects, Present, Text, Texts};
+use crate::objects::values::parts::Parts;
 
 /// A pod, reduced to these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,13 +37,7 @@ pub struct PodBriefWire {
 
 of_kind!(PodBriefWire, k8s_openapi::api::core::v1::Pod);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

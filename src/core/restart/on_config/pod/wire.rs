@@ -9,12 +9,13 @@ use serde::{Deserialize, Deserializer};
 
 use super::{ConfiguredPod, Life, Use};
 use crate::objects::values::bounds;
-use crate::objects::values::lenient::{self, Lenient, Object, Objects, Present, Text};
+use crate::objects::values::lenient::{
+    self, Flag, Lenient, Member, Object, Objects, Present, Text,
+};
+use crate::objects::values::parts::Parts;
 use crate::restart::on_config::annotation::{RESTART_ON, Reference, ReferenceKind, parse};
 
 type Texts = Lenient<lenient::Texts>;
-type Flag = Lenient<Option<bool>>;
-type Member<T> = Lenient<Option<Box<T>>>;
 
 /// A pod of a list or watch. As for all pods, decoding fails only for JSON that is no Kubernetes
 /// object at all.
@@ -28,13 +29,7 @@ pub struct ConfiguredPodWire {
 
 of_kind!(ConfiguredPodWire, k8s_openapi::api::core::v1::Pod);
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
+type TopWire = Parts<MetaWire, SpecWire, StatusWire>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
