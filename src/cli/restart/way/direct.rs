@@ -140,7 +140,7 @@ impl Direct {
         }
         let backs: Vec<_> = changed
             .iter()
-            .map(|(name, from, _)| format!("{name}={from}"))
+            .map(|(name, from, _)| in_shell(&format!("{name}={from}")))
             .collect();
         let (namespace, pod) = (&self.namespace, &member.name);
         Outcome::Left(format!(
@@ -350,5 +350,27 @@ impl UnderWay {
             | Action::NoteUnready
             | Action::SetReadiness(_) => {}
         }
+    }
+}
+
+/// Returns a word that a shell passes on unchanged: an image may hold any character.
+fn in_shell(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._/:@=+-".contains(letter);
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_shell;
+
+    #[test]
+    fn a_command_to_paste_runs_nothing_that_an_image_says() {
+        assert_eq!(in_shell("log=r.example/log:1"), "log=r.example/log:1");
+        assert_eq!(in_shell("log=a:1;reboot"), "'log=a:1;reboot'");
+        assert_eq!(in_shell("log=a'$(x)"), r"'log=a'\''$(x)'");
     }
 }
