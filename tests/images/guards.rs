@@ -59,8 +59,8 @@ fn a_registry_that_wants_to_be_left_alone_for_long_is_left_alone() {
         probe if is_probe(probe) => Answer::status(200),
         _ => Answer::status(429).header("retry-after", "3600"),
     });
-    let ran = push_exit(&format!("{}/a:v1", registry.host))
-        .must_fail_with(&["429", "retry in 3600 s"]);
+    let ran =
+        push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["429", "retry in 3600 s"]);
     assert!(!ran.err.contains("trying again"), "{}", ran.err);
     assert_eq!(registry.seen().len(), 2);
 }
@@ -94,8 +94,7 @@ fn of_a_refusal_the_beginning_is_read() {
 fn a_manifest_does_not_choose_the_path_of_the_next_request() {
     let registry = FakeRegistry::start(|request, _| match request {
         probe if is_probe(probe) => Answer::status(200),
-        _ => Answer::status(200)
-            .body(r#"{"config": {"digest": "../../../../elsewhere"}}"#),
+        _ => Answer::status(200).body(r#"{"config": {"digest": "../../../../elsewhere"}}"#),
     });
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["swaplet did not make"]);
     assert!(
@@ -214,10 +213,9 @@ fn a_token_that_no_header_has_room_for_is_none() {
         probe if is_probe(probe) => {
             Answer::status(401).header("www-authenticate", "Bearer realm=\"http://HOST/token\"")
         }
-        _ => Answer::status(200)
-            .body(format!(r#"{{"token": "{}"}}"#, "a".repeat(1 << 20))),
+        _ => Answer::status(200).body(format!(r#"{{"token": "{}"}}"#, "a".repeat(1 << 20))),
     });
-    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["as a token is none"]);
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["it returned no valid token"]);
     assert_eq!(registry.seen().len(), 2, "it is not sent");
 }
 

@@ -67,7 +67,7 @@ async fn ctrl_c_deletes_what_nobody_has_begun_with_and_names_what_goes_on() {
     assert!(name.starts_with("web-a-restart-"));
     assert!(
         ran.err.contains(&format!(
-            "{name} goes on: kubectl get crr -n default {name}"
+            "{name} continues: kubectl get crr -n default {name}"
         )),
         "{}",
         ran.err
@@ -157,7 +157,8 @@ async fn it_is_told_that_nobody_takes_a_request_up() {
         "{ran:?}"
     );
     assert!(
-        ran.err.contains("no controller has accepted its request yet"),
+        ran.err
+            .contains("no controller has accepted its request yet"),
         "{}",
         ran.err
     );

@@ -129,7 +129,9 @@ async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
         Cost::on(&row).map(|_| (node, row))
     };
     list(&api, "", costly).await.unwrap_or_else(|error| {
-        eprintln!("note: nodes cannot be listed, so only the templates show where pods may run: {error}");
+        eprintln!(
+            "note: nodes cannot be listed, so only the templates show where pods may run: {error}"
+        );
         Vec::new()
     })
 }

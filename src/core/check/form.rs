@@ -63,7 +63,9 @@ fn containers(value: &Value) -> Option<String> {
         other => return Some(format!(" is {}, and has to be a list{FIX}", kind_of(other))),
     };
     let index = list.iter().position(|item| !item["name"].is_string())?;
-    Some(format!("[{index}].name is missing, or is not a string{FIX}"))
+    Some(format!(
+        "[{index}].name is missing, or is not a string{FIX}"
+    ))
 }
 
 fn example(path: &[&str]) -> String {

@@ -265,7 +265,10 @@ fn what_a_set_says_is_read_or_told() {
             "select them by the label kubernetes.io/metadata.name",
             with("namespaceSelector", json!({"matchLabels": {"team": "a"}})),
         ),
-        ("spec.namespace is not a string", with("namespace", json!(3))),
+        (
+            "spec.namespace is not a string",
+            with("namespace", json!(3)),
+        ),
         (
             "write a list of at most 32 containers",
             with("containers", json!({})),

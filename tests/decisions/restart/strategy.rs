@@ -83,7 +83,7 @@ fn failure_policy_fail_begins_nothing_more_and_ignore_does() {
     let mut world = with_bad_log(json!({}));
     assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert!(
-        world.state("app").1.contains("log could not be")
+        world.state("app").1.contains("log was not restarted")
             && world.state("log").1.contains("no other spelling")
     );
     assert_eq!((world.swaps, world.image("app")), (0, &*images("app").0));

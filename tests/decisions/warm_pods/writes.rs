@@ -160,7 +160,10 @@ fn a_namespace_that_is_not_there_and_a_deletion_that_is_forbidden_end_the_node()
     let mut node = Node::new(&[A]);
     let create = node.step().unwrap();
     node.answers(&create, Answer::Gone).assert_silent();
-    assert_eq!(node.failure(), "the namespace for warmer pods does not exist");
+    assert_eq!(
+        node.failure(),
+        "the namespace for warmer pods does not exist"
+    );
     let mut node = Node::new(&[A]);
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));

@@ -78,9 +78,9 @@ async fn w11_a_node_that_goes_away_ends_and_the_others_go_on() {
     let failed = told.failed();
     assert!(
         failed.len() == 2
-            && failed
-                .iter()
-                .all(|(what, why)| what.starts_with("n0 ") && why.starts_with("the node is gone")),
+            && failed.iter().all(
+                |(what, why)| what.starts_with("n0 ") && why.starts_with("the node is deleted")
+            ),
         "{failed:?}"
     );
     cluster.assert_quiet().await;

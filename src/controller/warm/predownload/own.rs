@@ -106,7 +106,10 @@ mod tests {
             let web = key("greedy", &format!("web-{number}"));
             assert!(own.has_room(&web));
             let metadata = json!({"name": "j", "namespace": "greedy", "uid": "u"});
-            own.set(&web, vec![json!({"metadata": metadata, "spec": {"image": "a"}})]);
+            own.set(
+                &web,
+                vec![json!({"metadata": metadata, "spec": {"image": "a"}})],
+            );
         }
         assert!(own.has_room(&key("greedy", "web-0")), "it has its own");
         assert!(!own.has_room(&key("greedy", "late")));

@@ -209,8 +209,7 @@ impl Plan {
             }
             None => Step::Final(
                 StatePhase::Failed,
-                "the pod no longer reports it, or its record is gone"
-                    .to_owned(),
+                "the pod no longer reports it, or its record is gone".to_owned(),
             ),
         };
         self.stop |= strategy.ordered && !matches!(step, Step::Final(..));

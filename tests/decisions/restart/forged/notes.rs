@@ -137,10 +137,7 @@ fn bug13_a_note_that_somebody_took_away_is_told_with_the_fix() {
     late.request.active_deadline_seconds = Some(60);
     late.pod.as_mut().unwrap().parked = None;
     late.later(60);
-    stays_parked(
-        &mut late,
-        &["activeDeadlineSeconds", "no longer records"],
-    );
+    stays_parked(&mut late, &["activeDeadlineSeconds", "no longer records"]);
 }
 
 /// A human does it, and the request ends; no note is left.

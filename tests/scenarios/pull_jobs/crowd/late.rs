@@ -125,6 +125,8 @@ fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
     let mut mock = Mock::new(1, 1, 1, "Always");
     mock.is_listed();
     mock.second();
+    let pod = wire(mock.pods.values().next().unwrap());
+    mock.takes(Happened::Pod(Event::Applied(pod)));
     let job = serde_json::from_value(mock.job.clone()).unwrap();
     mock.takes(Happened::Job(LIST, Event::Deleted(job)));
     let mut writes = mock.steps();

@@ -85,7 +85,9 @@ impl NodeProgress {
             return self.fail_all(why);
         }
         if shape == Shape::ImageVolumes
-            && self.fall_back(&format!("a pod with image volumes cannot be created: {why}"))
+            && self.fall_back(&format!(
+                "a pod with image volumes cannot be created: {why}"
+            ))
         {
             return;
         }
