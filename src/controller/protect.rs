@@ -22,13 +22,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use self::contents::{Contents, What, see_contents};
+use self::contents::{Contents, What};
 use self::turns::Written;
 use crate::frame::clock::Clock;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read as isolated_read;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::Writer;
@@ -40,15 +41,11 @@ const AT_ONCE: usize = 256;
 /// The longest wait of a loop without a deadline.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Returns the effect of a missing right to watch the kind.
-const fn see_objects(kind: GuardedKind) -> &'static str {
+/// Returns the right to watch the kind.
+const fn right_to_watch(kind: GuardedKind) -> Right {
     match kind {
-        GuardedKind::Namespace => {
-            "protected Namespaces are not counted, because Namespaces cannot be watched"
-        }
-        GuardedKind::CustomResourceDefinition => {
-            "protected CRDs are not counted, because CustomResourceDefinitions cannot be watched"
-        }
+        GuardedKind::Namespace => Right::WatchProtectedNamespaces,
+        GuardedKind::CustomResourceDefinition => Right::WatchProtectedCrds,
     }
 }
 
@@ -225,7 +222,7 @@ impl Protect {
     }
 
     fn observe<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
-        self.health.note_watch(see_objects(K::KIND), "", &event);
+        self.health.note_watch(right_to_watch(K::KIND), "", &event);
         let read = |object: GuardedWire<K>| isolated_read(K::KIND.as_str(), || object.read());
         match event {
             Event::ListStart => self
@@ -301,7 +298,7 @@ impl Protect {
     fn count(&mut self, contents: &Contents, event: Event<(Box<str>, bool)>) {
         let namespace = contents.namespace();
         self.health
-            .note_watch(see_contents(&contents.what), namespace, &event);
+            .note_watch(contents.what.right(), namespace, &event);
         let Some(entry) = self
             .objects
             .get_mut(&contents.object)

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use swaplet_controller::frame::serve::rights::Right as Used;
+
 use self::table::{Right, document, explained, given, heading, modes, of_manifests};
 
 mod table;
@@ -54,6 +56,29 @@ fn the_document_says_where_each_role_is_and_names_no_role_that_is_not_there() {
     for role in modes.iter().flatten().flatten() {
         assert!(names.contains(role), "{role} is no role of deploy/");
     }
+}
+
+#[test]
+fn each_right_that_the_controller_uses_is_given_by_the_role_that_it_names() {
+    let roles = of_manifests();
+    for used in Used::ALL {
+        let [name, verb, group, resource] = used.rule();
+        let is_given = roles
+            .iter()
+            .filter(|(_, role)| role["metadata"]["name"] == name)
+            .flat_map(|(_, role)| given(role))
+            .any(|rule| rule[1..4] == [group, resource, verb]);
+        assert!(
+            name.is_empty() || is_given,
+            "{used:?}: no role {name} of deploy/ gives {verb} on {resource} of {group:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_done_without_a_right_is_said_of_one_right_only() {
+    let effects: BTreeSet<_> = Used::ALL.iter().map(|right| right.without()).collect();
+    assert_eq!(effects.len(), Used::ALL.len());
 }
 
 /// Nothing is given that would be a way around every limit.

@@ -19,6 +19,7 @@ use swaplet_core::terminate::methods::recreate::patience;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
 
 use super::rules::Rules;
+use crate::frame::serve::rights::Right;
 
 /// An event about OpenKruise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +38,10 @@ pub enum News {
     RequestGone(Box<str>),
     /// A watch or check has failed for this reason; it is retried automatically.
     Trouble(String),
-    /// A right is missing for this, with the error of the API server.
-    Lacks(&'static str, String),
-    /// No right is missing for this.
-    Has(&'static str),
+    /// This right is missing, with the error of the API server.
+    Lacks(Right, String),
+    /// This right is not missing.
+    Has(Right),
 }
 
 /// The pods to reconcile after an event.

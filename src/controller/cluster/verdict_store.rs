@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub use self::kept::{AllKept, Kept};
 use crate::frame::list::list;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::FIELD_MANAGER;
 use crate::frame::writer::precedence::Precedence;
 
@@ -105,9 +106,6 @@ pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<Al
         .await?;
     Ok(map.as_ref().map(read).unwrap_or_default())
 }
-
-/// The remark of `/readyz` while the ConfigMap cannot be read or written.
-const KEEP: &str = "what is proved on nodes cannot be kept in a ConfigMap";
 
 /// A task in the background that stores verdicts.
 pub struct VerdictStore {
@@ -208,7 +206,7 @@ impl Keeper {
             match self.try_write(&latest).await {
                 Ok(version) => {
                     self.version = version;
-                    self.health.has(KEEP);
+                    self.health.has(Right::KeepVerdicts);
                     return;
                 }
                 Err(Failure::Conflict) => match self.load().await {
@@ -264,12 +262,13 @@ impl Keeper {
 
     /// Logs an error once, until it works again.
     fn warn(&self, error: &str) {
-        if self.health.lacks(KEEP, error) {
+        if self.health.lacks(Right::KeepVerdicts, error) {
             tracing::warn!(
                 namespace = self.namespace,
                 name = CONFIG_MAP,
                 error,
-                "{KEEP}: after a restart each unknown node is probed again"
+                "{}: after a restart each unknown node is probed again",
+                Right::KeepVerdicts.without()
             );
         }
     }

@@ -2,7 +2,8 @@
 
 mod connections;
 pub(crate) mod heartbeat;
-pub(crate) mod rights;
+mod missing;
+pub mod rights;
 pub(crate) mod sight;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use self::heartbeat::{Heartbeat, Heartbeats};
+use self::rights::Right;
 use self::sight::{STALE, Sight};
 use super::watch::age::WatchAges;
 pub use connections::serve;
@@ -38,9 +40,9 @@ struct State {
     /// The ages of all watches.
     watches: WatchAges,
     heartbeats: Heartbeats,
-    /// The work that is not done because a right is missing, with its namespace (empty: all) and
-    /// the error of the API server.
-    lacks: BTreeMap<(&'static str, Box<str>), String>,
+    /// The rights that are missing, each with its namespace (empty: all) and the error of the API
+    /// server.
+    lacks: BTreeMap<(Right, Box<str>), String>,
 }
 
 impl State {
@@ -71,7 +73,7 @@ impl State {
         let lacks = self
             .lacks
             .iter()
-            .map(|((what, _), error)| format!("{what}: {error}"));
+            .map(|((right, _), error)| format!("{}: {error}", right.without()));
         let remarks: Vec<_> = hidden.chain(nodes).chain(lacks).collect();
         if remarks.is_empty() {
             "ok".to_owned()
@@ -165,28 +167,28 @@ impl Health {
         self.state().lease_trouble = Some(error.to_owned());
     }
 
-    /// Records that `what` cannot be done, for a missing right or another lasting reason; returns
+    /// Records that the right is missing, or that something else that lasts has its effect; returns
     /// true if this is new. All else continues, so this is a remark and does not make it unready.
-    pub fn lacks(&self, what: &'static str, error: &str) -> bool {
-        self.lacks_in(what, "", error)
+    pub fn lacks(&self, right: Right, error: &str) -> bool {
+        self.lacks_in(right, "", error)
     }
 
     /// Like [`lacks`](Self::lacks), in one namespace.
-    pub fn lacks_in(&self, what: &'static str, namespace: &str, error: &str) -> bool {
+    pub fn lacks_in(&self, right: Right, namespace: &str, error: &str) -> bool {
         self.state()
             .lacks
-            .insert((what, namespace.into()), error.to_owned())
+            .insert((right, namespace.into()), error.to_owned())
             .is_none()
     }
 
-    /// Records that `what` was done.
-    pub fn has(&self, what: &'static str) {
-        self.has_in(what, "");
+    /// Records that a request for which the right is needed was allowed.
+    pub fn has(&self, right: Right) {
+        self.has_in(right, "");
     }
 
-    /// Records that `what` was done in this namespace.
-    pub fn has_in(&self, what: &'static str, namespace: &str) {
-        self.state().lacks.remove(&(what, namespace.into()));
+    /// Like [`has`](Self::has), in this namespace.
+    pub fn has_in(&self, right: Right, namespace: &str) {
+        self.state().lacks.remove(&(right, namespace.into()));
     }
 
     /// Returns `ok` with remarks, if everything is watched that should be.
@@ -307,8 +309,8 @@ mod tests {
         );
         health.jobs_current(Instant::now());
         assert_eq!(ready(&health).status(), StatusCode::OK);
-        assert!(health.lacks("Events cannot be sent", "forbidden"));
-        assert!(!health.lacks("Events cannot be sent", "forbidden"));
+        assert!(health.lacks(Right::SendEvents, "forbidden"));
+        assert!(!health.lacks(Right::SendEvents, "forbidden"));
         assert_eq!(
             (ready(&health).status(), ready(&health).into_body()),
             (
@@ -316,7 +318,7 @@ mod tests {
                 "ok, but Events cannot be sent: forbidden\n".to_owned()
             )
         );
-        health.has("Events cannot be sent");
+        health.has(Right::SendEvents);
         assert_eq!(ready(&health).body(), "ok\n");
         assert_eq!(
             answer("/healthz", &registry, &health).status(),

@@ -8,6 +8,7 @@ use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::protect::held::Held;
 use swaplet_core::protect::object::{ClaimWire, GuardedKind, Served};
 
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
@@ -47,14 +48,14 @@ impl Contents {
     }
 }
 
-/// Returns the effect of a missing right to watch these contents.
-pub(super) const fn see_contents(what: &What) -> &'static str {
-    match what {
-        What::Pods => "protected Namespaces stay, because their pods cannot be watched",
-        What::Claims => {
-            "protected Namespaces stay, because their PersistentVolumeClaims cannot be watched"
+impl What {
+    /// Returns the right to watch these contents.
+    pub(super) const fn right(&self) -> Right {
+        match self {
+            Self::Pods => Right::WatchPodsOfNamespaces,
+            Self::Claims => Right::WatchClaims,
+            Self::Objects(_) => Right::WatchObjectsOfCrds,
         }
-        What::Objects(_) => "protected CRDs stay, because their objects cannot be watched",
     }
 }
 

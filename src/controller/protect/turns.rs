@@ -9,6 +9,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{Entry, Key, Protect};
 use crate::frame::isolated::TaskDied;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::Outcome;
 
 /// The most writes in flight. An object has one at a time.
@@ -16,15 +17,11 @@ const AT_ONCE: usize = 8;
 /// The wait after a failed write.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Returns the effect of a missing right to patch the kind.
-const fn write_objects(kind: GuardedKind) -> &'static str {
+/// Returns the right to write counts to the kind.
+const fn right_to_count(kind: GuardedKind) -> Right {
     match kind {
-        GuardedKind::Namespace => {
-            "protected Namespaces stay, because no count can be written to them"
-        }
-        GuardedKind::CustomResourceDefinition => {
-            "protected CRDs stay, because no count can be written to them"
-        }
+        GuardedKind::Namespace => Right::CountInNamespaces,
+        GuardedKind::CustomResourceDefinition => Right::CountInCrds,
     }
 }
 
@@ -94,8 +91,8 @@ impl Protect {
             outcome,
         } = written;
         let now = self.clock.now();
-        let effect = write_objects(object.kind);
-        self.health.note_write(effect, "", &outcome);
+        let right = right_to_count(object.kind);
+        self.health.note_write(right, "", &outcome);
         match &outcome {
             Outcome::Failed { .. } => {
                 self.shares.failed(&object.name, now);

@@ -29,6 +29,7 @@ use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::{Defects, log, read};
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
@@ -43,15 +44,6 @@ const AT_ONCE: usize = 8;
 const GATHER: Duration = Duration::from_millis(200);
 /// The longest pause of a loop that has nothing to wait for.
 const IDLE: Duration = Duration::from_secs(3600);
-
-/// The right to watch SidecarSets.
-const SEE_SETS: &str = "no sidecar is hot-upgraded, because SidecarSets cannot be watched";
-/// The right to watch pods.
-const SEE_PODS: &str = "no sidecar is hot-upgraded, because pods cannot be watched";
-/// The right to patch pods.
-const UPGRADE: &str = "no sidecar is hot-upgraded, because pods cannot be changed";
-/// The right to patch the status of SidecarSets.
-const SAY: &str = "the statuses of SidecarSets are old, because they cannot be written";
 
 /// The settings of hot upgrades.
 #[derive(Clone, Debug)]
@@ -153,7 +145,9 @@ impl HotUpgrades {
     }
 
     fn observe_set(&mut self, event: Event<BoundedObject>) {
-        self.tools.health.note_watch(SEE_SETS, "", &event);
+        self.tools
+            .health
+            .note_watch(Right::WatchSidecarSets, "", &event);
         let images = &self.images;
         let read = |object| read("SidecarSet", || SidecarSet::read(object, images));
         match event {
@@ -211,7 +205,7 @@ impl HotUpgrades {
 
     fn observe_pod(&mut self, selected: &Selected, event: Event<Option<UpgradePod>>) {
         let health = &self.tools.health;
-        health.note_watch(SEE_PODS, &selected.namespace, &event);
+        health.note_watch(Right::WatchUpgradedPods, &selected.namespace, &event);
         if matches!(
             event,
             Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
@@ -268,11 +262,11 @@ impl HotUpgrades {
 
     fn written(&mut self, written: Written) {
         let Written { write, outcome } = written;
-        let (what, namespace) = match &write {
-            HotWrite::Pod { target, .. } => (UPGRADE, &*target.namespace),
-            HotWrite::Status { .. } => (SAY, ""),
+        let (right, namespace) = match &write {
+            HotWrite::Pod { target, .. } => (Right::UpgradeSidecars, &*target.namespace),
+            HotWrite::Status { .. } => (Right::ReportSidecarSets, ""),
         };
-        self.tools.health.note_write(what, namespace, &outcome);
+        self.tools.health.note_write(right, namespace, &outcome);
         let now = self.clock.now();
         if let Some(kept) = self.sets.get_mut(write.set()) {
             let notice = kept.written(&write, &outcome, now);

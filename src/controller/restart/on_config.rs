@@ -8,7 +8,6 @@ mod recording;
 mod records;
 mod reported;
 mod requests;
-mod rights;
 mod shelf;
 mod state;
 pub mod write;
@@ -34,7 +33,6 @@ use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use self::pauses::Pauses;
 use self::records::Records;
 use self::reported::Reported;
-use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
 use self::state::{Group, Object, State};
 use super::observe::observe;
 use crate::frame::clock::Clock;
@@ -44,6 +42,7 @@ use crate::frame::isolated::defects::Defects;
 use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_noted;
@@ -94,6 +93,14 @@ pub async fn run(
         if let Err(died) = run.take().await {
             return died;
         }
+    }
+}
+
+/// Returns the right to watch objects that pods name.
+const fn right_to_watch(kind: ReferenceKind) -> Right {
+    match kind {
+        ReferenceKind::ConfigMap => Right::WatchConfigMaps,
+        ReferenceKind::SecretMetadata => Right::WatchSecrets,
     }
 }
 
@@ -162,11 +169,11 @@ impl Run {
     async fn load(&mut self) {
         while let Err(error) = self.records.load().await {
             self.health
-                .note_trouble(READ_RECORDS, &self.settings.state_namespace, &error);
+                .note_trouble(Right::ReadRecords, &self.settings.state_namespace, &error);
             sleep(self.wait_after_failure()).await;
         }
         self.health
-            .has_in(READ_RECORDS, &self.settings.state_namespace);
+            .has_in(Right::ReadRecords, &self.settings.state_namespace);
     }
 
     /// Waits for the next event, or until the next pods are due.
@@ -181,16 +188,16 @@ impl Run {
         tokio::select! {
             event = self.pods.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
-                self.note_watch(SEE_PODS, "", &event, "pods");
+                self.note_watch(Right::WatchConfiguredPods, "", &event, "pods");
                 self.state.observe_pod(event, self.clock.now());
             }
             event = self.requests.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
-                self.note_watch(SEE_REQUESTS, "", &event, PLURAL);
+                self.note_watch(Right::WatchOwnRequests, "", &event, PLURAL);
                 self.state.handle(event);
             }
             Some((object, event)) = self.objects.next() => {
-                self.note_watch(see_objects(object.1.kind), &object.0, &event, object.1.kind.plural());
+                self.note_watch(right_to_watch(object.1.kind), &object.0, &event, object.1.kind.plural());
                 self.state.observe_object(&object, event, self.clock.now());
             }
             () = sleep_until(due) => {}
@@ -200,12 +207,12 @@ impl Run {
 
     fn note_watch<T>(
         &self,
-        what: &'static str,
+        right: Right,
         namespace: &str,
         event: &Event<T>,
         resource: &'static str,
     ) {
-        self.health.note_watch(what, namespace, event);
+        self.health.note_watch(right, namespace, event);
         if matches!(
             event,
             Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
@@ -234,7 +241,8 @@ impl Run {
             self.records_failed(&outcome);
             return;
         }
-        self.health.has_in(RECORD, &self.settings.state_namespace);
+        self.health
+            .has_in(Right::WriteRecords, &self.settings.state_namespace);
         self.failures = 0;
         for group in fresh {
             match isolated_task(&group.1, self.round(&group)).await {
@@ -310,7 +318,7 @@ impl Run {
         let left = timeout(READ_BUDGETS, budgets.read(&waiting, &restarting)).await;
         match left.unwrap_or(Err(BudgetsUnknown::Late(READ_BUDGETS))) {
             Ok(left) => {
-                self.health.has_in(SEE_BUDGETS, &group.0);
+                self.health.has_in(Right::ListBudgets, &group.0);
                 members
                     .iter_mut()
                     .for_each(|member| member.budgets = left.covering(&member.pod.labels));
@@ -318,7 +326,7 @@ impl Run {
             }
             Err(error) => {
                 if let BudgetsUnknown::Budgets(words) = &error {
-                    self.health.note_denial(SEE_BUDGETS, &group.0, words);
+                    self.health.note_denial(Right::ListBudgets, &group.0, words);
                 }
                 let fix = match error {
                     BudgetsUnknown::Budgets(_) | BudgetsUnknown::Pods(_) => {

@@ -19,16 +19,13 @@ use crate::frame::clock::Clock;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_selected;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Target};
 
-/// The right to watch pods.
-const SEE_PODS: &str = "new pods with the readiness gate KruisePodReady stay not Ready, because pods cannot be watched";
-/// The right to patch the status of pods.
-const OPEN: &str = "new pods with the readiness gate KruisePodReady stay not Ready, because their status cannot be written";
 /// The maximum number of writes in flight.
 const AT_ONCE: usize = 8;
 /// The backoff after failures of the API server.
@@ -62,8 +59,10 @@ pub(crate) async fn run(
         shares: Shares::default(),
     };
     loop {
-        gates.begin_writes();
-        let due = gates.clock.instant(gates.next_due());
+        // One time for both, so that no pod gets due between them.
+        let now = gates.clock.now();
+        gates.begin_writes(now);
+        let due = gates.clock.instant(gates.next_due(now));
         tokio::select! {
             event = pods.recv() => match event {
                 Some(event) => gates.observe(event),
@@ -115,7 +114,9 @@ struct Waiting {
 
 impl Gates {
     fn observe(&mut self, event: Event<RestartPodWire>) {
-        self.tools.health.note_watch(SEE_PODS, "", &event);
+        self.tools
+            .health
+            .note_watch(Right::WatchGatedPods, "", &event);
         match event {
             Event::Listed(pod) | Event::Applied(pod) => {
                 if let Some(pod) = read("pod", || pod.read()) {
@@ -175,16 +176,14 @@ impl Gates {
 
     /// Returns the next time at which a write may begin without an event. A pod that is due and has
     /// to wait for its share does so until a write finishes.
-    fn next_due(&self) -> Duration {
-        let now = self.clock.now();
+    fn next_due(&self, now: Duration) -> Duration {
         let first = self.due.values().filter_map(BTreeSet::first);
         let next = first.map(|(at, _)| *at).filter(|at| *at > now).min();
         next.unwrap_or(now + IDLE)
     }
 
     /// Begins the writes that are due, as far as there is room for their namespaces.
-    fn begin_writes(&mut self) {
-        let now = self.clock.now();
+    fn begin_writes(&mut self, now: Duration) {
         while self.writes.len() < AT_ONCE {
             let next = self.shares.next(AT_ONCE, now, |may_begin| {
                 let allowed = self
@@ -226,13 +225,13 @@ impl Gates {
         }
         let wait = match outcome {
             Ok(()) => {
-                health.has_in(OPEN, &pod.namespace);
+                health.has_in(Right::OpenReadinessGates, &pod.namespace);
                 None
             }
             // The watch shows what has become of it.
             Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => None,
             Err(Outcome::Denied(words)) => {
-                health.note_denial(OPEN, &pod.namespace, &words);
+                health.note_denial(Right::OpenReadinessGates, &pod.namespace, &words);
                 Some(DENIED_RETRY)
             }
             Err(Outcome::Failed { retry_after, .. }) => Some(retry_after.unwrap_or_default()),

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout};
 use super::index::SidecarLog;
 use crate::frame::lease::Leadership;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::report::{Notice, Reporter};
 use crate::frame::writer::{is_missing_right, refusal};
 
@@ -43,8 +44,6 @@ const LINES: i64 = 16;
 const MOST_READ: usize = 512 << 10;
 /// The number of bytes kept for cleaning: much of it may not be printable.
 const KEPT: usize = 16 << 10;
-/// The consequence of a missing right to read logs.
-const READ_LOGS: &str = "the last log lines of sidecars cannot be reported";
 /// The texts that a kubelet answers with 200 if a container is gone (`pkg/kubelet/kuberuntime`,
 /// `GetContainerLogs` and `ReadLogs`).
 const KUBELET_HAS_NONE: [&str; 2] = [
@@ -193,7 +192,7 @@ impl Reader {
     async fn ask(&self, log: &SidecarLog, previous: bool) -> LogTail {
         match self.fetch(log, previous).await {
             Ok(Ok(body)) => {
-                self.health.has_in(READ_LOGS, &log.target.namespace);
+                self.health.has_in(Right::ReadLogs, &log.target.namespace);
                 let lines = clean(&body);
                 if KUBELET_HAS_NONE
                     .iter()
@@ -205,7 +204,7 @@ impl Reader {
             }
             Ok(Err(words)) => {
                 self.health
-                    .note_denial(READ_LOGS, &log.target.namespace, &words);
+                    .note_denial(Right::ReadLogs, &log.target.namespace, &words);
                 if is_missing_right(&words) {
                     return unread("the right is missing (deploy/sidecar-logs.yaml)");
                 }

@@ -35,6 +35,7 @@ use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::list::list_with;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_noted;
 use crate::frame::writer::report::Reporter;
@@ -50,33 +51,20 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// How long the last turn of a namespace is remembered: longer than any workload waits.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// The effect of a missing right to list jobs.
-const SEE_JOBS: &str = "images are not pre-downloaded, because ImagePullJobs cannot be listed";
-/// The effect of a missing right to list pods.
-const SEE_PODS: &str = "images are not pre-downloaded, because pods cannot be listed";
-
-/// Returns the effect of a missing right to watch workloads of a kind.
-const fn see_workloads(kind: WorkloadKind) -> &'static str {
+/// Returns the right to watch workloads of a kind.
+const fn right_to_watch(kind: WorkloadKind) -> Right {
     match kind {
-        WorkloadKind::Deployment => {
-            "images of Deployments are not pre-downloaded, because they cannot be watched"
-        }
-        WorkloadKind::StatefulSet => {
-            "images of StatefulSets are not pre-downloaded, because they cannot be watched"
-        }
-        WorkloadKind::CloneSet => {
-            "images of CloneSets are not pre-downloaded, because they cannot be watched"
-        }
+        WorkloadKind::Deployment => Right::WatchDeployments,
+        WorkloadKind::StatefulSet => Right::WatchStatefulSets,
+        WorkloadKind::CloneSet => Right::WatchCloneSets,
     }
 }
 
-/// Returns the effect of a missing right to do this.
-const fn right_of(action: &Action) -> &'static str {
+/// Returns the right that the write needs.
+const fn right_of(action: &Action) -> Right {
     match action {
-        Action::Create { .. } => {
-            "images are not pre-downloaded, because ImagePullJobs cannot be created"
-        }
-        Action::Delete(_) => "ImagePullJobs of pre-downloads cannot be deleted",
+        Action::Create { .. } => Right::CreatePullJobs,
+        Action::Delete(_) => Right::DeleteOwnPullJobs,
     }
 }
 
@@ -127,6 +115,8 @@ pub(crate) async fn run(
     loop {
         let next = predownload.next();
         tokio::select! {
+            // All that has happened first: a reconcile takes as long as a write that hangs.
+            biased;
             event = deployments.recv() => {
                 let Some(event) = event else { return TaskDied::of("the watch of Deployments") };
                 predownload.observe(WorkloadKind::Deployment, event, Workload::of_deployment);
@@ -176,7 +166,7 @@ impl Predownload {
         event: Event<K>,
         read: impl Fn(K) -> Option<Workload>,
     ) {
-        self.health.note_watch(see_workloads(kind), "", &event);
+        self.health.note_watch(right_to_watch(kind), "", &event);
         match event {
             Event::ListStart => self
                 .unlisted
@@ -338,9 +328,9 @@ impl Predownload {
             kube::Error::Api(status) if status.code == 404 => {
                 Trouble::Lasting("there are no ImagePullJobs: apply deploy/crds/imagepulljobs.yaml, or install OpenKruise".to_owned())
             }
-            error => Trouble::of(SEE_JOBS, "cannot list its ImagePullJobs", error),
+            error => Trouble::of(Right::ListPullJobs, "cannot list its ImagePullJobs", error),
         })?;
-        self.health.has_in(SEE_JOBS, &workload.namespace);
+        self.health.has_in(Right::ListPullJobs, &workload.namespace);
         Ok(jobs)
     }
 
@@ -354,8 +344,9 @@ impl Predownload {
             PodSeen::of(pod.read(), label)
         })
         .await
-        .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
-        self.health.has_in(SEE_PODS, &workload.namespace);
+        .map_err(|error| Trouble::of(Right::ListPodsOfWorkloads, "cannot list its pods", &error))?;
+        self.health
+            .has_in(Right::ListPodsOfWorkloads, &workload.namespace);
         Ok(pods)
     }
 }

@@ -15,6 +15,7 @@ use super::manager::Manager;
 use super::observe::Scope;
 use super::{News, request_key};
 use crate::frame::connection::discovery::Discovery;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::many::watch_all;
 use crate::frame::watch::watch_selected;
 
@@ -25,11 +26,6 @@ const LOOKS: Duration = Duration::from_secs(60);
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
 /// The most troubles that are remembered as reported: errors may name places in what was read.
 const MOST_TROUBLES: usize = 256;
-/// The remark of `/readyz` while the requests cannot be watched.
-const FOLLOW_REQUESTS: &str = "requests to OpenKruise's daemon cannot be watched";
-/// The remark of `/readyz` while the pods of the daemon cannot be watched.
-const SEE_DAEMONS: &str =
-    "OpenKruise's daemon is not used to end sidecars, because its pods cannot be watched";
 
 /// The watches of OpenKruise, from when it was found.
 pub(crate) struct Beside {
@@ -59,7 +55,7 @@ impl Beside {
         Self {
             requests: Followed::new(
                 move || watch_all(requests.clone(), ""),
-                FOLLOW_REQUESTS,
+                Right::FollowRecreateRequests,
                 Tell {
                     read: read_request,
                     gone: News::RequestGone,
@@ -67,7 +63,7 @@ impl Beside {
             ),
             daemons: Followed::new(
                 move || watch_selected(daemons.clone(), ListParams::default().labels(LABEL)),
-                SEE_DAEMONS,
+                Right::WatchDaemons,
                 Tell {
                     read: read_daemon,
                     gone: News::DaemonGone,

@@ -6,6 +6,7 @@ use std::future::pending;
 use tokio::sync::mpsc;
 
 use super::News;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::writer::is_missing_right;
 
@@ -36,8 +37,8 @@ pub(crate) struct Followed<K> {
     /// `None` while the watch is forbidden and OpenKruise itself is not installed.
     events: Option<mpsc::Receiver<Event<K>>>,
     report: Tell<K>,
-    /// The remark on what cannot be done while the watch is forbidden.
-    what: &'static str,
+    /// The right that the watch needs.
+    right: Right,
     known: HashSet<Box<str>>,
     listed: HashSet<Box<str>>,
     /// The reason why the watch, or a part of it, is forbidden.
@@ -49,10 +50,10 @@ pub(crate) struct Followed<K> {
 }
 
 impl<K> Followed<K> {
-    /// Starts the watch with `open`; `what` cannot be done without the right to it.
+    /// Starts the watch with `open`, which needs the right.
     pub fn new(
         open: impl Fn() -> mpsc::Receiver<Event<K>> + Send + Sync + 'static,
-        what: &'static str,
+        right: Right,
         report: Tell<K>,
     ) -> Self {
         let events = Some(open());
@@ -61,7 +62,7 @@ impl<K> Followed<K> {
             open: Box::new(open),
             events,
             report,
-            what,
+            right,
             known,
             listed,
             forbidden: None,
@@ -95,7 +96,7 @@ impl<K> Followed<K> {
             Event::Current(_) if self.hidden => Vec::new(),
             Event::Current(_) => {
                 self.forbidden = None;
-                vec![News::Has(self.what)]
+                vec![News::Has(self.right)]
             }
             Event::Listed(object) => self.add(object, true),
             Event::Applied(object) => self.add(object, false),
@@ -153,7 +154,7 @@ impl<K> Followed<K> {
                 self.events = Some((self.open)());
                 Vec::new()
             }
-            Some(why) if openkruise_is_there => vec![News::Lacks(self.what, why.clone())],
+            Some(why) if openkruise_is_there => vec![News::Lacks(self.right, why.clone())],
             Some(_) => {
                 self.events = None;
                 self.all_gone()
@@ -171,7 +172,7 @@ impl<K> Followed<K> {
         std::mem::take(&mut self.known)
             .into_iter()
             .map(self.report.gone)
-            .chain([News::Has(self.what)])
+            .chain([News::Has(self.right)])
             .collect()
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::News;
 use crate::frame::connection::discovery::Discovery;
+use crate::frame::serve::rights::Right;
 
 /// The deadline of all requests of one check.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -25,14 +26,12 @@ const MOST: u32 = 10;
 const LEASE: &str = "kruise-manager";
 /// The name of its webhook configuration.
 const WEBHOOKS: &str = "kruise-mutating-webhook-configuration";
-/// The remark of `/readyz` while its Deployment cannot be listed.
-const SEE_GATES: &str = "it cannot be read whether OpenKruise's SidecarTerminator is on";
-/// The remark while its webhooks cannot be read.
-const SEE_WEBHOOKS: &str = "it cannot be read whether OpenKruise's manager is installed";
-/// The remark while its Lease cannot be read.
-const SEE_LEASE: &str = "it cannot be read whether OpenKruise's manager is running";
-/// All remarks of this module.
-const RIGHTS: [&str; 3] = [SEE_GATES, SEE_WEBHOOKS, SEE_LEASE];
+/// The rights that the checks need.
+const RIGHTS: [Right; 3] = [
+    Right::ListManagers,
+    Right::ReadWebhooks,
+    Right::ReadLeaseOfManager,
+];
 
 /// The manager, as it was last observed.
 pub(crate) struct Manager {
@@ -44,8 +43,8 @@ pub(crate) struct Manager {
     renewed: Option<String>,
     /// True if the last check found neither its webhooks nor its Lease.
     found_none: bool,
-    /// The remarks for what the last check must not read, each with the error.
-    forbidden: BTreeMap<&'static str, String>,
+    /// The rights that were missing at the last check, each with the error.
+    forbidden: BTreeMap<Right, String>,
 }
 
 impl Manager {
@@ -118,35 +117,35 @@ impl Manager {
         let webhooks = self.webhooks.get_metadata(WEBHOOKS).await;
         let lease = self.leases.get_metadata(LEASE).await;
         Ok(Signals {
-            command_lines: match self.seen(SEE_GATES, managers)? {
+            command_lines: match self.seen(Right::ListManagers, managers)? {
                 Seen::Found(list) if list.items.is_empty() => Seen::Missing,
                 managers => {
                     managers.map(|list| list.items.into_iter().flat_map(command_lines).collect())
                 }
             },
-            webhooks: self.seen(SEE_WEBHOOKS, webhooks)?.map(drop),
+            webhooks: self.seen(Right::ReadWebhooks, webhooks)?.map(drop),
             lease: self
-                .seen(SEE_LEASE, lease)?
+                .seen(Right::ReadLeaseOfManager, lease)?
                 .map(|lease| self.is_renewed(lease.metadata.resource_version)),
             other_kinds,
         })
     }
 
     fn rights(&self, other_kinds: bool) -> Vec<News> {
-        let right = |what| match self.forbidden.get(what) {
-            Some(why) if other_kinds => News::Lacks(what, why.clone()),
-            _ => News::Has(what),
+        let right = |right| match self.forbidden.get(&right) {
+            Some(why) if other_kinds => News::Lacks(right, why.clone()),
+            _ => News::Has(right),
         };
         RIGHTS.map(right).into()
     }
 
-    fn seen<T>(&mut self, what: &'static str, answer: kube::Result<T>) -> kube::Result<Seen<T>> {
-        self.forbidden.remove(what);
+    fn seen<T>(&mut self, right: Right, answer: kube::Result<T>) -> kube::Result<Seen<T>> {
+        self.forbidden.remove(&right);
         match answer {
             Ok(found) => Ok(Seen::Found(found)),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::Missing),
             Err(kube::Error::Api(status)) if status.code == 403 => {
-                self.forbidden.insert(what, status.message.clone());
+                self.forbidden.insert(right, status.message.clone());
                 Ok(Seen::Hidden)
             }
             Err(error) => Err(error),

@@ -11,12 +11,11 @@ use tokio::time::{sleep, timeout};
 use super::is_missing_right;
 use crate::frame::list::words;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 
 /// The bindings that restarts need, by their suffix to the name of the admission policy: of
 /// `deploy/leash.yaml` and of `deploy/leash-parked.yaml`.
 const NEEDED: [&str; 2] = ["pods", "parked"];
-/// The remark of `/readyz` while the admission policy is missing.
-const REFUSED: &str = "containers are not restarted";
 /// The flag that makes a controller work without it.
 const WITHOUT: &str = "--restart-without-leash";
 /// The interval of checks for a missing admission policy.
@@ -33,7 +32,7 @@ impl Gate {
     #[must_use]
     pub fn of(client: &Client, leash: Option<&str>, health: &Health) -> Self {
         let (sender, gate) = watch::channel(leash.is_none());
-        health.has(REFUSED);
+        health.has(Right::ReadLeash);
         if let Some(leash) = leash {
             let (client, leash, health) = (client.clone(), leash.to_owned(), health.clone());
             tokio::spawn(async move {
@@ -83,12 +82,13 @@ impl Gate {
 async fn seen(client: &Client, leash: &str, health: &Health) {
     loop {
         match verify(client, leash, WITHOUT).await {
-            Ok(()) => return health.has(REFUSED),
+            Ok(()) => return health.has(Right::ReadLeash),
             Err(trouble) => {
-                if health.lacks(REFUSED, &trouble) {
+                if health.lacks(Right::ReadLeash, &trouble) {
                     tracing::warn!(
                         error = trouble,
-                        "{REFUSED}; checking again every {} s",
+                        "{}; checking again every {} s",
+                        Right::ReadLeash.without(),
                         AGAIN.as_secs()
                     );
                 }

@@ -30,6 +30,7 @@ use super::{Target, TargetKind, is_missing_right};
 use crate::frame::clock::time_of_day;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 
 /// The `reportingComponent` of our Events, which `events.k8s.io` calls `reportingController`.
 pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
@@ -39,9 +40,6 @@ const NOTE_BYTES: usize = 1024;
 const NAME_BYTES: usize = 253;
 /// The deadline of one Event.
 const DEADLINE: Duration = Duration::from_secs(10);
-
-/// The remark of `/readyz` while Events cannot be created.
-const TELL: &str = "Events cannot be sent";
 
 /// A report about an object, such as a pod or its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,17 +153,18 @@ impl Sender {
         let event = self.event(target, report, *reported);
         let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => {
-                self.health.has(TELL);
+                self.health.has(Right::SendEvents);
                 "applied"
             }
             // An earlier run of this process, or another replica, has created it.
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => "conflict",
             // It would be logged with each Event.
             Ok(Err(kube::Error::Api(status))) if is_missing_right(&status.message) => {
-                if self.health.lacks(TELL, &status.message) {
+                if self.health.lacks(Right::SendEvents, &status.message) {
                     tracing::warn!(
                         error = status.message,
-                        "{TELL}; their text is in this log instead"
+                        "{}; their text is in this log instead",
+                        Right::SendEvents.without()
                     );
                 }
                 "denied"

@@ -9,8 +9,8 @@ use swaplet_core::restart::on_config::annotation::RESTART_ON;
 use super::{DENIED_RETRY, RETRY, Run};
 use crate::frame::isolated::defects::{log, note};
 use crate::frame::isolated::isolated;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::Outcome;
-use crate::restart::on_config::rights::RECORD;
 use crate::restart::on_config::state::{Group, MOST_OBJECTS};
 
 impl Run {
@@ -96,8 +96,16 @@ impl Run {
         self.not_before = self.clock.now().saturating_add(wait);
         let namespace = &self.settings.state_namespace;
         match outcome {
-            Outcome::Denied(words) => self.health.note_denial(RECORD, namespace, words),
-            _ => tracing::warn!(namespace, ?outcome, "{RECORD}; trying again"),
+            Outcome::Denied(words) => {
+                self.health
+                    .note_denial(Right::WriteRecords, namespace, words)
+            }
+            _ => tracing::warn!(
+                namespace,
+                ?outcome,
+                "{}; trying again",
+                Right::WriteRecords.without()
+            ),
         }
     }
 

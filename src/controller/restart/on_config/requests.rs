@@ -10,9 +10,9 @@ use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::Action;
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
-use super::rights::{ASK, READ_REQUESTS};
 use super::{DENIED_RETRY, Run};
 use crate::frame::list::words;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::Outcome;
 
 /// The wait after a write with an unknown outcome.
@@ -44,14 +44,15 @@ impl Run {
         let asked = self.writer.ask_for_restart(pod, name, &target).await;
         let known = match asked {
             Ok(request) => {
-                self.health.has_in(ASK, &pod.namespace);
+                self.health.has_in(Right::CreateRequests, &pod.namespace);
                 request
             }
             // It exists already, from an earlier try or run.
             Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
             Err(Outcome::Denied(words)) => {
                 self.state.forget(&pod.namespace, &pod.uid, name);
-                self.health.note_denial(ASK, &pod.namespace, &words);
+                self.health
+                    .note_denial(Right::CreateRequests, &pod.namespace, &words);
                 return Some(self.denied(pod, &words));
             }
             Err(Outcome::Gone) => {
@@ -95,12 +96,12 @@ impl Run {
         let api: Api<RestartRequestWire> = Api::namespaced(self.client.clone(), namespace);
         match api.get_opt(name).await {
             Ok(request) => {
-                self.health.has_in(READ_REQUESTS, namespace);
+                self.health.has_in(Right::ReadOwnRequests, namespace);
                 request.and_then(RestartRequestWire::read)
             }
             Err(error) => {
                 self.health
-                    .note_trouble(READ_REQUESTS, namespace, &words(&error));
+                    .note_trouble(Right::ReadOwnRequests, namespace, &words(&error));
                 None
             }
         }

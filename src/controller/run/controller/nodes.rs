@@ -5,11 +5,11 @@ use swaplet_core::objects::node::NodeWire;
 
 use super::Controller;
 use super::log::log_node_problem;
-use super::rights::FOLLOW_NODES;
 use crate::cluster::nodes::Learned;
 use crate::cluster::verdict_store::{VerdictStore, all_kept};
 use crate::frame::clock::time_of_day;
 use crate::frame::isolated::defects::read;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 
 impl Controller {
@@ -42,10 +42,10 @@ impl Controller {
                     self.index.nodes.remove(&node.name);
                 }
             }
-            Event::Current(_) => self.health.has(FOLLOW_NODES),
+            Event::Current(_) => self.health.has(Right::WatchNodes),
             Event::Trouble(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble("nodes");
-                self.health.lacks(FOLLOW_NODES, &error);
+                self.health.lacks(Right::WatchNodes, &error);
                 self.report_trouble(&error, "cannot watch nodes; trying again");
             }
             Event::Forbidden(error) => self.nodes_forbidden(&error),

@@ -12,6 +12,7 @@ use super::Controller;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::writer::Outcome;
 use crate::run::observe::Sidecars;
@@ -21,16 +22,6 @@ use crate::terminate::policies::{PATIENCE, StatusWrite};
 
 /// The longest wait for policies before pods are listed; later ones cause another list.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
-/// The remark of `/readyz` while policies cannot be watched.
-const SEE_POLICIES: &str = "SidecarPolicies cannot be watched";
-/// The remark while the policies of a namespace cannot be watched.
-const SEE_POLICIES_OF_NAMESPACE: &str =
-    "NamespacedSidecarPolicies of a namespace cannot be watched, so they end nothing there";
-/// The remark while namespaces cannot be watched.
-const SEE_NAMESPACES: &str =
-    "labels of namespaces cannot be watched, which SidecarPolicies with a namespaceSelector need";
-/// The remark while the statuses of policies cannot be written.
-const REPORT: &str = "the status of SidecarPolicies cannot be written";
 
 impl Controller {
     /// Waits until policies are known, at most `FIRST_LISTS`, so that pods are not listed twice.
@@ -70,18 +61,18 @@ impl Controller {
         match &event {
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble(kind.plural());
-                self.health.lacks(SEE_POLICIES, error);
+                self.health.lacks(Right::WatchPolicies, error);
                 self.report_trouble(error, "cannot watch SidecarPolicies; trying again");
             }
             // The watches of other namespaces continue, and report nothing about this one.
             Event::Hidden(error) => {
                 self.metrics.watch_trouble(kind.plural());
-                self.health.lacks(SEE_POLICIES_OF_NAMESPACE, error);
-                self.report_trouble(error, SEE_POLICIES_OF_NAMESPACE);
+                self.health.lacks(Right::WatchPoliciesOfNamespace, error);
+                self.report_trouble(error, Right::WatchPoliciesOfNamespace.without());
             }
-            Event::Current(_) => self.health.has(SEE_POLICIES),
+            Event::Current(_) => self.health.has(Right::WatchPolicies),
             Event::ListStart if kind == PolicyKind::Namespaced => {
-                self.health.has(SEE_POLICIES_OF_NAMESPACE);
+                self.health.has(Right::WatchPoliciesOfNamespace);
             }
             Event::ListStart
             | Event::Listed(_)
@@ -107,10 +98,10 @@ impl Controller {
             }
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble("namespaces");
-                self.health.lacks(SEE_NAMESPACES, &error);
+                self.health.lacks(Right::WatchLabels, &error);
                 self.report_trouble(&error, "cannot watch namespaces; trying again");
             }
-            Event::Current(_) => self.health.has(SEE_NAMESPACES),
+            Event::Current(_) => self.health.has(Right::WatchLabels),
             Event::ListEnd => self.index.policies.namespaces_listed(),
             Event::ListStart => {}
         }
@@ -131,8 +122,8 @@ impl Controller {
                 "they were not listed within {} s of the start, so sidecars that are marked by their environment are ended without them",
                 PATIENCE.as_secs()
             );
-            self.health.lacks(SEE_POLICIES, &words);
-            tracing::warn!("{SEE_POLICIES}: {words}");
+            self.health.lacks(Right::WatchPolicies, &words);
+            tracing::warn!("{}: {words}", Right::WatchPolicies.without());
         }
         self.index.policies.take_relist(self.clock.now())
     }
@@ -175,13 +166,13 @@ impl Controller {
     ) {
         let Ok(failed) = reported else { return };
         if failed.is_empty() {
-            self.health.has(REPORT);
+            self.health.has(Right::ReportPolicies);
         }
         for (write, outcome) in failed {
             self.index.policies.not_written(&write);
             match outcome {
                 Outcome::Denied(words) => {
-                    self.health.lacks(REPORT, &words);
+                    self.health.lacks(Right::ReportPolicies, &words);
                     self.report_trouble(&words, "cannot write the status of SidecarPolicies");
                 }
                 Outcome::Failed { error, .. } => {

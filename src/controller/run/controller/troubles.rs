@@ -3,8 +3,9 @@
 
 use super::Controller;
 use super::reported::Line;
-use super::rights::{SEE_REQUESTS, note_right, right_of_restart};
+use super::rights::{note_right, right_of_restart};
 use crate::cluster::openkruise::News;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::writer::is_missing_right;
 use crate::restart::driver::Happened;
@@ -35,11 +36,11 @@ impl Controller {
             News::Trouble(trouble) => {
                 self.report_trouble(trouble, "cannot check OpenKruise; trying again")
             }
-            News::Lacks(what, words) => {
-                self.health.lacks(what, words);
-                self.report_trouble(words, what);
+            News::Lacks(right, words) => {
+                self.health.lacks(*right, words);
+                self.report_trouble(words, right.without());
             }
-            News::Has(what) => self.health.has(what),
+            News::Has(right) => self.health.has(*right),
             _ => {}
         }
     }
@@ -48,7 +49,7 @@ impl Controller {
         match happened {
             Happened::Request(Event::Trouble(error) | Event::Forbidden(error)) => {
                 if is_missing_right(error) {
-                    self.health.lacks(SEE_REQUESTS, error);
+                    self.health.lacks(Right::WatchRequests, error);
                 }
                 self.report_trouble(
                     error,
@@ -63,7 +64,7 @@ impl Controller {
                 );
             }
             Happened::Request(Event::ListStart) => self.health.nothing_hidden("requests"),
-            Happened::Request(Event::Current(_)) => self.health.has(SEE_REQUESTS),
+            Happened::Request(Event::Current(_)) => self.health.has(Right::WatchRequests),
             Happened::Written(written) => match &written.1 {
                 Ok(_) => self.health.has(right_of_restart(&written.0.action)),
                 Err(outcome) => {

@@ -26,7 +26,7 @@ use self::image_waits::ImageWaitsWatch;
 use self::in_turn::Writes;
 use self::observe::{SharedManager, observe};
 use self::observe_caches::observe_caches;
-use self::rights::{SEE_PULLS, note_rights};
+use self::rights::note_rights;
 use super::PullJobs;
 use super::caches::CacheNews;
 use super::messages::{Asked, Happened, PodQuery, PullAnswer, PullWrite};
@@ -39,6 +39,7 @@ use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 use crate::frame::serve::heartbeat::Heartbeat;
+use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_selected;
 use crate::frame::watch::named::NamedWatches;
@@ -260,7 +261,7 @@ impl Driver {
                 Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),
                 Some(done) = self.writes.next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
-                    self.health.note_watch(SEE_PULLS, &namespace, &event);
+                    self.health.note_watch(Right::WatchPulls, &namespace, &event);
                     match event {
                         Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(namespace, uid, pulled)),
                         _ => continue,

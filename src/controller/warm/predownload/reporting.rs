@@ -8,6 +8,7 @@ use swaplet_core::warm::predownload::workload::Workload;
 use super::{Predownload, key_of};
 use crate::frame::isolated::defects::note;
 use crate::frame::list::words;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Target, is_missing_right};
 
@@ -19,8 +20,8 @@ pub(super) enum Trouble {
     NoObject(String),
     /// A job that is no longer needed cannot be deleted; reported as well.
     Stays(String),
-    /// A right is missing: the effect, and the API server's message.
-    Forbidden(&'static str, String),
+    /// A right is missing; with the API server's message.
+    Forbidden(Right, String),
     /// May be over at the next try, so it is only logged.
     Passing(String),
     /// The decision has panicked, with this message.
@@ -38,7 +39,7 @@ impl Trouble {
         }
     }
 
-    pub(super) fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
+    pub(super) fn of(right: Right, what: &str, error: &kube::Error) -> Self {
         let words = words(error);
         if is_missing_right(&words) {
             Self::Forbidden(right, words)
@@ -55,8 +56,8 @@ impl Predownload {
             Trouble::Lasting(why) => self.report_failure(workload, why),
             Trouble::NoObject(how) => self.report_once(workload, Reason::CreatedImagePullJob, how),
             Trouble::Stays(why) => self.report_once(workload, Reason::WriteDenied, why),
-            Trouble::Forbidden(what, words) => {
-                self.health.note_denial(what, &workload.namespace, &words)
+            Trouble::Forbidden(right, words) => {
+                self.health.note_denial(right, &workload.namespace, &words)
             }
             Trouble::Passing(error) => {
                 tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");

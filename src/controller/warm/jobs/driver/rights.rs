@@ -1,78 +1,60 @@
-//! The rights that pull jobs need, each by the effect of its absence.
+//! The rights that pull jobs need.
 
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::warming::{Action, Answer};
 
 use crate::frame::serve::Health;
+use crate::frame::serve::rights::Right;
 use crate::frame::writer::{Outcome, is_missing_right};
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
 
-/// The effect of a missing right to watch Events.
-pub(crate) const SEE_PULLS: &str =
-    "pull times and image sizes are not reported, because Events cannot be watched";
-const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
-const SEE_PODS: &str = "no image is pulled for jobs, because warmer pods cannot be watched";
-const SEE_IMAGE_WAITS: &str =
-    "jobs pull images also while pods wait for theirs, because pods cannot be watched";
-const SEE_SELECTED: &str =
-    "no image is pulled for jobs with a podSelector, because pods cannot be watched";
-const SEE_CACHES: &str =
-    "no ImageCache is created for virtual nodes, because ImageCaches cannot be watched";
-const MAKE_CACHES: &str = "ImageCaches for virtual nodes cannot be created";
-const UNTAINT: &str = "nodes keep the taint swaplet.io/warming";
-const RELEASE: &str =
-    "jobs that are being deleted stay, because OpenKruise's finalizer cannot be removed from them";
-const DELETE_PODS: &str = "warmer pods cannot be deleted";
-
-const fn see_jobs(kind: JobKind) -> &'static str {
+const fn watch(kind: JobKind) -> Right {
     match kind {
-        JobKind::ImagePullJob => {
-            "no image is pulled for ImagePullJobs, because they cannot be watched"
-        }
-        JobKind::ImageListPullJob => {
-            "no image is pulled for ImageListPullJobs, because they cannot be watched"
-        }
+        JobKind::ImagePullJob => Right::WatchPullJobs,
+        JobKind::ImageListPullJob => Right::WatchListPullJobs,
     }
 }
 
-const fn report(kind: JobKind) -> &'static str {
+const fn report(kind: JobKind) -> Right {
     match kind {
-        JobKind::ImagePullJob => "the status of ImagePullJobs cannot be written",
-        JobKind::ImageListPullJob => "the status of ImageListPullJobs cannot be written",
+        JobKind::ImagePullJob => Right::ReportPullJobs,
+        JobKind::ImageListPullJob => Right::ReportListPullJobs,
     }
 }
 
-const fn delete(kind: JobKind) -> &'static str {
+const fn delete(kind: JobKind) -> Right {
     match kind {
-        JobKind::ImagePullJob => "ImagePullJobs cannot be deleted when they expire",
-        JobKind::ImageListPullJob => "ImageListPullJobs cannot be deleted when they expire",
+        JobKind::ImagePullJob => Right::DeletePullJobs,
+        JobKind::ImageListPullJob => Right::DeleteListPullJobs,
     }
 }
 
-const fn warm(action: &Action) -> &'static str {
+const fn warm(action: &Action) -> Right {
     match action {
-        Action::Create { .. } => "warmer pods cannot be created",
-        Action::Swap { .. } => "images of warmer pods cannot be changed",
-        Action::Delete { .. } => DELETE_PODS,
+        Action::Create { .. } => Right::CreateWarmerPods,
+        Action::Swap { .. } => Right::ChangeWarmerPods,
+        Action::Delete { .. } => Right::DeleteWarmerPods,
     }
 }
 
 /// Records rights that are missing, or no longer missing.
 pub(crate) fn note_rights(health: &Health, happened: &Happened) {
     match happened {
-        Happened::Job(kind, event) => health.note_watch(see_jobs(*kind), "", event),
-        Happened::Node(event) => health.note_watch(SEE_NODES, "", event),
-        Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
-        Happened::ImageWait(event) => health.note_watch(SEE_IMAGE_WAITS, "", event),
+        Happened::Job(kind, event) => health.note_watch(watch(*kind), "", event),
+        Happened::Node(event) => health.note_watch(Right::WatchNodesOfJobs, "", event),
+        Happened::Pod(event) => health.note_watch(Right::WatchWarmerPods, "", event),
+        Happened::ImageWait(event) => health.note_watch(Right::WatchImageWaits, "", event),
         Happened::Selected((_, namespace, ..), event) => {
-            health.note_watch(SEE_SELECTED, namespace, event)
+            health.note_watch(Right::WatchSelectedPods, namespace, event)
         }
-        Happened::ImageCaches(CacheNews::Event(event)) => health.note_watch(SEE_CACHES, "", event),
+        Happened::ImageCaches(CacheNews::Event(event)) => {
+            health.note_watch(Right::WatchImageCaches, "", event)
+        }
         // If there are no image caches, no right is missing.
         Happened::ImageCaches(CacheNews::Served(served)) => {
             if !served {
-                health.has_in(SEE_CACHES, "")
+                health.has_in(Right::WatchImageCaches, "")
             }
         }
         Happened::Written(written) => note_write(health, written),
@@ -82,35 +64,35 @@ pub(crate) fn note_rights(health: &Health, happened: &Happened) {
 }
 
 fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
-    let (what, namespace) = match write {
+    let (right, namespace) = match write {
         PullWrite::Warm {
             warmers, action, ..
         } => (warm(action), &*warmers.namespace),
         PullWrite::Report { job, .. } => (report(job.kind), &*job.namespace),
-        PullWrite::Release(job) => (RELEASE, &*job.namespace),
+        PullWrite::Release(job) => (Right::ReleasePullJobs, &*job.namespace),
         PullWrite::DeleteJob(job) => (delete(job.kind), &*job.namespace),
-        PullWrite::DeletePod(pod) => (DELETE_PODS, &*pod.namespace),
-        PullWrite::Untaint(_) => (UNTAINT, ""),
-        PullWrite::CreateCache(_) => (MAKE_CACHES, ""),
+        PullWrite::DeletePod(pod) => (Right::DeleteWarmerPods, &*pod.namespace),
+        PullWrite::Untaint(_) => (Right::RemoveStartupTaint, ""),
+        PullWrite::CreateCache(_) => (Right::CreateImageCaches, ""),
     };
     match answer {
         PullAnswer::Warm(Answer::Pod(_) | Answer::Done)
         | PullAnswer::Reported(Ok(_))
         | PullAnswer::Deleted(Ok(())) => {
-            health.has_in(what, namespace);
+            health.has_in(right, namespace);
         }
-        PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
+        PullAnswer::Cache(outcome) => health.note_write(right, namespace, outcome),
         // The node's refusal has been logged already.
-        PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => {
+        PullAnswer::Warm(Answer::Denied(words)) if right == Right::RemoveStartupTaint => {
             // A policy or a webhook that denies one node says nothing of the others.
             if is_missing_right(words) {
-                health.lacks(what, words);
+                health.lacks(right, words);
             }
         }
         PullAnswer::Warm(Answer::Denied(words))
         | PullAnswer::Reported(Err(Outcome::Denied(words)))
         | PullAnswer::Deleted(Err(Outcome::Denied(words))) => {
-            health.note_denial(what, namespace, words)
+            health.note_denial(right, namespace, words)
         }
         PullAnswer::Warm(_) | PullAnswer::Reported(Err(_)) | PullAnswer::Deleted(Err(_)) => {}
     }
