@@ -29,8 +29,8 @@ use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::pod::WarmerPodWire;
 use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
+use swaplet_core::warm::warming::Action;
 use swaplet_core::warm::warming::shape::ShapeChoice;
-use swaplet_core::warm::warming::{Action, Answer};
 
 /// Nodes, jobs of one image, and what `parallelism` says.
 const CASES: [(usize, usize, &str); 5] = [
@@ -158,7 +158,7 @@ impl World {
                 pod["metadata"]["uid"] = format!("uid-{}", self.made).into();
                 pod["metadata"]["generation"] = 1.into();
                 let answer =
-                    PullAnswer::Warm(Answer::Pod(Box::new(wire(&pod).read().expect("a pod"))));
+                    PullAnswer::Warm(Ok(Some(Box::new(wire(&pod).read().expect("a pod")))));
                 self.pods.insert(
                     pod["metadata"]["name"].as_str().expect("a name").to_owned(),
                     pod,
@@ -171,7 +171,7 @@ impl World {
             } => {
                 let pod = self.pods.remove(&**name).expect("the pod");
                 self.takes(Happened::Pod(Event::Deleted(wire(&pod))));
-                PullAnswer::Warm(Answer::Done)
+                PullAnswer::Warm(Ok(None))
             }
             PullWrite::Report { .. } => PullAnswer::Reported(Ok(None)),
             other => panic!("{other:?}"),

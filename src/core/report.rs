@@ -3,3 +3,4 @@
 pub mod decision;
 pub mod log_tail;
 pub mod reason;
+pub mod write_error;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use swaplet_core::warm::image_waits::{ImageWait, ImageWaitWire, ImageWaits};
 use swaplet_core::warm::pull_job::lets_others_pull;
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
-use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits};
+use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
 use super::warm::{A, B, Node, nothing, object, pod, read, running, seconds};
 
@@ -117,7 +117,7 @@ fn i6_serial_the_next_image_of_a_pod_waits_too_and_its_slot_goes_to_a_node_that_
         node.warming.step(node.now, busy),
         [("n".into(), gone.clone())]
     );
-    node.answers(&gone, Answer::Done).after(1);
+    node.answers(&gone, Ok(None)).after(1);
     node.warming.pod_is_gone("u", node.now);
     let begun = node.warming.step(node.now, busy);
     assert!(

@@ -163,7 +163,7 @@ impl Node {
         self.assert_silent();
         self.answers(
             &action.unwrap(),
-            Answer::Pod(Box::new(pod(uid, image, None, &nothing()))),
+            Ok(Some(Box::new(pod(uid, image, None, &nothing())))),
         )
     }
 
@@ -181,12 +181,12 @@ impl Node {
         self.assert_silent();
         self.answers(
             &expected,
-            Answer::Pod(Box::new(pod(
+            Ok(Some(Box::new(pod(
                 uid,
                 to,
                 Some(before),
                 &running(before_id(before), "old"),
-            ))),
+            )))),
         )
     }
 
@@ -197,7 +197,7 @@ impl Node {
             uid: uid.into(),
         };
         assert_eq!(self.step(), Some(expected.clone()));
-        self.answers(&expected, Answer::Done).assert_silent();
+        self.answers(&expected, Ok(None)).assert_silent();
         self.after(1);
         self.warming.pod_is_gone(uid, self.now);
         self

@@ -8,8 +8,9 @@ mod writes;
 use std::time::Duration;
 
 use serde_json::json;
+use swaplet_core::report::write_error::WriteError;
+use swaplet_core::warm::warming::Action;
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::{Action, Answer};
 
 use crate::warm::{A, B, Node, nothing, object, pod, read, running};
 
@@ -39,7 +40,7 @@ fn w12_a_lost_pod_is_made_again_a_minute_later_and_not_for_ever() {
             name: "pod-v".into(),
             uid: "v".into(),
         },
-        Answer::Gone,
+        Err(WriteError::Gone),
     )
     .assert_silent();
     assert_eq!(

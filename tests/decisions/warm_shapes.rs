@@ -14,7 +14,7 @@ use swaplet_core::objects::node::KubeletVersion;
 use swaplet_core::warm::pod::{Shape, System, WarmerPod};
 use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
-use swaplet_core::warm::warming::{Action, Answer, End, Limits, Warming};
+use swaplet_core::warm::warming::{Action, End, Limits, Warming};
 
 use crate::node_classes::node as node_object;
 use crate::warm::{Node, read, seconds};
@@ -114,7 +114,7 @@ fn creates(node: &mut Node, images: &[&str], uid: &str) {
     node.assert_silent();
     node.answers(
         &action,
-        Answer::Pod(Box::new(set(uid, images, "Pending", &[]))),
+        Ok(Some(Box::new(set(uid, images, "Pending", &[])))),
     );
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use swaplet_controller::cluster::rules::Rules;
-use swaplet_controller::frame::writer::Outcome;
 use swaplet_controller::terminate::index::{Effect as Told, Index};
 use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::objects::node::NodeWire;
@@ -15,6 +14,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::report::decision::{Action, Method};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_testbed::apiserver::{Effect, Verb};
@@ -90,7 +90,7 @@ fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
     assert!(matches!(write.action, Action::Finish(_)));
     index.apply(seen(2, "Succeeded", "side:1"), LATER);
     index.apply(seen(3, "Running", "side:1"), LATER);
-    let told = index.written(write, &Outcome::Applied(Vec::new()), LATER);
+    let told = index.written(write, &Ok(Vec::new()), LATER);
     assert_eq!(reasons(&told), [Reason::PhaseWritten]);
     let (again, _) = index.next_write(LATER);
     assert!(
@@ -121,7 +121,7 @@ fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
     let mut older = seen(1, "Running", "side:1");
     older.version = "1.5".into();
     index.apply(older, LATER);
-    index.written(write, &Outcome::Applied(Vec::new()), LATER);
+    index.written(write, &Ok(Vec::new()), LATER);
     assert_eq!(index.next_write(LATER).0, None);
     index.apply(seen(2, "Succeeded", "side:1"), LATER);
     assert_eq!(index.next_write(LATER).0, None);
@@ -134,7 +134,7 @@ fn bug8_a_late_answer_to_a_swap_does_not_override_the_users_own_image() {
     let write = index.next_write(Duration::ZERO).0.unwrap();
     index.apply(seen(2, "Running", EXIT), Duration::ZERO);
     index.apply(seen(3, "Running", "side:2"), Duration::ZERO);
-    index.written(write, &Outcome::Applied(vec![EXIT.into()]), Duration::ZERO);
+    index.written(write, &Ok(vec![EXIT.into()]), Duration::ZERO);
     let again = index.next_write(Duration::ZERO).0.unwrap();
     assert!(
         matches!(&again.action, Action::Swap(swaps) if *swaps[0].from == *"side:2"),
@@ -201,10 +201,10 @@ fn v2_a_phase_of_the_node_is_not_told_as_ours() {
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
-    let lost = Outcome::Failed {
+    let lost = Err(WriteError::Failed {
         error: "no answer".to_owned(),
         retry_after: None,
-    };
+    });
     assert_eq!(reasons(&index.written(write, &lost, LATER)), []);
     let mut by_itself = seen(1, "Succeeded", "side:1");
     by_itself.version = "9".into();
@@ -216,10 +216,10 @@ fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
     let mut index = index(AllowedMethods::default());
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     let write = index.next_write(Duration::ZERO).0.unwrap();
-    let lost = Outcome::Failed {
+    let lost = Err(WriteError::Failed {
         error: "no answer".to_owned(),
         retry_after: None,
-    };
+    });
     assert_eq!(reasons(&index.written(write, &lost, Duration::ZERO)), []);
     assert_eq!(
         reasons(&index.apply(seen(2, "Running", "side:2"), Duration::ZERO)),

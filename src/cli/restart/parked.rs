@@ -10,8 +10,9 @@ use clap::builder::NonEmptyStringValueParser;
 use kube::Client;
 use serde_json::{Value, json};
 use swaplet_controller::frame::list::words;
-use swaplet_controller::frame::writer::{Outcome, Writer, leash};
+use swaplet_controller::frame::writer::{Writer, leash};
 use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
+use swaplet_core::report::write_error::WriteError;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::client::ClusterArgs;
@@ -222,11 +223,11 @@ async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
             .collect();
         match bring_back(writer, pod).await {
             Ok(()) => eprintln!("{place}: {}", images.join(", ")),
-            Err(Outcome::Denied(words) | Outcome::Failed { error: words, .. }) => {
+            Err(WriteError::Denied(words) | WriteError::Failed { error: words, .. }) => {
                 reasons.push(format!("{place}: {words}"))
             }
-            Err(Outcome::Conflict) => reasons.push(format!("{place}: it keeps changing; retry")),
-            Err(Outcome::Gone | Outcome::Applied(_)) => {}
+            Err(WriteError::Conflict) => reasons.push(format!("{place}: it keeps changing; retry")),
+            Err(WriteError::Gone) => {}
         }
     }
     reasons

@@ -26,6 +26,7 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::pod::wire::stored::StoredImages;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::{Action, Swap};
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::time::timeout;
@@ -111,41 +112,9 @@ impl Target {
     }
 }
 
-/// The outcome of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Applied: the image of each swapped container as the API server stored it, in the
-    /// order of the swaps (empty for other actions).
-    Applied(Vec<Box<str>>),
-    /// The pod has changed since it was read; nothing was written.
-    Conflict,
-    /// The pod is gone.
-    Gone,
-    /// The API server denies the write, with this message.
-    Denied(String),
-    /// The write failed, or its result is unknown: the API server was busy, broken, silent or not
-    /// reachable. A retry is safe, because every write is guarded.
-    Failed {
-        /// The error, as a message.
-        error: String,
-        /// The time that the server asks to wait.
-        retry_after: Option<Duration>,
-    },
-}
-
-impl Outcome {
-    /// Returns the word for the outcome in metrics.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Applied(_) => "applied",
-            Self::Conflict => "conflict",
-            Self::Gone => "gone",
-            Self::Denied(_) => "denied",
-            Self::Failed { .. } => "failed",
-        }
-    }
-}
+/// The outcome of a write to a pod: the image of each swapped container as the API server stored
+/// it, in the order of the swaps (empty for other actions).
+pub type Outcome = Result<Vec<Box<str>>, WriteError>;
 
 /// A writer of the images and phases of pods.
 #[derive(Clone)]
@@ -188,21 +157,16 @@ impl Writer {
     /// sent, and nothing that is observed later may be taken for it: as with a conflict.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
         if !self.leadership.holds() {
-            return Outcome::Conflict;
+            return Err(WriteError::Conflict);
         }
-        let written = self.in_time(action.resource(), async {
-            let outcome = match action {
-                Action::Swap(swaps) => self.swap(target, swaps).await?,
-                Action::Finish(finish) => self.finish(target, finish).await?,
-                Action::Recreate(containers) => self.recreate(target, containers).await?,
-            };
-            Ok(if matches!(outcome, Outcome::Applied(_)) {
-                Ok(outcome)
-            } else {
-                Err(outcome)
-            })
-        });
-        written.await.unwrap_or_else(|failed| failed)
+        self.in_time(action.resource(), async {
+            match action {
+                Action::Swap(swaps) => self.swap(target, swaps).await,
+                Action::Finish(finish) => self.finish(target, finish).await,
+                Action::Recreate(containers) => self.recreate(target, containers).await,
+            }
+        })
+        .await
     }
 
     /// Returns the result of a write to a resource (in the plural, with its subresource). A write
@@ -211,10 +175,10 @@ impl Writer {
     pub(crate) async fn in_time<T>(
         &self,
         resource: &'static str,
-        written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
-    ) -> Result<T, Outcome> {
+        written: impl Future<Output = kube::Result<Result<T, WriteError>>>,
+    ) -> Result<T, WriteError> {
         if !self.leadership.holds() {
-            return Err(Outcome::Failed {
+            return Err(WriteError::Failed {
                 error: "this process no longer leads".to_owned(),
                 retry_after: None,
             });
@@ -222,7 +186,11 @@ impl Writer {
         let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
         let outcome = self.answered(resource, written).await;
         if let Some(under_way) = under_way {
-            under_way.answered(outcome.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
+            under_way.answered(
+                outcome
+                    .as_ref()
+                    .map_or_else(WriteError::as_str, |_| "applied"),
+            );
         }
         outcome
     }
@@ -230,13 +198,13 @@ impl Writer {
     async fn answered<T>(
         &self,
         resource: &str,
-        written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
-    ) -> Result<T, Outcome> {
+        written: impl Future<Output = kube::Result<Result<T, WriteError>>>,
+    ) -> Result<T, WriteError> {
         // First, because a process that was suspended must not send what it had not sent.
         let answer = tokio::select! {
             biased;
             () = self.leadership.clone().over() => {
-                return Err(Outcome::Failed {
+                return Err(WriteError::Failed {
                     error: "no answer while this process led".to_owned(),
                     retry_after: None,
                 });
@@ -251,7 +219,7 @@ impl Writer {
             }
             Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
         };
-        Err(Outcome::Failed {
+        Err(WriteError::Failed {
             error,
             retry_after: None,
         })
@@ -264,13 +232,13 @@ impl Writer {
         let request = pods
             .patch(&target.name, &params(), &patch)
             .map_err(kube::Error::BuildRequest)?;
-        match self.send(request).await? {
+        Ok(match self.send(request).await? {
             Ok(body) => {
                 let stored = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-                Ok(Outcome::Applied(stored_images(&stored, swaps)))
+                Ok(stored_images(&stored, swaps))
             }
-            Err(refused) => Ok(refused),
-        }
+            Err(refused) => Err(refused),
+        })
     }
 
     /// Returns the body of the answer, or why nothing was written. Without `kube::Api`, which drops
@@ -278,7 +246,7 @@ impl Writer {
     pub(crate) async fn send(
         &self,
         request: http::Request<Vec<u8>>,
-    ) -> kube::Result<Result<Bytes, Outcome>> {
+    ) -> kube::Result<Result<Bytes, WriteError>> {
         let (head, body) = self
             .client
             .send(request.map(Body::from))
@@ -348,13 +316,13 @@ pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
 
 /// Classifies a refusal. A failed `test` and a denial by an admission policy are both 422; only the
 /// second has details about the object (`docs/measured.md`, "Denials").
-pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
+pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> WriteError {
     match status.code {
-        404 => Outcome::Gone,
-        409 => Outcome::Conflict,
-        422 if is_failed_test(status) => Outcome::Conflict,
-        400 | 403 | 422 => Outcome::Denied(cut(&status.message, MESSAGE)),
-        code => Outcome::Failed {
+        404 => WriteError::Gone,
+        409 => WriteError::Conflict,
+        422 if is_failed_test(status) => WriteError::Conflict,
+        400 | 403 | 422 => WriteError::Denied(cut(&status.message, MESSAGE)),
+        code => WriteError::Failed {
             error: format!("{code} {}", cut(&status.message, MESSAGE)),
             retry_after: retry_after(status, headers),
         },

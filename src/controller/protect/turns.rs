@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use swaplet_core::protect::decide::{Step, decide, lets_go};
 use swaplet_core::protect::object::{Guarded, GuardedKind};
+use swaplet_core::report::write_error::WriteError;
 use tokio::task::{JoinError, JoinSet};
 
 use super::{Entry, Key, Protect};
 use crate::frame::isolated::TaskDied;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::Outcome;
 
 /// The most writes in flight. An object has one at a time.
 const AT_ONCE: usize = 8;
@@ -30,7 +30,7 @@ pub(super) struct Written {
     /// The object, as it was when this was decided.
     object: Guarded,
     text: Option<String>,
-    outcome: Outcome,
+    outcome: Result<(), WriteError>,
 }
 
 pub(super) fn died(error: &JoinError) -> TaskDied {
@@ -94,7 +94,7 @@ impl Protect {
         let right = right_to_count(object.kind);
         self.health.note_write(right, "", &outcome);
         match &outcome {
-            Outcome::Failed { .. } => {
+            Err(WriteError::Failed { .. }) => {
                 self.shares.failed(&object.name, now);
             }
             _ => self.shares.answered(&object.name),
@@ -106,20 +106,22 @@ impl Protect {
         // What was observed meanwhile is newer, or is followed by what this write has changed.
         let is_same = entry.object.version == object.version;
         match outcome {
-            Outcome::Applied(_) => {
+            Ok(()) => {
                 if is_same {
                     entry.object.holds = text.map(Into::into);
                 }
                 entry.due = Some(now);
             }
             // A denied object may have another uid.
-            Outcome::Gone | Outcome::Conflict | Outcome::Denied(_) if entry.has_left => {
+            Err(WriteError::Gone | WriteError::Conflict | WriteError::Denied(_))
+                if entry.has_left =>
+            {
                 entry.object.holds = None;
                 entry.due = Some(now);
             }
             // The watch shows what has changed, or has shown it.
-            Outcome::Gone | Outcome::Conflict => {}
-            Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+            Err(WriteError::Gone | WriteError::Conflict) => {}
+            Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
                 let (kind, name) = (object.kind.as_str(), &object.name);
                 tracing::warn!(kind, %name, error, "the count of a protected object is not written; trying again");
                 entry.due = Some(now + AGAIN);

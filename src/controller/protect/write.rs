@@ -8,15 +8,20 @@ use kube::core::Request;
 use serde_json::json;
 use swaplet_core::protect::decide::says_nothing;
 use swaplet_core::protect::object::{Guarded, GuardedKind, HOLDS};
+use swaplet_core::report::write_error::WriteError;
 
-use crate::frame::writer::{Outcome, Writer, params};
+use crate::frame::writer::{Writer, params};
 
 impl Writer {
     /// Writes the count into the annotation of the object with this uid (the API server denies the
     /// write for another uid), or removes it. A count of nothing is written to the observed version
     /// only, so that a late write of an earlier process fails.
-    pub(super) async fn hold(&self, object: &Guarded, text: Option<&str>) -> Outcome {
-        let written = self.in_time(object.kind.plural(), async {
+    pub(super) async fn hold(
+        &self,
+        object: &Guarded,
+        text: Option<&str>,
+    ) -> Result<(), WriteError> {
+        self.in_time(object.kind.plural(), async {
             let path = match object.kind {
                 GuardedKind::Namespace => Namespace::url_path(&(), None),
                 GuardedKind::CustomResourceDefinition => {
@@ -32,8 +37,8 @@ impl Writer {
                 .patch(&object.name, &params(), &Patch::Merge(patch))
                 .map_err(kube::Error::BuildRequest)?;
             let answer = self.send(request).await?;
-            Ok(answer.map(|_| Outcome::Applied(Vec::new())))
-        });
-        written.await.unwrap_or_else(|failed| failed)
+            Ok(answer.map(drop))
+        })
+        .await
     }
 }

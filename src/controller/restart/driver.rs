@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::{Api, Client};
 use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile::ParkImage;
 use swaplet_core::restart::request::RestartRequestWire;
@@ -22,10 +23,10 @@ use crate::frame::metrics::Metrics;
 use crate::frame::watch::Event;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::named::NamedWatches;
+use crate::frame::writer::Writer;
 use crate::frame::writer::leash::Gate;
 use crate::frame::writer::report::Notice;
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::{Outcome, Writer};
 use crate::restart::observe::{observe, observe_parked};
 use crate::restart::on_config::RestartOnSettings;
 use crate::restart::reconcile::Restarts;
@@ -33,7 +34,7 @@ use crate::restart::reconcile::by_pod::Key;
 use crate::restart::write::{RestartWrite, Stored};
 use crate::terminate::index::{Effect, Index};
 
-type Written = (RestartWrite, Result<Stored, Outcome>);
+type Written = (RestartWrite, Result<Stored, WriteError>);
 
 /// The part of the loop that restarts containers.
 pub struct Driver {
@@ -159,7 +160,7 @@ impl Driver {
                 log(&write, &outcome);
                 let namespace = &write.request.namespace;
                 match &outcome {
-                    Err(Outcome::Failed { .. }) => {
+                    Err(WriteError::Failed { .. }) => {
                         self.shares.failed(namespace, now);
                     }
                     _ => self.shares.answered(namespace),
@@ -278,18 +279,18 @@ fn note_trouble<K>(event: &Event<K>, resource: &'static str, metrics: &Metrics) 
     }
 }
 
-fn log(write: &RestartWrite, outcome: &Result<Stored, Outcome>) {
+fn log(write: &RestartWrite, outcome: &Result<Stored, WriteError>) {
     let (namespace, request) = (&write.request.namespace, &write.request.name);
     match outcome {
-        Ok(_) | Err(Outcome::Applied(_)) => {}
-        Err(Outcome::Conflict | Outcome::Gone) => {
+        Ok(_) => {}
+        Err(WriteError::Conflict | WriteError::Gone) => {
             tracing::debug!(%namespace, %request, "what was read has changed; nothing was written");
         }
         // Reported once for all retries, by the Event `WriteDenied`.
-        Err(Outcome::Denied(error)) => {
+        Err(WriteError::Denied(error)) => {
             tracing::debug!(%namespace, %request, error, "the write was denied; trying again later")
         }
-        Err(Outcome::Failed { error, .. }) => {
+        Err(WriteError::Failed { error, .. }) => {
             tracing::warn!(%namespace, %request, error, "the write was not applied; trying again later");
         }
     }

@@ -237,8 +237,8 @@ impl Run {
                 .retain(&self.namespaces, |uid| self.state.has(uid));
             self.reported.retain(|uid| self.state.has(uid));
         }
-        if let Err(outcome) = self.records.store(&self.writer).await {
-            self.records_failed(&outcome);
+        if let Err(error) = self.records.store(&self.writer).await {
+            self.records_failed(&error);
             return;
         }
         self.health

@@ -4,6 +4,7 @@
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::report::decision::Swap;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::parked::PARKED;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Action, Change, orphan_as_told};
@@ -12,7 +13,7 @@ use swaplet_core::restart::request::RestartRequest;
 use super::write::RestartWrite;
 use crate::frame::clock::time_of_day;
 use crate::frame::list::list_with;
-use crate::frame::writer::{Outcome, Target, Writer};
+use crate::frame::writer::{Target, Writer};
 
 /// A pod in which containers are parked, whether or not a request still wants them back.
 #[derive(Clone, Debug)]
@@ -71,7 +72,7 @@ pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Ve
 /// read.
 ///
 /// # Errors
-/// Returns the outcome if the write was not applied.
+/// Returns why the write was not applied.
 pub async fn bring_back(
     writer: &Writer,
     ParkedPod {
@@ -79,7 +80,7 @@ pub async fn bring_back(
         change,
         request,
     }: ParkedPod,
-) -> Result<(), Outcome> {
+) -> Result<(), WriteError> {
     let pod = Some(Target::of(&pod.pod));
     let (seen, action) = (Box::default(), Action::Swap(change));
     let write = RestartWrite {

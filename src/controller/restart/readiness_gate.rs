@@ -8,6 +8,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::api::ListParams;
 use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::readiness_gate::{READINESS_GATE, first_readiness};
 use swaplet_core::restart::reconcile::Readiness;
@@ -22,9 +23,9 @@ use crate::frame::isolated::defects::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_selected;
+use crate::frame::writer::Target;
 use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Outcome, Target};
 
 /// The maximum number of writes in flight.
 const AT_ONCE: usize = 8;
@@ -86,7 +87,7 @@ type Uid = Box<str>;
 /// A write that has finished.
 struct Written {
     pod: Target,
-    outcome: Result<(), Outcome>,
+    outcome: Result<(), WriteError>,
 }
 
 struct Gates {
@@ -218,7 +219,7 @@ impl Gates {
         let (now, health) = (self.clock.now(), &self.tools.health);
         self.in_flight.remove(&pod.uid);
         match &outcome {
-            Err(Outcome::Failed { .. }) => {
+            Err(WriteError::Failed { .. }) => {
                 self.shares.failed(&pod.namespace, now);
             }
             _ => self.shares.answered(&pod.namespace),
@@ -229,12 +230,12 @@ impl Gates {
                 None
             }
             // The watch shows what has become of it.
-            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => None,
-            Err(Outcome::Denied(words)) => {
+            Err(WriteError::Conflict | WriteError::Gone) => None,
+            Err(WriteError::Denied(words)) => {
                 health.note_denial(Right::OpenReadinessGates, &pod.namespace, &words);
                 Some(DENIED_RETRY)
             }
-            Err(Outcome::Failed { retry_after, .. }) => Some(retry_after.unwrap_or_default()),
+            Err(WriteError::Failed { retry_after, .. }) => Some(retry_after.unwrap_or_default()),
         };
         let Some(mut pod) = self.forget(&pod.uid) else {
             return;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use swaplet_core::objects::pod::readiness::{GateCondition, KRUISE_POD_READY};
 use swaplet_core::objects::recreate_request::RequestPhase;
 use swaplet_core::report::decision::Report;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::parked::{PARKED, Parked};
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{
@@ -20,7 +21,7 @@ use swaplet_core::restart::request::{
     RestartRequestWire, UNREADY_ACQUIRED,
 };
 
-use crate::frame::writer::{Outcome, Target, Writer, guarded_patch, params};
+use crate::frame::writer::{Target, Writer, guarded_patch, params};
 
 /// One write of a restart.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ impl RestartWrite {
 
 impl Writer {
     /// Makes the write, within the deadline; returns what is stored afterwards.
-    pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, Outcome> {
+    pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, WriteError> {
         self.in_time(write.resource(), async {
             match &write.action {
                 Action::Accept(acceptance) => {
@@ -132,13 +133,13 @@ impl Writer {
     /// Sets the first condition of a pod's readiness gate.
     ///
     /// # Errors
-    /// Returns the outcome if the write was not applied.
+    /// Returns why the write was not applied.
     pub async fn set_first_readiness(
         &self,
         pod: &Target,
         readiness: &Readiness,
         today: jiff::Timestamp,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), WriteError> {
         let write = self.set_readiness(Some(pod), readiness, today);
         self.in_time("pods/status", write).await.map(drop)
     }
@@ -148,7 +149,7 @@ impl Writer {
         request: &RestartRequest,
         mut body: Value,
         subresource: Option<&str>,
-    ) -> kube::Result<Result<Stored, Outcome>> {
+    ) -> kube::Result<Result<Stored, WriteError>> {
         body["metadata"]["uid"] = Value::from(&*request.uid);
         body["metadata"]["resourceVersion"] = Value::from(&*request.version);
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
@@ -173,7 +174,7 @@ impl Writer {
     async fn delete_request(
         &self,
         request: &RestartRequest,
-    ) -> kube::Result<Result<Stored, Outcome>> {
+    ) -> kube::Result<Result<Stored, WriteError>> {
         let preconditions = Preconditions {
             uid: Some(request.uid.to_string()),
             resource_version: Some(request.version.to_string()),
@@ -193,9 +194,9 @@ impl Writer {
         &self,
         pod: Option<&Target>,
         change: &Change,
-    ) -> kube::Result<Result<Stored, Outcome>> {
+    ) -> kube::Result<Result<Stored, WriteError>> {
         let Some(pod) = pod else {
-            return Ok(Err(Outcome::Gone));
+            return Ok(Err(WriteError::Gone));
         };
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
         let built = match &change.note {
@@ -221,9 +222,9 @@ impl Writer {
         pod: Option<&Target>,
         readiness: &Readiness,
         today: jiff::Timestamp,
-    ) -> kube::Result<Result<Stored, Outcome>> {
+    ) -> kube::Result<Result<Stored, WriteError>> {
         let Some(pod) = pod else {
-            return Ok(Err(Outcome::Gone));
+            return Ok(Err(WriteError::Gone));
         };
         let patch = Patch::Strategic(readiness_patch(&pod.uid, readiness, today));
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));

@@ -15,6 +15,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::Action;
+use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
@@ -255,7 +256,7 @@ impl Controller {
         let now = self.clock.now();
         let namespace = &write.target.namespace;
         match &outcome {
-            Outcome::Failed { retry_after, error } => {
+            Err(WriteError::Failed { retry_after, error }) => {
                 let pause = retry_after.filter(|_| !is_of_webhook(error));
                 let concerns_all = self.shares.failed(namespace, now) || pause.is_some();
                 // A request to OpenKruise may fail because of its webhook: that is no reason to

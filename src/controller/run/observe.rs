@@ -5,6 +5,7 @@ use kube::api::ListParams;
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::report::write_error::WriteError;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::JoinSet;
 
@@ -15,7 +16,6 @@ use crate::frame::connection::discovery::Discovery;
 use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::{Unlisted, watch_all_kept};
 use crate::frame::watch::{Event, watch_noted};
-use crate::frame::writer::Outcome;
 use crate::terminate::JOB_PODS;
 use crate::terminate::policies::{StatusWrite, observe as policies};
 
@@ -77,7 +77,7 @@ fn pods(
 /// The watches of policies, and the writes of their statuses.
 pub(super) struct Sidecars {
     pub news: mpsc::Receiver<policies::News>,
-    pub reports: JoinSet<Vec<(StatusWrite, Outcome)>>,
+    pub reports: JoinSet<Vec<(StatusWrite, WriteError)>>,
     pub wants_namespaces: channel::Sender<bool>,
     /// Keeps `news` open and silent where policies are not watched.
     _silent: Option<mpsc::Sender<policies::News>>,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::{
     GROUP, RecreateRequest, RecreateRequestWire, VERSION,
 };
+use swaplet_core::report::write_error::WriteError;
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Target, Writer, classify, refusal};
 
@@ -42,13 +43,13 @@ impl Writer {
             .into_parts();
         let body = body.collect().await?.to_bytes();
         if head.status.is_success() {
-            return Ok(Outcome::Applied(Vec::new()));
+            return Ok(Ok(Vec::new()));
         }
         let status = refusal(head.status.as_u16(), &body);
-        Ok(match classify(&status, &head.headers) {
-            Outcome::Gone => Outcome::Denied(status.message),
-            outcome => outcome,
-        })
+        Ok(Err(match classify(&status, &head.headers) {
+            WriteError::Gone => WriteError::Denied(status.message),
+            error => error,
+        }))
     }
 }
 

@@ -18,6 +18,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use swaplet_core::objects::pod::wire::brief::PodBriefWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::workload::{
     PREDOWNLOAD, Workload, WorkloadKind, WorkloadWire,
 };
@@ -38,9 +39,9 @@ use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_noted;
+use crate::frame::writer::Writer;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
-use crate::frame::writer::{Outcome, Writer};
 use crate::warm::write::predownload::job;
 use own::{Own, OwnJobs};
 
@@ -269,17 +270,17 @@ impl Predownload {
             self.health
                 .note_write(right_of(action), &workload.namespace, &outcome);
             match outcome {
-                Outcome::Applied(_) => self.report_applied(workload, action),
-                Outcome::Conflict | Outcome::Gone => (),
-                Outcome::Denied(words) if is_gate_off(&words) => {
+                Ok(()) => self.report_applied(workload, action),
+                Err(WriteError::Conflict | WriteError::Gone) => (),
+                Err(WriteError::Denied(words)) if is_gate_off(&words) => {
                     own.extend(object(workload, action));
                     refused = Some(words);
                 }
-                Outcome::Denied(words) => {
+                Err(WriteError::Denied(words)) => {
                     self.own.set(&key_of(workload), Vec::new());
                     return Err(Trouble::denied(action, words));
                 }
-                Outcome::Failed { error, .. } => return Err(Trouble::Passing(error)),
+                Err(WriteError::Failed { error, .. }) => return Err(Trouble::Passing(error)),
             }
         }
         match refused {

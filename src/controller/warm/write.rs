@@ -12,11 +12,12 @@ use kube::Resource as _;
 use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::core::Request;
 use serde_json::Value;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PodWishes};
 use swaplet_core::warm::warming::{Action, Answer};
 
-use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
+use crate::frame::writer::{FIELD_MANAGER, Writer, params, test};
 pub use pod::pod;
 
 /// The settings that all warmer pods of a run share.
@@ -56,16 +57,14 @@ impl Writer {
                 Action::Delete { name, uid } => self.delete_warmer(warmers.pods(), name, uid).await,
             }
         });
-        written
-            .await
-            .unwrap_or_else(|outcome| warmers.hint(answer(node, outcome)))
+        written.await.map_err(|error| warmers.hint(node, error))
     }
 
     /// Deletes a pod that is no longer needed.
     ///
     /// # Errors
-    /// The [`Outcome`] of a write that was not applied.
-    pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), Outcome> {
+    /// Returns why the write was not applied.
+    pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), WriteError> {
         self.in_time(
             "pods",
             self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid),
@@ -74,11 +73,7 @@ impl Writer {
         .map(drop)
     }
 
-    async fn create_warmer(
-        &self,
-        warmers: &Warmers,
-        pod: &Value,
-    ) -> kube::Result<Result<Answer, Outcome>> {
+    async fn create_warmer(&self, warmers: &Warmers, pod: &Value) -> kube::Result<Answer> {
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
@@ -92,18 +87,13 @@ impl Writer {
         warmers: &Warmers,
         name: &str,
         swap: &Action,
-    ) -> kube::Result<Result<Answer, Outcome>> {
+    ) -> kube::Result<Answer> {
         let patch = Patch::Json::<()>(swap_patch(swap));
         self.ask(warmers.pods().patch(name, &params(), &patch))
             .await
     }
 
-    async fn delete_warmer(
-        &self,
-        pods: Request,
-        name: &str,
-        uid: &str,
-    ) -> kube::Result<Result<Answer, Outcome>> {
+    async fn delete_warmer(&self, pods: Request, name: &str, uid: &str) -> kube::Result<Answer> {
         let preconditions = Some(Preconditions {
             uid: Some(uid.to_owned()),
             ..Preconditions::default()
@@ -117,9 +107,9 @@ impl Writer {
             .map_err(kube::Error::BuildRequest)?;
         // The pod in the answer may be gone for good by now; only the watch shows that.
         Ok(match self.send(request).await? {
-            Ok(_) => Ok(Answer::Done),
+            Ok(_) => Ok(None),
             // Another pod has the name, so the pod to delete is gone.
-            Err(Outcome::Conflict) => Err(Outcome::Gone),
+            Err(WriteError::Conflict) => Err(WriteError::Gone),
             Err(refused) => Err(refused),
         })
     }
@@ -127,7 +117,7 @@ impl Writer {
     async fn ask(
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> kube::Result<Result<Answer, Outcome>> {
+    ) -> kube::Result<Answer> {
         let body = match self
             .send(request.map_err(kube::Error::BuildRequest)?)
             .await?
@@ -136,23 +126,7 @@ impl Writer {
             Err(refused) => return Ok(Err(refused)),
         };
         let pod: WarmerPodWire = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-        Ok(Ok(pod
-            .read()
-            .map_or(Answer::Done, |pod| Answer::Pod(Box::new(pod)))))
-    }
-}
-
-/// Returns the result of a write for a node that was not applied.
-pub(crate) fn answer(node: &str, outcome: Outcome) -> Answer {
-    match outcome {
-        Outcome::Applied(_) => Answer::Done,
-        Outcome::Conflict => Answer::Conflict,
-        Outcome::Gone => Answer::Gone,
-        Outcome::Denied(why) => Answer::Denied(why),
-        Outcome::Failed { retry_after, error } => {
-            tracing::debug!(node, error, "a write has failed");
-            Answer::Failed { retry_after }
-        }
+        Ok(Ok(pod.read().map(Box::new)))
     }
 }
 
@@ -165,16 +139,19 @@ impl Warmers {
 
     /// Adds the remedy for a missing right: pods of jobs with pull secrets are in the job's
     /// namespace.
-    fn hint(&self, answer: Answer) -> Answer {
-        match answer {
-            Answer::Denied(why)
+    fn hint(&self, node: &str, error: WriteError) -> WriteError {
+        match error {
+            WriteError::Denied(why)
                 if self.owner.is_some() && why.contains("cannot create resource") =>
             {
-                Answer::Denied(format!(
+                WriteError::Denied(format!(
                     "{why}; jobs with pullSecrets take a RoleBinding to the ClusterRole swaplet-warm in their namespace (chart: warm.jobs.secretNamespaces)"
                 ))
             }
-            other => other,
+            error => {
+                tracing::debug!(node, ?error, "a write was not applied");
+                error
+            }
         }
     }
 

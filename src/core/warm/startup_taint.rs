@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::warming::Answer;
 use crate::objects::node::Node;
+use crate::report::write_error::WriteError;
 
 /// The key of the taint, whatever its value and effect.
 pub const STARTUP_TAINT: &str = "swaplet.io/warming";
@@ -153,14 +153,14 @@ impl StartupTaints {
     pub fn written(
         &mut self,
         untaint: &Untaint,
-        answer: &Answer,
+        answer: &Result<(), WriteError>,
         is_missing_right: bool,
         now: Duration,
     ) -> Option<String> {
         let wait = match answer {
-            Answer::Failed { retry_after } => retry_after.unwrap_or(LOOK_AGAIN),
-            Answer::Denied(_) => ASK_AGAIN,
-            Answer::Pod(_) | Answer::Done | Answer::Conflict | Answer::Gone => LOOK_AGAIN,
+            Err(WriteError::Failed { retry_after, .. }) => retry_after.unwrap_or(LOOK_AGAIN),
+            Err(WriteError::Denied(_)) => ASK_AGAIN,
+            Ok(()) | Err(WriteError::Conflict | WriteError::Gone) => LOOK_AGAIN,
         };
         let node = self
             .nodes
@@ -169,21 +169,21 @@ impl StartupTaints {
         let mut was_told = true;
         if let Some(node) = node {
             (node.is_writing, node.not_before) = (false, now.saturating_add(wait));
-            if matches!(answer, Answer::Denied(_)) && !is_missing_right {
+            if matches!(answer, Err(WriteError::Denied(_))) && !is_missing_right {
                 was_told = std::mem::replace(&mut node.is_told, true);
             }
         }
         match answer {
-            Answer::Denied(why) if !is_missing_right => (!was_told).then(|| why.clone()),
-            Answer::Denied(why) => {
+            Err(WriteError::Denied(why)) if !is_missing_right => (!was_told).then(|| why.clone()),
+            Err(WriteError::Denied(why)) => {
                 (self.is_allowed, self.not_before) = (false, now + ASK_AGAIN);
                 (!std::mem::replace(&mut self.is_told, true)).then(|| why.clone())
             }
-            Answer::Pod(_) | Answer::Done => {
+            Ok(()) => {
                 (self.is_allowed, self.is_told) = (true, false);
                 None
             }
-            Answer::Conflict | Answer::Gone | Answer::Failed { .. } => None,
+            Err(WriteError::Conflict | WriteError::Gone | WriteError::Failed { .. }) => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What jobs that want the same node do to each other.
 
 use swaplet_core::warm::pod::WarmerPod;
-use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits};
+use swaplet_core::warm::warming::{Action, Elsewhere, Limits};
 
 use super::LIMITS;
 use crate::warm::{A, B, Node, nothing, pod, running, seconds};
@@ -78,8 +78,7 @@ fn gives_way(node: &mut Node, uid: &str) {
         matches!(&actions[..], [(_, Action::Delete { .. })]),
         "{actions:?}"
     );
-    node.warming
-        .written("n", &actions[0].1, Answer::Done, node.now);
+    node.warming.written("n", &actions[0].1, Ok(None), node.now);
     node.after(1);
     node.warming.pod_is_gone(uid, node.now);
 }
@@ -126,7 +125,7 @@ fn a9_a_pod_whose_deletion_hangs_keeps_others_from_its_node_for_two_minutes() {
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));
     let action = node.step().unwrap();
-    node.answers(&action, Answer::Done);
+    node.answers(&action, Ok(None));
     let mut leaving = pod("u", A, None, &running("c0", A));
     leaving.deleting = true;
     node.sees(leaving.clone()).after(119);
@@ -202,7 +201,7 @@ fn d6_a_pod_that_was_deleted_and_does_not_go_is_said_and_replaced() {
     let mut node = Node::with(&[A, B], LIMITS);
     node.creates(A, "u").after(100);
     let action = node.step().unwrap();
-    node.answers(&action, Answer::Done);
+    node.answers(&action, Ok(None));
     let going = |uid| WarmerPod {
         deleting: true,
         ..pod(uid, A, None, &nothing())
@@ -228,7 +227,7 @@ fn d6_a_pod_that_was_deleted_and_does_not_go_is_said_and_replaced() {
     };
     node.answers(
         &action,
-        Answer::Pod(Box::new(pod("v", A, None, &running("c0", A)))),
+        Ok(Some(Box::new(pod("v", A, None, &running("c0", A))))),
     );
     // What is told of the old one later changes nothing, and its end is the end of the message.
     node.sees(going("u")).swaps("v", A, B, "c0").assert_silent();

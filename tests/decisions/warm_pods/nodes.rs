@@ -7,7 +7,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::warm::pod::Shape;
 use swaplet_core::warm::warming::nodes::shapes;
 use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
-use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits, Warming};
+use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
 
 use crate::node_classes::node as node_object;
 use crate::warm::{A, Node, nothing, pod, seconds};
@@ -55,7 +55,7 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     };
     let mut pod = pod("u", A, None, &nothing());
     pod.node = "a".into();
-    warming.written("a", &create, Answer::Pod(Box::new(pod)), Duration::ZERO);
+    warming.written("a", &create, Ok(Some(Box::new(pod))), Duration::ZERO);
     assert!(creates(&mut warming).is_empty());
     warming.node_is_gone("a");
     let actions = warming.step(Duration::ZERO, |_| Elsewhere::default());

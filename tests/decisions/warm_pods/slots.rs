@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::shape::Shapes;
-use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits, Warming};
+use swaplet_core::warm::warming::{Action, Elsewhere, Limits, Warming};
 
 use crate::warm::{A, Node, nothing, pod, refused, seconds};
 
@@ -32,7 +33,7 @@ fn a_slot_is_taken_until_the_pod_is_gone() {
             name: "pod-u".into(),
             uid: "u".into(),
         },
-        Answer::Done,
+        Ok(None),
     )
     .after(5);
     let mut leaving = pod("u", A, None, &nothing());
@@ -62,10 +63,17 @@ fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
         now: Duration::ZERO,
     };
     let create = node.step().unwrap();
-    node.answers(&create, Answer::Failed { retry_after: None })
-        .assert_silent();
+    node.answers(
+        &create,
+        Err(WriteError::Failed {
+            error: String::new(),
+            retry_after: None,
+        }),
+    )
+    .assert_silent();
     assert_eq!(node.after(2).step(), Some(create.clone()));
-    node.answers(&create, Answer::Conflict).assert_silent();
+    node.answers(&create, Err(WriteError::Conflict))
+        .assert_silent();
     node.sees(pod("u", A, None, &nothing()))
         .after(1)
         .assert_silent();

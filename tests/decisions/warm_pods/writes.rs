@@ -1,7 +1,8 @@
 //! Writes that fail, are denied or are never answered, and what the API server makes of others.
 
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::warming::{Action, Answer};
+use swaplet_core::warm::warming::Action;
 
 use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
 
@@ -16,9 +17,10 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
     assert_eq!(node.step(), Some(create.clone()));
     node.answers(
         &create,
-        Answer::Failed {
+        Err(WriteError::Failed {
+            error: String::new(),
             retry_after: Some(seconds(7)),
-        },
+        }),
     )
     .after(6)
     .assert_silent();
@@ -27,7 +29,8 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
         Some(create.clone()),
         "the same name: two pods are impossible"
     );
-    node.answers(&create, Answer::Conflict).assert_silent();
+    node.answers(&create, Err(WriteError::Conflict))
+        .assert_silent();
     node.sees(pod("u", A, None, &running("c0", A)))
         .after(1)
         .deletes("u");
@@ -47,7 +50,7 @@ fn a_swap_has_its_whole_time_whatever_is_seen_of_it_first() {
         if !answer_is_first {
             node.sees(swapped.clone());
         }
-        node.answers(&swap, Answer::Pod(Box::new(swapped)))
+        node.answers(&swap, Ok(Some(Box::new(swapped))))
             .after(99)
             .assert_silent();
         assert!(matches!(node.after(1).step(), Some(Action::Delete { .. })));
@@ -60,7 +63,13 @@ fn a_swap_that_was_done_and_never_answered_goes_on() {
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));
     let swap = node.step().unwrap();
-    node.answers(&swap, Answer::Failed { retry_after: None });
+    node.answers(
+        &swap,
+        Err(WriteError::Failed {
+            error: String::new(),
+            retry_after: None,
+        }),
+    );
     node.sees(pod("u", B, Some("c0"), &running("c0", A)))
         .after(2)
         .assert_silent();
@@ -92,7 +101,12 @@ fn an_image_that_a_webhook_rewrites_is_judged_by_what_is_stored() {
     };
     node.answers(
         &create,
-        Answer::Pod(Box::new(stored(A, "mirror.example/a:1", None, &nothing()))),
+        Ok(Some(Box::new(stored(
+            A,
+            "mirror.example/a:1",
+            None,
+            &nothing(),
+        )))),
     );
     node.sees(stored(
         A,
@@ -108,7 +122,12 @@ fn an_image_that_a_webhook_rewrites_is_judged_by_what_is_stored() {
     let old = running("c0", "mirror.example/a:1");
     node.answers(
         &swap,
-        Answer::Pod(Box::new(stored(B, "mirror.example/b:1", Some("c0"), &old))),
+        Ok(Some(Box::new(stored(
+            B,
+            "mirror.example/b:1",
+            Some("c0"),
+            &old,
+        )))),
     )
     .assert_silent();
     node.sees(stored(
@@ -128,7 +147,7 @@ fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() 
         images: vec![image.into()],
         number: 0,
     };
-    let denied = |why: &str| Answer::Denied(why.to_owned());
+    let denied = |why: &str| Err(WriteError::Denied(why.to_owned()));
     let mut node = Node::new(&[A, B]);
     assert_eq!(node.step(), Some(create(A)));
     node.answers(
@@ -159,7 +178,7 @@ fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() 
 fn a_namespace_that_is_not_there_and_a_deletion_that_is_forbidden_end_the_node() {
     let mut node = Node::new(&[A]);
     let create = node.step().unwrap();
-    node.answers(&create, Answer::Gone).assert_silent();
+    node.answers(&create, Err(WriteError::Gone)).assert_silent();
     assert_eq!(
         node.failure(),
         "the namespace for warmer pods does not exist"
@@ -168,7 +187,7 @@ fn a_namespace_that_is_not_there_and_a_deletion_that_is_forbidden_end_the_node()
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));
     let delete = node.step().unwrap();
-    node.answers(&delete, Answer::Denied("no".to_owned()))
+    node.answers(&delete, Err(WriteError::Denied("no".to_owned())))
         .assert_silent();
     assert!(node.warming.is_over() && node.ends() == [Some(String::new())]);
 }
@@ -185,13 +204,18 @@ fn an_older_state_of_the_pod_changes_nothing() {
     let create = node.step().unwrap();
     node.answers(
         &create,
-        Answer::Pod(Box::new(generation(1, A, None, &nothing()))),
+        Ok(Some(Box::new(generation(1, A, None, &nothing())))),
     );
     node.sees(generation(1, A, None, &running("c0", A)));
     let swap = node.step().unwrap();
     node.answers(
         &swap,
-        Answer::Pod(Box::new(generation(2, B, Some("c0"), &running("c0", A)))),
+        Ok(Some(Box::new(generation(
+            2,
+            B,
+            Some("c0"),
+            &running("c0", A),
+        )))),
     );
     node.sees(generation(1, A, None, &running("c0", A)))
         .assert_silent();

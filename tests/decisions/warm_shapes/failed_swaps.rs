@@ -1,7 +1,8 @@
 //! Where swaps fail: when pods of another shape go on, and when not.
 
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::shape::Shapes;
-use swaplet_core::warm::warming::{Action, Answer, End};
+use swaplet_core::warm::warming::{Action, End};
 
 use super::{AUTO, C, creates, ends, impossible, node, not_started, set, why};
 use crate::warm::{A, B, nothing, pod, running};
@@ -17,7 +18,7 @@ fn where_a_swap_is_forbidden_pods_with_an_impossible_command_go_on() {
             .sees(pod("u", A, None, &running("c0", A)));
         let swap = node.step().unwrap();
         assert!(matches!(&swap, Action::Swap { .. }), "{swap:?}");
-        node.answers(&swap, Answer::Denied(denial.to_owned()))
+        node.answers(&swap, Err(WriteError::Denied(denial.to_owned())))
             .deletes("u");
         creates(&mut node, &[B, C], "v");
         let told = node.warming.fallbacks();
@@ -38,7 +39,8 @@ fn a_swap_that_lost_a_race_is_no_reason_for_another_shape() {
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));
     let swap = node.step().unwrap();
-    node.answers(&swap, Answer::Conflict).assert_silent();
+    node.answers(&swap, Err(WriteError::Conflict))
+        .assert_silent();
     node.after(1).swaps("u", A, B, "c0");
     assert!(node.warming.fallbacks().is_empty());
 }
@@ -49,7 +51,7 @@ fn where_the_operator_wants_swaps_only_a_forbidden_one_is_a_failure() {
     node.creates(A, "u")
         .sees(pod("u", A, None, &running("c0", A)));
     let swap = node.step().unwrap();
-    node.answers(&swap, Answer::Denied("no updates".to_owned()))
+    node.answers(&swap, Err(WriteError::Denied("no updates".to_owned())))
         .deletes("u");
     assert_eq!(why(&node, 1), "no updates");
     node.assert_silent();

@@ -1,8 +1,9 @@
 //! Pods with an impossible command: what proves an image, what is waited for, and what fails.
 
 use serde_json::json;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::pulled::Pulled;
-use swaplet_core::warm::warming::{Action, Answer, End};
+use swaplet_core::warm::warming::{Action, End};
 
 use super::{C, creates, creating, ended, ends, impossible, not_started, set, waits, why};
 use crate::warm::{A, B, seconds};
@@ -242,7 +243,9 @@ fn a_set_that_is_forbidden_is_taken_apart_and_the_forbidden_image_alone_fails() 
     let action = node.step().unwrap();
     node.answers(
         &action,
-        Answer::Denied("images of r.example/a are not allowed".to_owned()),
+        Err(WriteError::Denied(
+            "images of r.example/a are not allowed".to_owned(),
+        )),
     );
     let action = node.step().unwrap();
     assert!(
@@ -251,7 +254,9 @@ fn a_set_that_is_forbidden_is_taken_apart_and_the_forbidden_image_alone_fails() 
     );
     node.answers(
         &action,
-        Answer::Denied("images of r.example/a are not allowed".to_owned()),
+        Err(WriteError::Denied(
+            "images of r.example/a are not allowed".to_owned(),
+        )),
     );
     assert_eq!(why(&node, 0), "images of r.example/a are not allowed");
     creates(&mut node, &[B], "u");

@@ -1,9 +1,10 @@
 //! Pods with image volumes: what proves an image, and when another shape goes on.
 
 use serde_json::{Value, json};
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::{Shape, WarmerPod};
 use swaplet_core::warm::warming::shape::Shapes;
-use swaplet_core::warm::warming::{Action, Answer, End};
+use swaplet_core::warm::warming::{Action, End};
 
 use super::{C, creates, ended, ends, node, not_started, set, waits, why};
 use crate::warm::{A, B, Node};
@@ -39,7 +40,7 @@ fn a_container_that_runs_has_its_volume_and_one_that_ends_proves_nothing() {
         );
         node.answers(
             &action,
-            Answer::Pod(Box::new(volumes("u", &[A, B, C], "Pending", &[]))),
+            Ok(Some(Box::new(volumes("u", &[A, B, C], "Pending", &[])))),
         );
         let said = || {
             volumes(
@@ -80,7 +81,7 @@ fn where_a_runtime_has_no_image_volumes_pods_with_an_impossible_command_go_on() 
     let action = node.step().unwrap();
     node.answers(
         &action,
-        Answer::Pod(Box::new(volumes("u", &[A, B], "Pending", &[]))),
+        Ok(Some(Box::new(volumes("u", &[A, B], "Pending", &[])))),
     );
     let runs = json!({"imageID": "park", "containerID": "c", "state": {"running": {}}});
     node.sees(volumes(
@@ -108,7 +109,7 @@ fn a_missing_image_is_no_reason_for_another_shape() {
     let action = node.step().unwrap();
     node.answers(
         &action,
-        Answer::Pod(Box::new(volumes("u", &[A], "Pending", &[]))),
+        Ok(Some(Box::new(volumes("u", &[A], "Pending", &[])))),
     );
     node.sees(volumes("u", &[A], "Pending", &[waits("ErrImagePull")]))
         .assert_silent();
@@ -125,7 +126,7 @@ fn where_a_policy_forbids_image_volumes_pods_with_an_impossible_command_go_on() 
     ] {
         let mut node = with_volumes(&[A, B]);
         let action = node.step().unwrap();
-        node.answers(&action, Answer::Denied(denial.to_owned()));
+        node.answers(&action, Err(WriteError::Denied(denial.to_owned())));
         assert_eq!(
             told(&mut node),
             format!("a pod with image volumes cannot be created: {denial}")
@@ -134,8 +135,11 @@ fn where_a_policy_forbids_image_volumes_pods_with_an_impossible_command_go_on() 
     }
     let mut node = with_volumes(&[A, B]);
     let action = node.step().unwrap();
-    node.answers(&action, Answer::Denied("exceeded quota: pods".to_owned()))
-        .assert_silent();
+    node.answers(
+        &action,
+        Err(WriteError::Denied("exceeded quota: pods".to_owned())),
+    )
+    .assert_silent();
     assert!(
         node.warming.fallbacks().is_empty(),
         "a quota holds for every shape"

@@ -183,12 +183,12 @@ impl Mock {
     fn delete(&mut self, name: &str) -> Answer {
         let pod = self.pods.remove(name).unwrap();
         self.takes(Happened::Pod(Event::Deleted(wire(&pod))));
-        Answer::Done
+        Ok(None)
     }
 
     fn pulls(&mut self, name: &str) -> Answer {
         self.due.push_back((self.now + PULL, name.to_owned()));
-        Answer::Pod(Box::new(read(&self.pods[name])))
+        Ok(Some(Box::new(read(&self.pods[name]))))
     }
 
     fn container_starts(&mut self, name: &str) {

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use kube::{Api, Client};
 use swaplet_controller::frame::clock::{Clock, time_of_day};
 use swaplet_controller::frame::list::{list, words};
-use swaplet_controller::frame::writer::{Outcome as Written, Target, Writer};
+use swaplet_controller::frame::writer::{Target, Writer};
 use swaplet_controller::restart::write::RestartWrite;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::{NodeClass, Recognised};
@@ -19,6 +19,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{KubeletVersion, NodeWire};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Acceptance, Action, Around, Memory, Sight, Status, decide};
 use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
@@ -287,16 +288,13 @@ impl Direct {
             is_for_orphan: false,
         };
         let outcome = self.writer.restart(&write).await;
-        if matches!(
-            outcome,
-            Ok(_) | Err(Written::Applied(_) | Written::Failed { .. })
-        ) {
+        if matches!(outcome, Ok(_) | Err(WriteError::Failed { .. })) {
             restart.note_changes(&write.action);
         }
         match outcome {
-            Ok(_) | Err(Written::Conflict | Written::Gone | Written::Applied(_)) => Ok(None),
-            Err(Written::Denied(words)) => Ok(Some(words)),
-            Err(Written::Failed { error, .. }) => {
+            Ok(_) | Err(WriteError::Conflict | WriteError::Gone) => Ok(None),
+            Err(WriteError::Denied(words)) => Ok(Some(words)),
+            Err(WriteError::Failed { error, .. }) => {
                 bail!("cannot change the images of pod {}: {error}", pod.pod.name)
             }
         }

@@ -1,10 +1,12 @@
 //! Reports of rights that are missing, from tasks beside the loop of pods: once in the log, and by
 //! `/readyz` for as long as they are missing.
 
+use swaplet_core::report::write_error::WriteError;
+
 use super::Health;
 use super::rights::Right;
 use crate::frame::watch::Event;
-use crate::frame::writer::{Outcome, is_missing_right};
+use crate::frame::writer::is_missing_right;
 
 impl Health {
     /// Records an event of a watch that needs the right, in one namespace (empty: in all). A
@@ -24,11 +26,11 @@ impl Health {
     }
 
     /// Records the outcome of a write that needs the right.
-    pub fn note_write(&self, right: Right, namespace: &str, outcome: &Outcome) {
+    pub fn note_write<T>(&self, right: Right, namespace: &str, outcome: &Result<T, WriteError>) {
         match outcome {
-            Outcome::Applied(_) => self.has_in(right, namespace),
-            Outcome::Denied(words) => self.note_denial(right, namespace, words),
-            Outcome::Conflict | Outcome::Gone | Outcome::Failed { .. } => {}
+            Ok(_) => self.has_in(right, namespace),
+            Err(WriteError::Denied(words)) => self.note_denial(right, namespace, words),
+            Err(WriteError::Conflict | WriteError::Gone | WriteError::Failed { .. }) => {}
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet_core::objects::values::label_selector;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
 use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
@@ -15,7 +16,6 @@ use self::pod::KeptPod;
 use super::write::HotWrite;
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
-use crate::frame::writer::Outcome;
 use crate::frame::writer::report::Notice;
 
 /// The maximum number of pods kept per set.
@@ -317,12 +317,12 @@ impl Kept {
     pub(super) fn written(
         &mut self,
         write: &HotWrite,
-        outcome: &Outcome,
+        outcome: &Result<(), WriteError>,
         now: Duration,
     ) -> Option<Notice> {
         let HotWrite::Pod { target, change, .. } = write else {
             self.is_status_under_way = false;
-            if !matches!(outcome, Outcome::Applied(_)) {
+            if outcome.is_err() {
                 self.status = Value::Null;
                 self.status_due = now + STATUS_AGAIN;
             }

@@ -6,11 +6,12 @@ use kube::api::Patch;
 use kube::core::Request;
 use serde_json::{Map, Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
 use swaplet_core::restart::hot_upgrade::sidecar_set::{PLURAL, resource};
 
-use crate::frame::writer::{Outcome, Target, Writer, params};
+use crate::frame::writer::{Target, Writer, params};
 
 /// A write for a set.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl HotWrite {
 /// A write with its outcome.
 pub(super) struct Written {
     pub(super) write: HotWrite,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Result<(), WriteError>,
 }
 
 impl Writer {
@@ -60,9 +61,9 @@ impl Writer {
         let sent = self.in_time(resource, async {
             let request = built.map_err(kube::Error::BuildRequest)?;
             let answer = self.send(request).await?;
-            Ok(answer.map(|_| Outcome::Applied(Vec::new())))
+            Ok(answer.map(drop))
         });
-        let outcome = sent.await.unwrap_or_else(|failed| failed);
+        let outcome = sent.await;
         Written { write, outcome }
     }
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::annotation::RESTART_ON;
 
 use super::{DENIED_RETRY, RETRY, Run};
 use crate::frame::isolated::defects::{log, note};
 use crate::frame::isolated::isolated;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::Outcome;
 use crate::restart::on_config::state::{Group, MOST_OBJECTS};
 
 impl Run {
@@ -85,24 +85,24 @@ impl Run {
         }
     }
 
-    pub(super) fn records_failed(&mut self, outcome: &Outcome) {
-        let wait = match outcome {
-            Outcome::Denied(_) => DENIED_RETRY,
-            Outcome::Failed { retry_after, .. } => self
+    pub(super) fn records_failed(&mut self, error: &WriteError) {
+        let wait = match error {
+            WriteError::Denied(_) => DENIED_RETRY,
+            WriteError::Failed { retry_after, .. } => self
                 .wait_after_failure()
                 .max(retry_after.unwrap_or_default()),
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => RETRY.first,
+            WriteError::Conflict | WriteError::Gone => RETRY.first,
         };
         self.not_before = self.clock.now().saturating_add(wait);
         let namespace = &self.settings.state_namespace;
-        match outcome {
-            Outcome::Denied(words) => {
+        match error {
+            WriteError::Denied(words) => {
                 self.health
                     .note_denial(Right::WriteRecords, namespace, words)
             }
             _ => tracing::warn!(
                 namespace,
-                ?outcome,
+                ?error,
                 "{}; trying again",
                 Right::WriteRecords.without()
             ),

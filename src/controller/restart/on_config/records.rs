@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::{Contents, record};
 use tokio::time::timeout;
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 use super::shelf::{Put, Shelf};
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::list::words;
-use crate::frame::writer::{Outcome, Writer};
+use crate::frame::writer::Writer;
 use crate::restart::on_config::write::RECORDS;
 
 /// The maximum size of the `ConfigMap` in bytes, with a margin (`core/validation`,
@@ -121,7 +122,7 @@ impl Records {
     ///
     /// # Errors
     /// Returns why they were not stored; they stay changed, and the next call retries.
-    pub async fn store(&mut self, writer: &Writer) -> Result<(), Outcome> {
+    pub async fn store(&mut self, writer: &Writer) -> Result<(), WriteError> {
         if self.changed.is_empty() {
             return Ok(());
         }
@@ -140,15 +141,13 @@ impl Records {
                 self.changed.clear();
                 Ok(())
             }
-            Err(outcome) => {
-                if matches!(
-                    outcome,
-                    Outcome::Conflict | Outcome::Gone | Outcome::Failed { .. }
-                ) && let Err(error) = self.load().await
+            Err(refused) => {
+                if !matches!(refused, WriteError::Denied(_))
+                    && let Err(error) = self.load().await
                 {
                     tracing::debug!(error, "the records cannot be read");
                 }
-                Err(outcome)
+                Err(refused)
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube::Api;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::Contents;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::round::Action;
@@ -13,7 +14,6 @@ use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 use super::{DENIED_RETRY, Run};
 use crate::frame::list::words;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::Outcome;
 
 /// The wait after a write with an unknown outcome.
 const UNANSWERED: Duration = Duration::from_secs(5);
@@ -48,22 +48,21 @@ impl Run {
                 request
             }
             // It exists already, from an earlier try or run.
-            Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
-            Err(Outcome::Denied(words)) => {
+            Err(WriteError::Conflict) => self.existing(&pod.namespace, name).await,
+            Err(WriteError::Denied(words)) => {
                 self.state.forget(&pod.namespace, &pod.uid, name);
                 self.health
                     .note_denial(Right::CreateRequests, &pod.namespace, &words);
                 return Some(self.denied(pod, &words));
             }
-            Err(Outcome::Gone) => {
+            Err(WriteError::Gone) => {
                 self.state.forget(&pod.namespace, &pod.uid, name);
                 return Some(self.clock.now() + DENIED_RETRY);
             }
-            Err(Outcome::Failed { error, .. }) => {
+            Err(WriteError::Failed { error, .. }) => {
                 tracing::warn!(namespace = %pod.namespace, request = name, error, "a request may not have been created; trying again");
                 None
             }
-            Err(Outcome::Applied(_)) => None,
         };
         match known {
             Some(request) => {
@@ -81,14 +80,12 @@ impl Run {
 
     async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
         match self.writer.forget_request(&pod.namespace, name, uid).await {
-            Ok(()) | Err(Outcome::Gone | Outcome::Conflict) => {
+            Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {
                 self.state.forget(&pod.namespace, &pod.uid, name);
                 Some(self.clock.now())
             }
-            Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),
-            Err(Outcome::Failed { .. } | Outcome::Applied(_)) => {
-                Some(self.clock.now() + UNANSWERED)
-            }
+            Err(WriteError::Denied(words)) => Some(self.denied(pod, &words)),
+            Err(WriteError::Failed { .. }) => Some(self.clock.now() + UNANSWERED),
         }
     }
 

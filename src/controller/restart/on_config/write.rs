@@ -9,6 +9,7 @@ use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::on_config::annotation::RESTART_ON;
 use swaplet_core::restart::on_config::pod::ConfiguredPod;
 use swaplet_core::restart::on_config::{Contents, as_text};
@@ -16,7 +17,7 @@ use swaplet_core::restart::request::{
     RequestedPod, RestartRequest, RestartRequestWire, new_request,
 };
 
-use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params};
+use crate::frame::writer::{FIELD_MANAGER, Writer, params};
 
 /// The name of the `ConfigMap` with the records.
 pub const RECORDS: &str = "swaplet-restart-on";
@@ -30,13 +31,13 @@ impl Writer {
     /// Creates a request for a pod; returns `None` if the answer cannot be decoded.
     ///
     /// # Errors
-    /// Returns [`Outcome::Conflict`] if a request of this name exists.
+    /// Returns [`WriteError::Conflict`] if a request of this name exists.
     pub async fn ask_for_restart(
         &self,
         pod: &ConfiguredPod,
         name: &str,
         target: &Contents,
-    ) -> Result<Option<RestartRequest>, Outcome> {
+    ) -> Result<Option<RestartRequest>, WriteError> {
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&pod.namespace)));
         self.in_time(PLURAL, async {
             let body =
@@ -57,13 +58,13 @@ impl Writer {
     /// Deletes a request, if it still has this uid.
     ///
     /// # Errors
-    /// Returns the [`Outcome`] if it was not deleted.
+    /// Returns why it was not deleted.
     pub async fn forget_request(
         &self,
         namespace: &str,
         name: &str,
         uid: &str,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), WriteError> {
         let preconditions = Some(Preconditions {
             uid: Some(uid.to_owned()),
             ..Preconditions::default()
@@ -86,13 +87,13 @@ impl Writer {
     /// the new version.
     ///
     /// # Errors
-    /// Returns [`Outcome::Conflict`] or [`Outcome::Gone`] if they do not.
+    /// Returns [`WriteError::Conflict`] or [`WriteError::Gone`] if they do not.
     pub async fn record(
         &self,
         namespace: &str,
         version: Option<&str>,
         changes: &BTreeMap<String, Option<String>>,
-    ) -> Result<Option<String>, Outcome> {
+    ) -> Result<Option<String>, WriteError> {
         let maps = Request::new(ConfigMap::url_path(&(), Some(namespace)));
         self.in_time("configmaps", async {
             let built = match version {

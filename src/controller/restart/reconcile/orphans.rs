@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use swaplet_core::report::decision::{Report, Swap};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Action, Change, ORPHAN_AFTER, Orphan, ParkImage, orphan};
 use swaplet_core::restart::request::RestartRequest;
@@ -17,8 +18,8 @@ use crate::frame::isolated::defects::{Defects, log, read};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::{FairQueue, pop_due, reschedule};
 use crate::frame::watch::Event;
+use crate::frame::writer::Target;
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::{Outcome, Target};
 use crate::restart::write::{RestartWrite, Stored, is_later};
 use crate::terminate::index::Effect;
 
@@ -218,7 +219,7 @@ impl Orphans {
     pub fn written(
         &mut self,
         write: RestartWrite,
-        outcome: Result<Stored, Outcome>,
+        outcome: Result<Stored, WriteError>,
         now: Duration,
     ) -> Vec<Notice> {
         let key = (
@@ -241,8 +242,8 @@ impl Orphans {
                 seen.retry = Retry::default();
                 write.notices()
             }
-            Err(outcome) => {
-                let (not_before, news) = seen.retry.after(&write, &outcome, now);
+            Err(error) => {
+                let (not_before, news) = seen.retry.after(&write, &error, now);
                 seen.not_before = not_before;
                 news
             }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::memory::denials::Denials;
 
-use crate::frame::writer::Outcome;
 use crate::frame::writer::report::Notice;
 use crate::restart::write::RestartWrite;
 
@@ -30,20 +30,20 @@ impl Retry {
     pub fn after(
         &mut self,
         write: &RestartWrite,
-        outcome: &Outcome,
+        error: &WriteError,
         now: Duration,
     ) -> (Duration, Vec<Notice>) {
         let wait = RETRY.after(self.failures);
         self.failures += 1;
-        let (wait, denial) = match outcome {
-            Outcome::Denied(words) => (
+        let (wait, denial) = match error {
+            WriteError::Denied(words) => (
                 self.denials.one_more(RETRY.longest),
                 Some(words).filter(|_| self.denials.are_lasting()),
             ),
-            Outcome::Failed { retry_after, .. } => {
+            WriteError::Failed { retry_after, .. } => {
                 (wait.max(retry_after.unwrap_or_default()), None)
             }
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
+            WriteError::Conflict | WriteError::Gone => (wait, None),
         };
         let news = denial.filter(|_| !std::mem::replace(&mut self.reported, true));
         let note = |words: &String| {

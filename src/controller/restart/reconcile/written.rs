@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::report::decision::Report;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::request::RestartRequest;
 
 use super::by_pod::pod_key;
@@ -10,7 +11,7 @@ use super::pods::Seen;
 use super::retry::Retry;
 use super::{Entry, Restarts};
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::{Outcome, Target, TargetKind};
+use crate::frame::writer::{Target, TargetKind};
 use crate::restart::write::{RestartWrite, Stored, is_later};
 
 impl Restarts {
@@ -18,7 +19,7 @@ impl Restarts {
     pub fn written(
         &mut self,
         write: RestartWrite,
-        outcome: Result<Stored, Outcome>,
+        outcome: Result<Stored, WriteError>,
         now: Duration,
     ) -> Vec<Notice> {
         if write.is_for_orphan {
@@ -48,13 +49,13 @@ impl Restarts {
                 self.store(&write, stored, now);
                 write.notices()
             }
-            Err(outcome) => {
-                if let Outcome::Denied(words) = &outcome
+            Err(error) => {
+                if let WriteError::Denied(words) = &error
                     && write.is_of_pod()
                 {
                     entry.memory.note_denied(words, now);
                 }
-                let (not_before, news) = entry.retry.after(&write, &outcome, now);
+                let (not_before, news) = entry.retry.after(&write, &error, now);
                 entry.memory.not_before = Some(not_before);
                 news
             }

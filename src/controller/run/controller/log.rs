@@ -1,5 +1,7 @@
 //! Log lines that are not reports.
 
+use swaplet_core::report::write_error::WriteError;
+
 use crate::cluster::nodes::Change;
 use crate::frame::writer::{Outcome, Target};
 
@@ -17,15 +19,15 @@ pub(super) fn log_outcome(target: &Target, outcome: &Outcome) {
         ..
     } = target;
     match outcome {
-        Outcome::Applied(_) => {}
-        Outcome::Conflict | Outcome::Gone => {
+        Ok(_) => {}
+        Err(WriteError::Conflict | WriteError::Gone) => {
             tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
         }
         // Reported once for all tries, by the Event `WriteDenied`.
-        Outcome::Denied(error) => {
+        Err(WriteError::Denied(error)) => {
             tracing::debug!(%namespace, pod = %name, %uid, error, "the write was denied; trying again later")
         }
-        Outcome::Failed { error, .. } => {
+        Err(WriteError::Failed { error, .. }) => {
             tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
         }
     }

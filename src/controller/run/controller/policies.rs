@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet_core::objects::namespace::NamespaceWire;
 use swaplet_core::objects::sidecar_policy::PolicyKind;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use tokio::task::JoinError;
 use tokio::time::{Instant, timeout_at};
 
@@ -14,7 +15,6 @@ use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
-use crate::frame::writer::Outcome;
 use crate::run::observe::Sidecars;
 use crate::run::settings::Settings;
 use crate::terminate::policies::observe::News;
@@ -151,8 +151,8 @@ impl Controller {
             let mut answers = Vec::new();
             for write in writes {
                 precedence.yield_to_swaps(since).await;
-                if let Err(outcome) = writer.report_policy(&write).await {
-                    answers.push((write, outcome));
+                if let Err(error) = writer.report_policy(&write).await {
+                    answers.push((write, error));
                 }
             }
             answers
@@ -162,26 +162,26 @@ impl Controller {
     /// Handles failed writes: each status is written again with the next change or round.
     pub(in crate::run) fn policies_reported(
         &mut self,
-        reported: Result<Vec<(StatusWrite, Outcome)>, JoinError>,
+        reported: Result<Vec<(StatusWrite, WriteError)>, JoinError>,
     ) {
         let Ok(failed) = reported else { return };
         if failed.is_empty() {
             self.health.has(Right::ReportPolicies);
         }
-        for (write, outcome) in failed {
+        for (write, error) in failed {
             self.index.policies.not_written(&write);
-            match outcome {
-                Outcome::Denied(words) => {
+            match error {
+                WriteError::Denied(words) => {
                     self.health.lacks(Right::ReportPolicies, &words);
                     self.report_trouble(&words, "cannot write the status of SidecarPolicies");
                 }
-                Outcome::Failed { error, .. } => {
+                WriteError::Failed { error, .. } => {
                     tracing::debug!(
                         error,
                         "the status of a policy was not written; trying again"
                     );
                 }
-                Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => {}
+                WriteError::Conflict | WriteError::Gone => {}
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The rights that the writes of the loop need.
 
 use swaplet_core::report::decision::Action;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::reconcile::Action as RestartAction;
 
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::{Outcome, is_missing_right};
+use crate::frame::writer::is_missing_right;
 
 /// Returns the right that the write needs.
 pub(super) const fn right_of(action: &Action) -> Right {
@@ -32,12 +33,12 @@ pub(super) const fn right_of_restart(action: &RestartAction) -> Right {
 }
 
 /// Records whether the right is missing; the Event `WriteDenied` reports it on each object.
-pub(super) fn note_right(health: &Health, right: Right, outcome: &Outcome) {
+pub(super) fn note_right<T>(health: &Health, right: Right, outcome: &Result<T, WriteError>) {
     match outcome {
-        Outcome::Denied(words) if is_missing_right(words) => {
+        Ok(_) => health.has(right),
+        Err(WriteError::Denied(words)) if is_missing_right(words) => {
             health.lacks(right, words);
         }
-        Outcome::Applied(_) => health.has(right),
-        Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}
+        Err(_) => {}
     }
 }

@@ -65,12 +65,10 @@ impl Controller {
             }
             Happened::Request(Event::ListStart) => self.health.nothing_hidden("requests"),
             Happened::Request(Event::Current(_)) => self.health.has(Right::WatchRequests),
-            Happened::Written(written) => match &written.1 {
-                Ok(_) => self.health.has(right_of_restart(&written.0.action)),
-                Err(outcome) => {
-                    note_right(&self.health, right_of_restart(&written.0.action), outcome)
-                }
-            },
+            Happened::Written(written) => {
+                let right = right_of_restart(&written.0.action);
+                note_right(&self.health, right, &written.1);
+            }
             Happened::Pod(
                 _,
                 Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error),

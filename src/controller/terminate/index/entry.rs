@@ -15,6 +15,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::{Action, Decision, Method, Swap};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::ending;
 use swaplet_core::terminate::memory::{Memory, proof};
 
@@ -162,21 +163,21 @@ impl Entry {
             return self.settle_request(write, outcome, now);
         }
         self.note_unseen(&write, outcome, now);
-        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+        if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
             self.memory
                 .finish
                 .iter_mut()
                 .for_each(|record| record.not_written());
         }
         match outcome {
-            Outcome::Applied(stored) => self.applied(write, stored, now),
-            Outcome::Conflict => self.back_off(now, RETRY, None),
-            Outcome::Gone => Vec::new(),
-            Outcome::Failed { retry_after, .. } => {
+            Ok(stored) => self.applied(write, stored, now),
+            Err(WriteError::Conflict) => self.back_off(now, RETRY, None),
+            Err(WriteError::Gone) => Vec::new(),
+            Err(WriteError::Failed { retry_after, .. }) => {
                 self.keep_unconfirmed(write);
                 self.back_off(now, RETRY, *retry_after)
             }
-            Outcome::Denied(words) => self.denied(write, words, now),
+            Err(WriteError::Denied(words)) => self.denied(write, words, now),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet_core::cluster::headroom::Need;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::report::decision::{Action, Decision, Method};
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::methods::swap::patience;
 
 use super::effect::notice;
@@ -62,18 +63,25 @@ impl Index {
             return;
         };
         match outcome {
-            Outcome::Applied(_) => {
+            Ok(_) => {
                 self.lines.moves(&entry.pod, now);
                 swaps
                     .iter()
                     .for_each(|swap| self.image_troubles.allowed(&entry.pod, &swap.to));
             }
-            Outcome::Denied(_) if entry.memory.denied.of(Method::Swap).last_with_one_more() => {
+            Err(WriteError::Denied(_))
+                if entry.memory.denied.of(Method::Swap).last_with_one_more() =>
+            {
                 swaps
                     .iter()
                     .for_each(|swap| self.image_troubles.denied(&entry.pod, &swap.to, now));
             }
-            Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}
+            Err(
+                WriteError::Conflict
+                | WriteError::Gone
+                | WriteError::Denied(_)
+                | WriteError::Failed { .. },
+            ) => {}
         }
     }
 
@@ -83,7 +91,7 @@ impl Index {
         self.swap_settled(&write, outcome, now);
         let Some(entry) = self.entries.get_mut(&uid) else {
             // The pod is gone; a write that was applied is still reported.
-            return if matches!(outcome, Outcome::Applied(_)) {
+            return if outcome.is_ok() {
                 notice(write.target, write.report).into_iter().collect()
             } else {
                 Vec::new()
@@ -92,16 +100,16 @@ impl Index {
         entry.memory.in_flight = false;
         if matches!(
             (&write.action, outcome),
-            (Action::Recreate(_), Outcome::Denied(_))
+            (Action::Recreate(_), Err(WriteError::Denied(_)))
         ) {
             self.openkruise.request_ends(&uid);
         }
         let mut effects = entry.settle(write, outcome, now);
-        let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
-        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+        let gone = (*outcome == Err(WriteError::Gone)).then(|| entry.pod.clone());
+        if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_))) {
             self.nodes.trial_ends(&entry.pod);
         }
-        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_))
+        if matches!(outcome, Err(WriteError::Conflict | WriteError::Denied(_)))
             && self.nodes.probe_ends(&entry.pod)
         {
             let node = entry.pod.node.clone();

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use swaplet_core::objects::sidecar_policy::{PolicyKind, SidecarPolicy};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::policies::set::PolicyKey;
+use swaplet_core::report::write_error::WriteError;
 
 use super::{Known, PolicyStore, STATUS_EVERY};
-use crate::frame::writer::{Outcome, Writer, params};
+use crate::frame::writer::{Writer, params};
 
 /// The maximum number of reasons that are counted.
 const MOST_REASONS: usize = 16;
@@ -136,8 +137,8 @@ impl Writer {
     /// Writes the status of a policy, if its uid is still the same.
     ///
     /// # Errors
-    /// Returns the [`Outcome`] if the write was not applied.
-    pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), Outcome> {
+    /// Returns why the write was not applied.
+    pub async fn report_policy(&self, write: &StatusWrite) -> Result<(), WriteError> {
         let body = json!({"metadata": {"uid": write.uid}, "status": write.status});
         self.in_time(write.kind.plural(), async {
             let namespace = (write.kind == PolicyKind::Namespaced).then_some(&*write.namespace);

@@ -10,6 +10,7 @@ use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::Node;
 use swaplet_core::report::decision::{Action, Method, Report};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use tokio::time::{sleep, timeout};
@@ -208,7 +209,7 @@ impl Trial<'_> {
 impl Heard {
     fn wrote(&mut self, outcome: &Outcome) {
         self.trouble = match outcome {
-            Outcome::Failed { error, .. } => Some(error.clone()),
+            Err(WriteError::Failed { error, .. }) => Some(error.clone()),
             _ => None,
         };
     }

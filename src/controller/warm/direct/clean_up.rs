@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::Api;
 use kube::api::ListParams;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPodWire;
-use swaplet_core::warm::warming::{Action, Answer};
+use swaplet_core::warm::warming::Action;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 
@@ -63,9 +64,9 @@ impl Run {
                 .warm(&self.job.warmers, &pod.node, &delete)
                 .await
             {
-                Answer::Done | Answer::Gone | Answer::Pod(_) | Answer::Conflict => (),
-                Answer::Denied(why) => return Err(why),
-                Answer::Failed { .. } => return Err("no answer".to_owned()),
+                Ok(_) | Err(WriteError::Gone | WriteError::Conflict) => (),
+                Err(WriteError::Denied(why)) => return Err(why),
+                Err(WriteError::Failed { .. }) => return Err("no answer".to_owned()),
             }
         }
         Ok(())

@@ -6,12 +6,13 @@ use std::time::Duration;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
 use swaplet_core::warm::image_cache::{CacheOptions, CacheState, state};
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
-use crate::frame::writer::{Outcome, is_missing_right};
+use crate::frame::writer::is_missing_right;
 
 /// The most caches: each is billed, so users who may create jobs must not get any number of them.
 const MOST: usize = 50;
@@ -184,7 +185,12 @@ impl Caches {
             .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait until they expire"))
     }
 
-    pub fn was_written(&mut self, cache: &NewImageCache, outcome: &Outcome, now: Duration) {
+    pub fn was_written(
+        &mut self,
+        cache: &NewImageCache,
+        answer: &Result<(), WriteError>,
+        now: Duration,
+    ) {
         // Attempts that nothing has repeated for a long time are dropped.
         self.attempts.retain(|_, attempt| {
             attempt
@@ -193,9 +199,9 @@ impl Caches {
         });
         let name = &cache.name;
         let attempt = self.attempts.entry(name.clone()).or_default();
-        attempt.trouble = trouble(name, outcome);
+        attempt.trouble = answer.as_ref().err().map(|error| trouble(name, error));
         attempt.again = Some(now + AGAIN.first);
-        if matches!(outcome, Outcome::Applied(_)) {
+        if answer.is_ok() {
             tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is created, which is billed");
             attempt.again = Some(now + AGAIN.after(attempt.made));
             attempt.made += 1;
@@ -205,19 +211,18 @@ impl Caches {
 }
 
 /// Returns why a cache was not created.
-fn trouble(name: &str, outcome: &Outcome) -> Option<String> {
-    match outcome {
-        Outcome::Applied(_) => None,
-        Outcome::Conflict => Some(format!(
-            "there is an ImageCache {name} without the label of swaplet"
-        )),
-        Outcome::Gone => Some("ImageCaches are no longer served".to_owned()),
-        Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+fn trouble(name: &str, error: &WriteError) -> String {
+    match error {
+        WriteError::Conflict => {
+            format!("there is an ImageCache {name} without the label of swaplet")
+        }
+        WriteError::Gone => "ImageCaches are no longer served".to_owned(),
+        WriteError::Denied(error) | WriteError::Failed { error, .. } => {
             // A missing right is reported once, for all caches.
             if !is_missing_right(error) {
                 tracing::warn!(cache = %name, error, "the ImageCache was not created; retrying");
             }
-            Some(format!("ImageCache {name} was not created: {error}"))
+            format!("ImageCache {name} was not created: {error}")
         }
     }
 }

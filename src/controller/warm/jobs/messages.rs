@@ -6,6 +6,7 @@ use std::sync::Arc;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache};
 use swaplet_core::warm::image_waits::ImageWaitWire;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
@@ -17,7 +18,6 @@ use swaplet_core::warm::warming::{Action, Answer};
 
 use super::caches::CacheNews;
 use crate::frame::watch::Event;
-use crate::frame::writer::Outcome;
 use crate::warm::predownload::own::OwnJobs;
 use crate::warm::write::Warmers;
 use crate::warm::write::pull_job::Report;
@@ -69,14 +69,12 @@ pub enum PullWrite {
 /// The result of a write.
 #[derive(Clone, Debug)]
 pub enum PullAnswer {
-    /// The result of a write of a warmer pod or to a node.
+    /// The result of a write of a warmer pod.
     Warm(Answer),
     /// The result of a status write: the job as it is stored.
-    Reported(Result<Option<Box<PullJob>>, Outcome>),
-    /// The result of the creation of an image cache.
-    Cache(Outcome),
-    /// The result of a deletion, or of the removal of a finalizer.
-    Deleted(Result<(), Outcome>),
+    Reported(Result<Option<Box<PullJob>>, WriteError>),
+    /// The result of any other write.
+    Done(Result<(), WriteError>),
 }
 
 /// An event that the loop handles.

@@ -4,15 +4,16 @@ use kube::Resource as _;
 use kube::api::PostParams;
 use kube::core::Request;
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache, resource};
 
-use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
+use crate::frame::writer::{FIELD_MANAGER, Writer};
 
 impl Writer {
     /// Creates an image cache. An existing one of this name is a conflict, so two requests for the
     /// same cache create one.
-    pub async fn create_image_cache(&self, cache: &NewImageCache) -> Outcome {
-        let written = self.in_time(IMAGE_CACHES, async {
+    pub async fn create_image_cache(&self, cache: &NewImageCache) -> Result<(), WriteError> {
+        self.in_time(IMAGE_CACHES, async {
             let params = PostParams {
                 field_manager: Some(FIELD_MANAGER.to_owned()),
                 ..PostParams::default()
@@ -23,8 +24,8 @@ impl Writer {
             Ok(self
                 .send(request.map_err(kube::Error::BuildRequest)?)
                 .await?
-                .map(|_| Outcome::Applied(Vec::new())))
-        });
-        written.await.unwrap_or_else(|failed| failed)
+                .map(drop))
+        })
+        .await
     }
 }

@@ -5,17 +5,22 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::predownload::Action;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Wish, Workload};
 use swaplet_core::warm::pull_job::object::JobKind;
 
-use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
+use crate::frame::writer::{FIELD_MANAGER, Writer};
 
 impl Writer {
     /// Makes the write for a workload, within the deadline. A job that exists already is a
     /// conflict.
-    pub async fn predownload(&self, workload: &Workload, action: &Action) -> Outcome {
-        let written = self.in_time(JobKind::ImagePullJob.plural(), async {
+    pub async fn predownload(
+        &self,
+        workload: &Workload,
+        action: &Action,
+    ) -> Result<(), WriteError> {
+        self.in_time(JobKind::ImagePullJob.plural(), async {
             let jobs = Request::new(<BoundedObject as kube::Resource>::url_path(
                 &JobKind::ImagePullJob.resource(),
                 Some(&workload.namespace),
@@ -54,9 +59,9 @@ impl Writer {
             Ok(self
                 .send(request.map_err(kube::Error::BuildRequest)?)
                 .await?
-                .map(|_| Outcome::Applied(Vec::new())))
-        });
-        written.await.unwrap_or_else(|failed| failed)
+                .map(drop))
+        })
+        .await
     }
 }
 

@@ -7,10 +7,11 @@ use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pull_job::Status;
 use swaplet_core::warm::pull_job::object::PullJob;
 
-use crate::frame::writer::{Outcome, Writer, params};
+use crate::frame::writer::{Writer, params};
 
 /// The content of a status write.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,12 +28,12 @@ impl Writer {
     /// Writes the status. Returns the job as it is stored then; `None` if the answer is no job.
     ///
     /// # Errors
-    /// The [`Outcome`] of a write that was not applied.
+    /// Returns why the write was not applied.
     pub async fn report_pull_job(
         &self,
         job: &PullJob,
         report: &Report,
-    ) -> Result<Option<PullJob>, Outcome> {
+    ) -> Result<Option<PullJob>, WriteError> {
         let body = json!({"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": status_of(job, report)});
         self.in_time(job.kind.plural(), async {
             let built = requests(job).patch_subresource(
@@ -54,8 +55,8 @@ impl Writer {
     /// Removes OpenKruise's finalizer from a job that is being deleted.
     ///
     /// # Errors
-    /// The [`Outcome`] of a write that was not applied.
-    pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
+    /// Returns why the write was not applied.
+    pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
         let metadata = json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
         self.in_time(job.kind.plural(), async {
             let built = requests(job).patch(
@@ -74,8 +75,8 @@ impl Writer {
     /// Deletes a job whose time to live is over.
     ///
     /// # Errors
-    /// The [`Outcome`] of a write that was not applied.
-    pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
+    /// Returns why the write was not applied.
+    pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), WriteError> {
         let preconditions = Preconditions {
             uid: Some(job.uid.to_string()),
             resource_version: Some(job.version.to_string()),

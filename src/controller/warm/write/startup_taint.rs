@@ -6,27 +6,27 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Resource as _;
 use kube::api::Patch;
 use kube::core::Request;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
-use swaplet_core::warm::warming::Answer;
 
-use super::answer;
 use crate::frame::writer::{Writer, params, test};
 
 impl Writer {
     /// Removes the startup taint from a node, and nothing else.
-    pub async fn untaint(&self, untaint: &Untaint) -> Answer {
+    ///
+    /// # Errors
+    /// Returns why the write was not applied.
+    pub async fn untaint(&self, untaint: &Untaint) -> Result<(), WriteError> {
         let patch = Patch::Json::<()>(untaint_patch(untaint));
-        let written = self.in_time("nodes", async {
+        self.in_time("nodes", async {
             let built =
                 Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
             Ok(self
                 .send(built.map_err(kube::Error::BuildRequest)?)
                 .await?
-                .map(|_| Answer::Done))
-        });
-        written
-            .await
-            .unwrap_or_else(|outcome| answer(&untaint.node, outcome))
+                .map(drop))
+        })
+        .await
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pulled::Pulled;
+use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
 
 /// The limits of the work.
@@ -67,25 +68,8 @@ pub enum Action {
     },
 }
 
-/// The result of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Applied: the pod as it is stored now.
-    Pod(Box<WarmerPod>),
-    /// Applied: the watch will show the result.
-    Done,
-    /// The pod is no longer what the decision was based on.
-    Conflict,
-    /// The pod is gone, or the namespace of a new one does not exist.
-    Gone,
-    /// The API server forbids the write; its message.
-    Denied(String),
-    /// The write failed, or its result is unknown.
-    Failed {
-        /// How long the server asks to wait.
-        retry_after: Option<Duration>,
-    },
-}
+/// The result of a write: the pod as it is stored now; `None` if the watch will show the result.
+pub type Answer = Result<Option<Box<WarmerPod>>, WriteError>;
 
 /// The final result of one image on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]

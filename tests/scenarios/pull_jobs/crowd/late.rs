@@ -1,7 +1,7 @@
 //! Answers that take long, what happens meanwhile, and jobs for which there is no room yet.
 
-use swaplet_controller::frame::writer::Outcome;
 use swaplet_core::objects::node::NodeWire;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::warming::pulled::Pulled;
 
 use super::*;
@@ -133,11 +133,11 @@ fn the_deletion_of_a_pod_is_not_requested_again_before_its_answer() {
     assert!(matches!(&*writes, [PullWrite::DeletePod(_)]), "{writes:?}");
     mock.now += Duration::from_secs(60);
     assert!(mock.steps().is_empty());
-    let failed = Outcome::Failed {
+    let failed = WriteError::Failed {
         error: "no answer".to_owned(),
         retry_after: None,
     };
-    let answer = PullAnswer::Deleted(Err(failed));
+    let answer = PullAnswer::Done(Err(failed));
     mock.takes(Happened::Written(Box::new((writes.remove(0), answer))));
     let again = mock.now + Duration::from_secs(5);
     assert_eq!((mock.steps().len(), mock.next_due()), (0, Some(again)));

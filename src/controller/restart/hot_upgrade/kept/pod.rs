@@ -5,12 +5,13 @@ use std::time::Duration;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
 use swaplet_core::restart::hot_upgrade::rollout::PodMemory;
 
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::{Outcome, Target, TargetKind};
+use crate::frame::writer::{Target, TargetKind};
 
 /// The backoff after a write that was not applied.
 const RETRY: Backoff = Backoff {
@@ -82,15 +83,15 @@ impl KeptPod {
     /// Handles the outcome of a write. Returns what to report.
     pub(super) fn written(
         &mut self,
-        outcome: &Outcome,
+        outcome: &Result<(), WriteError>,
         target: &Target,
         change: &Change,
         now: Duration,
     ) -> Option<Notice> {
-        self.is_refused = !matches!(outcome, Outcome::Applied(_));
+        self.is_refused = outcome.is_err();
         match outcome {
             // The watch shows the new version.
-            Outcome::Applied(_) => {
+            Ok(()) => {
                 self.failures = 0;
                 self.is_foreign = false;
                 return change.report.clone().map(|report| Notice {
@@ -98,15 +99,15 @@ impl KeptPod {
                     report,
                 });
             }
-            Outcome::Conflict | Outcome::Gone => self.hold(now + RETRY.after(2)),
-            Outcome::Failed { retry_after, .. } => {
+            Err(WriteError::Conflict | WriteError::Gone) => self.hold(now + RETRY.after(2)),
+            Err(WriteError::Failed { retry_after, .. }) => {
                 let wait = RETRY
                     .after(self.failures)
                     .max(retry_after.unwrap_or_default());
                 self.failures += 1;
                 self.hold(now + wait);
             }
-            Outcome::Denied(words) => {
+            Err(WriteError::Denied(words)) => {
                 self.hold = Some(Hold {
                     // No version: it holds whatever changes about the pod.
                     version: Box::default(),

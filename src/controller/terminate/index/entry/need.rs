@@ -6,6 +6,7 @@ use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
 use swaplet_core::report::decision::{Action, Decision, Report, Swap};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 
 use super::Entry;
 use crate::frame::writer::{Outcome, Target};
@@ -75,9 +76,9 @@ impl Entry {
                 .is_some_and(|container| container.image != swap.from)
         };
         let until = match outcome {
-            Outcome::Applied(_) => Duration::MAX,
-            Outcome::Failed { .. } => now + LATE_EFFECT,
-            Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) => return,
+            Ok(_) => Duration::MAX,
+            Err(WriteError::Failed { .. }) => now + LATE_EFFECT,
+            Err(WriteError::Conflict | WriteError::Gone | WriteError::Denied(_)) => return,
         };
         if !swaps.iter().all(shows) {
             self.unseen = self.unseen.max(Some(until));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::objects::values::backoff::Backoff;
+use swaplet_core::report::write_error::WriteError;
 
 use super::{Entry, RETRY};
 use crate::frame::writer::Outcome;
@@ -23,15 +24,17 @@ impl Entry {
         now: Duration,
     ) -> Vec<Effect> {
         let error = match outcome {
-            Outcome::Failed { error, .. } | Outcome::Denied(error) => Some(error.clone()),
+            Err(WriteError::Failed { error, .. } | WriteError::Denied(error)) => {
+                Some(error.clone())
+            }
             // It exists, whoever created it; the watch shows what becomes of it.
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => None,
+            Ok(_) | Err(WriteError::Conflict | WriteError::Gone) => None,
         };
         self.memory
-            .asked_for(error, matches!(outcome, Outcome::Denied(_)), now);
+            .asked_for(error, matches!(outcome, Err(WriteError::Denied(_))), now);
         match outcome {
-            Outcome::Applied(stored) => self.applied(write, stored, now),
-            Outcome::Failed { retry_after, .. } => {
+            Ok(stored) => self.applied(write, stored, now),
+            Err(WriteError::Failed { retry_after, .. }) => {
                 self.keep_unconfirmed(write);
                 self.back_off(now, REQUEST_RETRY, *retry_after)
             }

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use swaplet_core::warm::warming::Answer;
+use swaplet_core::report::write_error::WriteError;
 use tokio::task::{JoinError, JoinSet};
 
 use super::Written;
 use crate::frame::queue::FairQueue;
+use crate::frame::writer::Writer;
 use crate::frame::writer::shares::Shares;
-use crate::frame::writer::{Outcome, Writer};
 use crate::warm::jobs::messages::{PullAnswer, PullWrite};
 
 /// The writes in flight, and those that wait for their turn.
@@ -97,10 +97,9 @@ fn namespace_of(write: &PullWrite) -> &str {
 const fn has_failed(answer: &PullAnswer) -> bool {
     matches!(
         answer,
-        PullAnswer::Warm(Answer::Failed { .. })
-            | PullAnswer::Reported(Err(Outcome::Failed { .. }))
-            | PullAnswer::Cache(Outcome::Failed { .. })
-            | PullAnswer::Deleted(Err(Outcome::Failed { .. }))
+        PullAnswer::Warm(Err(WriteError::Failed { .. }))
+            | PullAnswer::Reported(Err(WriteError::Failed { .. }))
+            | PullAnswer::Done(Err(WriteError::Failed { .. }))
     )
 }
 
@@ -118,10 +117,10 @@ async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
                 .await
                 .map(|stored| stored.map(Box::new)),
         ),
-        PullWrite::Release(job) => PullAnswer::Deleted(writer.release_pull_job(job).await),
-        PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
-        PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
-        PullWrite::CreateCache(cache) => PullAnswer::Cache(writer.create_image_cache(cache).await),
-        PullWrite::DeletePod(pod) => PullAnswer::Deleted(writer.delete_warmer_pod(pod).await),
+        PullWrite::Release(job) => PullAnswer::Done(writer.release_pull_job(job).await),
+        PullWrite::DeleteJob(job) => PullAnswer::Done(writer.delete_pull_job(job).await),
+        PullWrite::Untaint(untaint) => PullAnswer::Done(writer.untaint(untaint).await),
+        PullWrite::CreateCache(cache) => PullAnswer::Done(writer.create_image_cache(cache).await),
+        PullWrite::DeletePod(pod) => PullAnswer::Done(writer.delete_warmer_pod(pod).await),
     }
 }

@@ -1,11 +1,12 @@
 //! The rights that pull jobs need.
 
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pull_job::object::JobKind;
-use swaplet_core::warm::warming::{Action, Answer};
+use swaplet_core::warm::warming::Action;
 
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
-use crate::frame::writer::{Outcome, is_missing_right};
+use crate::frame::writer::is_missing_right;
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::messages::{Happened, PullAnswer, PullWrite};
 
@@ -76,24 +77,21 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         PullWrite::CreateCache(_) => (Right::CreateImageCaches, ""),
     };
     match answer {
-        PullAnswer::Warm(Answer::Pod(_) | Answer::Done)
-        | PullAnswer::Reported(Ok(_))
-        | PullAnswer::Deleted(Ok(())) => {
-            health.has_in(right, namespace);
-        }
-        PullAnswer::Cache(outcome) => health.note_write(right, namespace, outcome),
+        PullAnswer::Warm(answer) => note(health, right, namespace, answer),
+        PullAnswer::Reported(answer) => note(health, right, namespace, answer),
+        PullAnswer::Done(answer) => note(health, right, namespace, answer),
+    }
+}
+
+fn note<T>(health: &Health, right: Right, namespace: &str, answer: &Result<T, WriteError>) {
+    match answer {
         // The node's refusal has been logged already.
-        PullAnswer::Warm(Answer::Denied(words)) if right == Right::RemoveStartupTaint => {
+        Err(WriteError::Denied(words)) if right == Right::RemoveStartupTaint => {
             // A policy or a webhook that denies one node says nothing of the others.
             if is_missing_right(words) {
                 health.lacks(right, words);
             }
         }
-        PullAnswer::Warm(Answer::Denied(words))
-        | PullAnswer::Reported(Err(Outcome::Denied(words)))
-        | PullAnswer::Deleted(Err(Outcome::Denied(words))) => {
-            health.note_denial(right, namespace, words)
-        }
-        PullAnswer::Warm(_) | PullAnswer::Reported(Err(_)) | PullAnswer::Deleted(Err(_)) => {}
+        answer => health.note_write(right, namespace, answer),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet_core::objects::values::backoff::Backoff;
 use swaplet_core::report::decision::Report as Told;
 use swaplet_core::report::reason::Reason;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pull_job::object::PullJob;
 use swaplet_core::warm::pull_job::{Known, status, time_to_live, unusable};
 use swaplet_core::warm::warming::Ended;
@@ -12,7 +13,7 @@ use swaplet_core::warm::warming::Ended;
 use super::{Entry, FIRST_RETRY};
 use crate::frame::clock::Now;
 use crate::frame::writer::report::Notice;
-use crate::frame::writer::{Outcome, Target, is_missing_right};
+use crate::frame::writer::{Target, is_missing_right};
 use crate::warm::jobs::messages::PullWrite;
 use crate::warm::write::pull_job::Report;
 
@@ -123,7 +124,7 @@ impl Entry {
         &mut self,
         job: &PullJob,
         report: &Report,
-        result: Result<Option<Box<PullJob>>, Outcome>,
+        result: Result<Option<Box<PullJob>>, WriteError>,
         now: Duration,
     ) {
         self.is_writing = false;
@@ -146,10 +147,10 @@ impl Entry {
                 }
             }
             // The watch will show why.
-            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => {
+            Err(WriteError::Conflict | WriteError::Gone) => {
                 (self.not_before, self.has_news) = (now + RETRY.first, true)
             }
-            Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
+            Err(WriteError::Denied(error) | WriteError::Failed { error, .. }) => {
                 // A missing right is reported once, for all jobs.
                 if !is_missing_right(&error) {
                     tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");

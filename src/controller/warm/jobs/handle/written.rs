@@ -35,23 +35,23 @@ impl PullJobs {
                     entry.reported(&job, &report, result, since_start)
                 });
             }
-            (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
+            (PullWrite::DeleteJob(job), PullAnswer::Done(_)) => {
                 self.with_job(&job, since_start, |entry| {
                     entry.deletion_was_sent(since_start)
                 });
             }
-            (PullWrite::Release(job), PullAnswer::Deleted(answer)) => {
+            (PullWrite::Release(job), PullAnswer::Done(answer)) => {
                 self.finalizers.written(&job, answer.is_ok(), since_start)
             }
-            (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => {
+            (PullWrite::Untaint(untaint), PullAnswer::Done(answer)) => {
                 self.untainted(&untaint, &answer, since_start)
             }
-            (PullWrite::CreateCache(cache), PullAnswer::Cache(outcome)) => {
+            (PullWrite::CreateCache(cache), PullAnswer::Done(answer)) => {
                 self.caches
                     .iter_mut()
-                    .for_each(|caches| caches.was_written(&cache, &outcome, since_start));
+                    .for_each(|caches| caches.was_written(&cache, &answer, since_start));
             }
-            (PullWrite::DeletePod(pod), PullAnswer::Deleted(answer)) => {
+            (PullWrite::DeletePod(pod), PullAnswer::Done(answer)) => {
                 self.deletion_was_answered(&pod, &answer, since_start)
             }
             // Other pairs do not occur.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::pod::WarmerPod;
 
-use crate::frame::writer::Outcome;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::entry::Entry;
 use crate::warm::jobs::messages::{Key, PullWrite};
@@ -98,11 +98,11 @@ impl PullJobs {
     pub(crate) fn deletion_was_answered(
         &mut self,
         pod: &WarmerPod,
-        answer: &Result<(), Outcome>,
+        answer: &Result<(), WriteError>,
         now: Duration,
     ) {
         let wait = match answer {
-            Err(Outcome::Denied(_)) => DENIED_AGAIN,
+            Err(WriteError::Denied(_)) => DENIED_AGAIN,
             _ => DELETE_AGAIN,
         };
         if let Some(again) = self.deletions.get_mut(&pod.uid) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::warm::startup_taint::{STARTUP_TAINT, Untaint};
-use swaplet_core::warm::warming::Answer;
 
 use crate::frame::writer::is_missing_right;
 use crate::warm::jobs::PullJobs;
@@ -37,13 +37,18 @@ impl PullJobs {
     }
 
     /// Records and logs the result of a removal.
-    pub(crate) fn untainted(&mut self, untaint: &Untaint, answer: &Answer, now: Duration) {
+    pub(crate) fn untainted(
+        &mut self,
+        untaint: &Untaint,
+        answer: &Result<(), WriteError>,
+        now: Duration,
+    ) {
         let node = &untaint.node;
         match (answer, &untaint.missing) {
-            (Answer::Done, None) => {
+            (Ok(()), None) => {
                 tracing::info!(%node, "the images are there; the taint {STARTUP_TAINT} is removed")
             }
-            (Answer::Done, Some(missing)) => {
+            (Ok(()), Some(missing)) => {
                 tracing::warn!(%node, missing, "the time limit has passed; the taint {STARTUP_TAINT} is removed")
             }
             _ => {}
@@ -51,7 +56,7 @@ impl PullJobs {
         let Some(taints) = &mut self.nodes.startup_taints else {
             return;
         };
-        let is_missing = matches!(answer, Answer::Denied(why) if is_missing_right(why));
+        let is_missing = matches!(answer, Err(WriteError::Denied(why)) if is_missing_right(why));
         let Some(why) = taints.written(untaint, answer, is_missing, now) else {
             return;
         };

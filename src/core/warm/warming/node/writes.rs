@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{NodeProgress, REPLACE};
+use crate::report::write_error::WriteError;
 use crate::warm::pod::{Shape, WarmerPod};
 use crate::warm::warming::action::{Action, Answer, End, Limits};
 
@@ -19,26 +20,28 @@ impl NodeProgress {
             (action, &answer),
             (
                 Action::Create { .. },
-                Answer::Failed { .. } | Answer::Conflict | Answer::Done
+                Err(WriteError::Failed { .. } | WriteError::Conflict) | Ok(None)
             )
         ) && self.pod.is_none();
-        if matches!((action, &answer), (Action::Create { .. }, Answer::Conflict))
-            && !self.left.is_empty()
+        if matches!(
+            (action, &answer),
+            (Action::Create { .. }, Err(WriteError::Conflict))
+        ) && !self.left.is_empty()
         {
             // A pod that does not go away has this name.
             self.number += 1;
         }
         match (action, answer) {
-            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => {
+            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Err(WriteError::Gone)) => {
                 self.pod_is_gone(uid, limits, now)
             }
-            (Action::Delete { .. }, Answer::Denied(why)) => {
+            (Action::Delete { .. }, Err(WriteError::Denied(why))) => {
                 self.abandon(&format!("the warmer pod may not be deleted: {why}"));
                 self.pod = None;
             }
-            (_, Answer::Pod(pod)) => self.stored(*pod, now),
-            (_, Answer::Done | Answer::Conflict) => self.not_before = now + LOOK_AGAIN,
-            (action, Answer::Failed { retry_after }) => {
+            (_, Ok(Some(pod))) => self.stored(*pod, now),
+            (_, Ok(None) | Err(WriteError::Conflict)) => self.not_before = now + LOOK_AGAIN,
+            (action, Err(WriteError::Failed { retry_after, .. })) => {
                 self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
                 // The swap may have been applied all the same.
                 if let Some(seen) = self
@@ -49,13 +52,13 @@ impl NodeProgress {
                     seen.stored = None;
                 }
             }
-            (Action::Create { .. }, Answer::Gone) => {
+            (Action::Create { .. }, Err(WriteError::Gone)) => {
                 self.fail_all("the namespace for warmer pods does not exist")
             }
-            (Action::Create { shape, images, .. }, Answer::Denied(why)) => {
+            (Action::Create { shape, images, .. }, Err(WriteError::Denied(why))) => {
                 self.creation_denied(*shape, images, &why, limits, now)
             }
-            (Action::Swap { to, .. }, Answer::Denied(why)) => self.swap_denied(to, &why),
+            (Action::Swap { to, .. }, Err(WriteError::Denied(why))) => self.swap_denied(to, &why),
         }
     }
 

@@ -2,10 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::objects::pod::{ContainerState, Phase, Terminated};
+use crate::report::write_error::WriteError;
 use crate::warm::pod::{Reported, Shape, WarmerImage, WarmerPod};
 use crate::warm::warming::node::Slots;
 use crate::warm::warming::shape::Shapes;
-use crate::warm::warming::{Action, Answer, Elsewhere, Limits, Warming};
+use crate::warm::warming::{Action, Elsewhere, Limits, Warming};
 
 const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 const IMAGES: [&str; 3] = ["r.example/a:1", "r.example/b:1", "r.example/c:1"];
@@ -199,15 +200,18 @@ impl World {
             .find(|name| **name == *node)
             .expect("a node");
         let answer = match says {
-            Says::Conflict => Answer::Conflict,
-            Says::Lost => Answer::Failed { retry_after: None },
+            Says::Conflict => Err(WriteError::Conflict),
+            Says::Lost => Err(WriteError::Failed {
+                error: String::new(),
+                retry_after: None,
+            }),
             Says::Stored | Says::Done => {
                 self.carries_out(name, &action);
                 match self.pods.get(name).filter(|_| matches!(says, Says::Stored)) {
                     Some(pod) if !matches!(action, Action::Delete { .. }) => {
-                        Answer::Pod(Box::new(pod.clone()))
+                        Ok(Some(Box::new(pod.clone())))
                     }
-                    _ => Answer::Done,
+                    _ => Ok(None),
                 }
             }
         };
