@@ -148,6 +148,8 @@ async fn without_finish(case: &str, options: &[&str], told: &str) {
             .await;
     }
     world.events(2).await;
+    // The audit log follows the Events.
+    sleep(Duration::from_secs(2)).await;
     let written = written_in(&world.namespace).len();
     sleep(SILENCE).await;
     assert_eq!(written_in(&world.namespace).len(), written);
