@@ -151,22 +151,6 @@ impl Jobs {
         .await;
     }
 
-    /// Whether the kubelet has reported a pull of the image before this time: it sends Events late
-    /// where many pods start.
-    async fn pull_was_reported(&self, image: &str, until: &str) -> bool {
-        let pulled = ListParams::default().fields("reason=Pulled");
-        let events = self.world.api::<Event>().list(&pulled).await.unwrap();
-        events.items.into_iter().any(|event| {
-            let made = event
-                .metadata
-                .creation_timestamp
-                .map(|time| time.0.to_string());
-            let message = event.message.unwrap_or_default();
-            message.contains(&format!("Successfully pulled image \"{image}\""))
-                && made.is_some_and(|made| &*made < until)
-        })
-    }
-
     pub async fn done(self) {
         let namespace = self.world.namespace.clone();
         for name in [

@@ -153,19 +153,20 @@ impl Ran {
     }
 }
 
-async fn pulls(warmer: &Warmer, image: &str) -> Vec<String> {
-    let events = warmer
-        .world
-        .api::<Event>()
-        .list(&ListParams::default().fields("reason=Pulled"))
-        .await
-        .unwrap();
-    events
-        .items
-        .into_iter()
-        .filter_map(|event| event.message)
-        .filter(|message| message.contains(&format!("\"{image}\"")))
-        .collect()
+/// Waits until the kubelet has said this of the image: it sends Events late where many pods start.
+async fn kubelet_says(warmer: &Warmer, image: &str, words: &str) {
+    let reports = ListParams::default().fields("reason=Pulled");
+    eventually(
+        &format!("the kubelet to say of {image}: {words}"),
+        || async {
+            let events = warmer.world.api::<Event>().list(&reports).await.unwrap();
+            let mut messages = events.items.into_iter().filter_map(|event| event.message);
+            messages
+                .any(|message| message.contains(&format!("\"{image}\"")) && message.contains(words))
+                .then_some(())
+        },
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,13 +213,7 @@ async fn a_pinned_tag_is_pulled_by_the_digest_that_the_registry_has_for_it() {
         ran.told
     );
     ran.assert_warm(&pinned);
-    let pulls = pulls(&warmer, &pinned).await;
-    assert!(
-        pulls
-            .iter()
-            .any(|message| message.contains("Successfully pulled")),
-        "{pulls:?}"
-    );
+    kubelet_says(&warmer, &pinned, "Successfully pulled").await;
     warmer.pods_are_gone().await;
 
     let output = warmer
