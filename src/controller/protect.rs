@@ -8,7 +8,7 @@ mod contents;
 mod turns;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -30,6 +30,7 @@ use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::read as isolated_read;
 use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::Writer;
@@ -80,7 +81,7 @@ pub(crate) async fn run(
         health: tools.health,
         namespaces,
         objects: BTreeMap::new(),
-        unlisted: BTreeSet::new(),
+        mirrors: BTreeMap::new(),
         epoch: 0,
         is_changed: false,
     };
@@ -125,8 +126,7 @@ struct Protect {
     health: Health,
     namespaces: Namespaces,
     objects: BTreeMap<Key, Entry>,
-    /// The known objects that the current list has not contained so far.
-    unlisted: BTreeSet<Key>,
+    mirrors: BTreeMap<GuardedKind, Mirror<Key>>,
     watches: NamedWatches<Contents, (Box<str>, bool)>,
     /// The epoch of the newest entry.
     epoch: u64,
@@ -223,29 +223,21 @@ impl Protect {
 
     fn observe<K: IsGuarded>(&mut self, event: Event<GuardedWire<K>>) {
         self.health.note_watch(right_to_watch(K::KIND), "", &event);
-        let read = |object: GuardedWire<K>| isolated_read(K::KIND.as_str(), || object.read());
-        match event {
-            Event::ListStart => self
-                .unlisted
-                .extend(self.objects.keys().filter(|key| key.0 == K::KIND).cloned()),
-            Event::Listed(object) | Event::Applied(object) => {
-                if let Some(object) = read(object).filter(|object| self.is_counted(object)) {
-                    self.apply(object);
-                }
-            }
-            Event::ListEnd => {
-                let (gone, others) = std::mem::take(&mut self.unlisted)
-                    .into_iter()
-                    .partition(|key| key.0 == K::KIND);
-                self.unlisted = others;
-                BTreeSet::into_iter(gone).for_each(|key| self.leaves(&key));
-            }
-            Event::Deleted(object) => {
-                if let Some(object) = read(object) {
-                    self.leaves(&(object.kind, object.name));
-                }
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        let of_kind = |key: &&Key| key.0 == K::KIND;
+        let known = self.objects.keys().filter(of_kind).cloned();
+        let read = |object: GuardedWire<K>| {
+            let object = isolated_read(K::KIND.as_str(), || object.read())?;
+            Some(((object.kind, object.name.clone()), object))
+        };
+        match self
+            .mirrors
+            .entry(K::KIND)
+            .or_default()
+            .change(event, known, read)
+        {
+            Some(Change::Put(object)) if self.is_counted(&object) => self.apply(object),
+            Some(Change::Gone(keys)) => keys.iter().for_each(|key| self.leaves(key)),
+            Some(Change::Put(_)) | None => {}
         }
     }
 
@@ -255,7 +247,6 @@ impl Protect {
 
     fn apply(&mut self, object: Guarded) {
         let key = (object.kind, object.name.clone());
-        self.unlisted.remove(&key);
         let now = self.clock.now();
         if let Some(entry) = self.objects.get_mut(&key).filter(|entry| {
             let known = &entry.object;

@@ -11,6 +11,7 @@ pub mod age;
 mod answers;
 mod event;
 pub mod many;
+pub(crate) mod mirror;
 pub(crate) mod named;
 mod paged;
 pub(crate) mod served;

@@ -31,6 +31,7 @@ use crate::frame::isolated::TaskDied;
 use crate::frame::isolated::defects::{Defects, log, read};
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, watch_noted};
@@ -74,7 +75,7 @@ pub(crate) async fn run(
         writes: JoinSet::new(),
         tools,
         sets: BTreeMap::new(),
-        list: 0,
+        mirror: Mirror::new(),
         is_changed: false,
         defects: Defects::default(),
     };
@@ -122,8 +123,7 @@ struct HotUpgrades {
     /// The namespaces in which the controller works; the empty one stands for all.
     places: Vec<Box<str>>,
     sets: BTreeMap<Box<str>, Kept>,
-    /// The number of lists of sets so far.
-    list: u64,
+    mirror: Mirror<Box<str>>,
     /// True if the watches may have to change.
     is_changed: bool,
     watches: NamedWatches<Selected, Option<UpgradePod>>,
@@ -148,40 +148,30 @@ impl HotUpgrades {
         self.tools
             .health
             .note_watch(Right::WatchSidecarSets, "", &event);
-        let images = &self.images;
-        let read = |object| read("SidecarSet", || SidecarSet::read(object, images));
-        match event {
-            Event::ListStart => self.list += 1,
-            Event::Listed(object) | Event::Applied(object) => {
-                if let Some(set) = read(object) {
-                    self.apply(set);
-                }
-            }
-            Event::ListEnd => {
-                let list = self.list;
-                self.sets.retain(|_, kept| kept.list == list);
+        if event.trouble().is_some() {
+            self.tools.metrics.watch_trouble(PLURAL);
+        }
+        let read = |object| {
+            let set = read("SidecarSet", || SidecarSet::read(object, &self.images))?;
+            Some((set.name.clone(), set))
+        };
+        let known = self.sets.keys().cloned();
+        match self.mirror.change(event, known, read) {
+            Some(Change::Put(set)) => self.apply(set),
+            Some(Change::Gone(names)) => {
+                names.iter().for_each(|name| drop(self.sets.remove(name)));
                 self.wake_all();
             }
-            Event::Deleted(object) => {
-                if let Some(set) = read(object) {
-                    self.sets.remove(&set.name);
-                    self.wake_all();
-                }
-            }
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {
-                self.tools.metrics.watch_trouble(PLURAL);
-            }
-            Event::Current(_) => {}
+            None => {}
         }
     }
 
     fn apply(&mut self, set: SidecarSet) {
-        let (now, list) = (self.clock.now(), self.list);
+        let now = self.clock.now();
         if let Some(kept) = self.sets.get_mut(&set.name) {
-            kept.list = list;
             kept.apply(set, &self.places, now);
         } else if self.sets.len() < MOST_SETS {
-            let kept = Kept::new(set, &self.places, list, now);
+            let kept = Kept::new(set, &self.places, now);
             self.sets.insert(kept.set.name.clone(), kept);
         } else {
             let name = &*set.name;
@@ -206,10 +196,7 @@ impl HotUpgrades {
     fn observe_pod(&mut self, selected: &Selected, event: Event<Option<UpgradePod>>) {
         let health = &self.tools.health;
         health.note_watch(Right::WatchUpgradedPods, &selected.namespace, &event);
-        if matches!(
-            event,
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)
-        ) {
+        if event.trouble().is_some() {
             self.tools.metrics.watch_trouble("pods");
         }
         let Some(kept) = self.sets.get_mut(&selected.set) else {

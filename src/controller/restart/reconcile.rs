@@ -26,6 +26,7 @@ use crate::frame::clock::Now;
 use crate::frame::isolated::defects::{Defects, log};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::{FairQueue, LOOK_AGAIN, pop_due, reschedule};
+use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::Target;
 use crate::terminate::index::{Effect, Index};
 use by_pod::{ByPod, Key, pod_key};
@@ -63,9 +64,7 @@ pub struct Restarts {
     learned: Vec<Effect>,
     /// The time of the next reconcile of all requests.
     all_due: Duration,
-    list: u64,
-    /// True once all requests are known.
-    listed: bool,
+    mirror: Mirror<Key>,
     park: Option<ParkImage>,
     orphans: Orphans,
     defects: Defects<Key>,
@@ -76,7 +75,6 @@ struct Entry {
     memory: Memory,
     retry: Retry,
     due: Option<Duration>,
-    list: u64,
 }
 
 impl Restarts {
@@ -179,7 +177,7 @@ impl Restarts {
                 return Some(write);
             }
         }
-        if !self.listed {
+        if !self.mirror.is_complete() || self.mirror.is_listing() {
             return None;
         }
         let (requests, by_pod) = (&self.requests, &self.by_pod);

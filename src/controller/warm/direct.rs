@@ -23,6 +23,7 @@ use tokio::time::sleep;
 
 use super::write::Warmers;
 use crate::frame::clock::Clock;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::{Event, watch_selected};
 use crate::frame::writer::Writer;
 
@@ -144,12 +145,9 @@ struct Run {
     writer: Writer,
     writes: JoinSet<(Box<str>, Action, Answer)>,
     warming: Warming,
-    /// The uids of known pods that the current list has not contained so far.
-    unlisted: Vec<Box<str>>,
-    /// The names of known nodes that the current list has not contained so far.
-    unlisted_nodes: BTreeSet<Box<str>>,
-    /// True once pods may be created, because the watch would show them.
-    pods_are_seen: bool,
+    /// Pods may be created once it is complete, because the watch would show them.
+    pods: Mirror<Box<str>>,
+    nodes: Mirror<Box<str>>,
     has_written: bool,
 }
 
@@ -164,9 +162,8 @@ impl Run {
             writer,
             writes: JoinSet::new(),
             warming,
-            unlisted: Vec::new(),
-            unlisted_nodes: BTreeSet::new(),
-            pods_are_seen: false,
+            pods: Mirror::new(),
+            nodes: Mirror::new(),
             has_written: false,
         }
     }
@@ -186,7 +183,7 @@ impl Run {
         let pulls = Api::<KubeEvent>::namespaced(self.client.clone(), namespace);
         let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
         while !self.warming.is_over() {
-            if self.pods_are_seen {
+            if self.pods.is_complete() {
                 self.start_writes(report);
             }
             tokio::select! {
@@ -274,32 +271,18 @@ impl Run {
         report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
         let now = self.clock.now();
-        match event.ok_or_else(|| WarmError::TaskDied("the watch of nodes".to_owned()))? {
-            Event::ListStart => {
-                self.unlisted_nodes = self
-                    .warming
-                    .progress()
-                    .map(|(name, _)| name.into())
-                    .collect()
-            }
-            Event::Listed(node) | Event::Applied(node) => {
-                if let Some(node) = node.read() {
-                    self.unlisted_nodes.remove(&node.name);
-                    self.warming.observe_node(&node.name, node.ready, now);
-                }
-            }
-            Event::Deleted(node) => {
-                if let Some(node) = node.read() {
-                    self.warming.node_is_gone(&node.name);
-                }
-            }
-            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => {
-                report(News::Trouble(trouble))
-            }
-            Event::ListEnd => std::mem::take(&mut self.unlisted_nodes)
+        let event = event.ok_or_else(|| WarmError::TaskDied("the watch of nodes".to_owned()))?;
+        if let Some(trouble) = event.trouble() {
+            report(News::Trouble(trouble.to_owned()));
+        }
+        let known = self.warming.progress().map(|(name, _)| name.into());
+        let read = |node: NodeWire| node.read().map(|node| (node.name.clone(), node));
+        match self.nodes.change(event, known, read) {
+            Some(Change::Put(node)) => self.warming.observe_node(&node.name, node.ready, now),
+            Some(Change::Gone(names)) => names
                 .iter()
                 .for_each(|name| self.warming.node_is_gone(name)),
-            Event::Current(_) => {}
+            None => {}
         }
         Ok(())
     }
@@ -310,32 +293,23 @@ impl Run {
         report: &mut impl FnMut(News),
     ) -> Result<(), WarmError> {
         let now = self.clock.now();
-        match event.ok_or_else(|| WarmError::TaskDied("the watch of pods".to_owned()))? {
-            Event::ListStart => self.unlisted = self.warming.pods(),
-            Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = pod.read() {
-                    self.unlisted.retain(|uid| *uid != pod.uid);
-                    self.warming.observe_pod(pod, now);
-                }
+        let event = event.ok_or_else(|| WarmError::TaskDied("the watch of pods".to_owned()))?;
+        match &event {
+            Event::Forbidden(why) if !self.pods.is_complete() => {
+                return Err(WarmError::Forbidden("pods", why.clone()));
             }
-            Event::ListEnd => {
-                std::mem::take(&mut self.unlisted)
-                    .iter()
-                    .for_each(|uid| self.warming.pod_is_gone(uid, now));
-                self.pods_are_seen = true;
-            }
-            Event::Deleted(pod) => {
-                if let Some(pod) = pod.read() {
-                    self.warming.pod_is_gone(&pod.uid, now);
-                }
-            }
-            Event::Current(_) => {}
-            Event::Forbidden(why) if !self.pods_are_seen => {
-                return Err(WarmError::Forbidden("pods", why));
-            }
-            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => {
-                report(News::Trouble(trouble))
-            }
+            other => other
+                .trouble()
+                .into_iter()
+                .for_each(|trouble| report(News::Trouble(trouble.to_owned()))),
+        }
+        let read = |pod: WarmerPodWire| pod.read().map(|pod| (pod.uid.clone(), pod));
+        match self.pods.change(event, self.warming.pods(), read) {
+            Some(Change::Put(pod)) => self.warming.observe_pod(pod, now),
+            Some(Change::Gone(uids)) => uids
+                .iter()
+                .for_each(|uid| self.warming.pod_is_gone(uid, now)),
+            None => {}
         }
         Ok(())
     }

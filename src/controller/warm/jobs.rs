@@ -28,6 +28,7 @@ use swaplet_core::warm::startup_taint::StartupTaints;
 
 use crate::frame::clock::Now;
 use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::watch::mirror::Mirror;
 use crate::frame::writer::report::Notice;
 use caches::Caches;
 use entry::{Entry, exit_images};
@@ -64,10 +65,8 @@ pub struct PullJobs {
     /// Pods that we are deleting, with the earliest time of another deletion request.
     deletions: BTreeMap<Box<str>, Duration>,
     finalizers: Finalizers,
-    lists: BTreeMap<JobKind, BTreeSet<Key>>,
-    pod_list: BTreeSet<Box<str>>,
-    jobs_seen: BTreeSet<JobKind>,
-    pods_seen: bool,
+    job_mirrors: BTreeMap<JobKind, Mirror<Key>>,
+    pod_mirror: Mirror<Box<str>>,
     /// The durations of pulls that were not fetched yet.
     pulls: Vec<Duration>,
     /// The notices that were not fetched yet.
@@ -101,10 +100,8 @@ impl PullJobs {
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
             finalizers: Finalizers::default(),
-            lists: BTreeMap::new(),
-            pod_list: BTreeSet::new(),
-            jobs_seen: BTreeSet::new(),
-            pods_seen: false,
+            job_mirrors: BTreeMap::new(),
+            pod_mirror: Mirror::new(),
             pulls: Vec::new(),
             notices: Vec::new(),
         }
@@ -200,7 +197,13 @@ impl PullJobs {
     }
 
     fn has_seen_all(&self) -> bool {
-        self.pods_seen && self.nodes.seen && self.jobs_seen.len() == JobKind::ALL.len()
+        let listed = self
+            .job_mirrors
+            .values()
+            .filter(|mirror| mirror.is_complete());
+        self.pod_mirror.is_complete()
+            && self.nodes.are_known()
+            && listed.count() == JobKind::ALL.len()
     }
 
     /// Returns the images whose digests are to be queried, with the job that they are for.

@@ -8,7 +8,7 @@ mod clone_sets;
 pub(crate) mod own;
 mod reporting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -39,6 +39,7 @@ use crate::frame::serve::Health;
 use crate::frame::serve::rights::Right;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::Writer;
 use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
@@ -110,7 +111,7 @@ pub(crate) async fn run(
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),
         turns: BTreeMap::new(),
-        unlisted: BTreeSet::new(),
+        mirrors: BTreeMap::new(),
         health,
     };
     loop {
@@ -151,8 +152,7 @@ struct Predownload {
     due: BTreeMap<Key, Instant>,
     /// When each namespace last had its turn.
     turns: BTreeMap<Box<str>, Instant>,
-    /// The known workloads that the current list has not contained so far.
-    unlisted: BTreeSet<Key>,
+    mirrors: BTreeMap<WorkloadKind, Mirror<Key>>,
     health: Health,
 }
 
@@ -168,29 +168,22 @@ impl Predownload {
         read: impl Fn(K) -> Option<Workload>,
     ) {
         self.health.note_watch(right_to_watch(kind), "", &event);
-        match event {
-            Event::ListStart => self
-                .unlisted
-                .extend(self.workloads.keys().filter(|key| key.0 == kind).cloned()),
-            Event::Listed(object) | Event::Applied(object) => {
-                if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
-                    self.apply(workload);
-                }
-            }
-            Event::ListEnd => {
-                let (gone, others) = std::mem::take(&mut self.unlisted)
-                    .into_iter()
-                    .partition(|key| key.0 == kind);
-                self.unlisted = others;
-                BTreeSet::into_iter(gone).for_each(|key| self.forget(&key));
-            }
-            // Its jobs are deleted with it, because it owns them.
-            Event::Deleted(object) => {
-                if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
-                    self.forget(&key_of(&workload));
-                }
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        let of_kind = |key: &&Key| key.0 == kind;
+        let known = self.workloads.keys().filter(of_kind).cloned();
+        let read = |object| {
+            let workload = isolated_read(kind.as_str(), || read(object))?;
+            Some((key_of(&workload), workload))
+        };
+        match self
+            .mirrors
+            .entry(kind)
+            .or_default()
+            .change(event, known, read)
+        {
+            Some(Change::Put(workload)) => self.apply(workload),
+            // Their jobs are deleted with them, because they own them.
+            Some(Change::Gone(keys)) => keys.iter().for_each(|key| self.forget(key)),
+            None => {}
         }
     }
 
@@ -198,7 +191,6 @@ impl Predownload {
     /// longer does.
     fn apply(&mut self, workload: Workload) {
         let key = key_of(&workload);
-        self.unlisted.remove(&key);
         let before = self.workloads.get(&key);
         if before == Some(&workload) {
             return;

@@ -268,12 +268,8 @@ impl Warming {
     }
 
     /// Returns the uids of the known pods.
-    #[must_use]
-    pub fn pods(&self) -> Vec<Box<str>> {
-        self.nodes
-            .busy()
-            .filter_map(|(_, node)| node.pod_uid())
-            .collect()
+    pub fn pods(&self) -> impl Iterator<Item = Box<str>> {
+        self.nodes.busy().filter_map(|(_, node)| node.pod_uid())
     }
 
     /// Records what a kubelet reported about a pull of the pod with this uid. Returns how long the

@@ -31,6 +31,19 @@ pub enum Event<K> {
 }
 
 impl<K> Event<K> {
+    /// Returns why objects cannot be listed or watched, if the event reports that.
+    pub fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Trouble(why) | Self::Forbidden(why) | Self::Hidden(why) => Some(why),
+            Self::ListStart
+            | Self::Listed(_)
+            | Self::ListEnd
+            | Self::Current(_)
+            | Self::Applied(_)
+            | Self::Deleted(_) => None,
+        }
+    }
+
     /// Returns the same event, with what `read` makes of its object.
     pub fn map<T>(self, read: impl FnOnce(K) -> T) -> Event<T> {
         match self {

@@ -16,6 +16,7 @@ use self::pod::KeptPod;
 use super::write::HotWrite;
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::report::Notice;
 
 /// The maximum number of pods kept per set.
@@ -53,16 +54,13 @@ type Uid = Box<str>;
 /// A set and its state.
 pub(super) struct Kept {
     pub(super) set: SidecarSet,
-    /// The number of the last list of sets that named it.
-    pub(super) list: u64,
     /// The time of the next reconcile.
     pub(super) due: Option<Duration>,
-    selected: Vec<Selected>,
-    /// The selections whose pods have been listed.
-    listed: BTreeSet<Selected>,
+    /// The lists of its pods, by what is watched.
+    mirrors: BTreeMap<Selected, Mirror<Uid>>,
+    /// The selections whose namespaces are hidden, which count as empty.
+    hidden: BTreeSet<Selected>,
     pods: BTreeMap<Uid, KeptPod>,
-    /// The pods that were known when a list began and that it has not named so far.
-    unlisted: BTreeSet<Uid>,
     is_full: bool,
     /// `status` as the API server has it, or as it was written last.
     status: Value,
@@ -92,17 +90,15 @@ pub(super) fn taken<'a>(sets: impl Iterator<Item = &'a Kept>) -> Taken {
 }
 
 impl Kept {
-    pub(super) fn new(set: SidecarSet, places: &[Box<str>], list: u64, now: Duration) -> Self {
+    pub(super) fn new(set: SidecarSet, places: &[Box<str>], now: Duration) -> Self {
         let status = set.status.clone();
-        let selected = select(&set, places);
+        let selected = select(&set, places).into_iter();
         Self {
             set,
-            list,
             due: Some(now),
-            selected,
-            listed: BTreeSet::new(),
+            mirrors: selected.map(|one| (one, Mirror::new())).collect(),
+            hidden: BTreeSet::new(),
             pods: BTreeMap::new(),
-            unlisted: BTreeSet::new(),
             is_full: false,
             status,
             status_due: now,
@@ -113,9 +109,9 @@ impl Kept {
     /// Handles a change of the set.
     pub(super) fn apply(&mut self, set: SidecarSet, places: &[Box<str>], now: Duration) {
         let selected = select(&set, places);
-        if self.selected != selected {
+        if !self.mirrors.keys().eq(&selected) {
             // Its watches start again, and so does everything that is known of pods.
-            *self = Self::new(set, places, self.list, now);
+            *self = Self::new(set, places, now);
             return;
         }
         // The watches of a set that was recreated with the same selectors go on: they list no pod
@@ -132,8 +128,8 @@ impl Kept {
     }
 
     /// Returns the selections to watch for the set.
-    pub(super) fn selected(&self) -> &[Selected] {
-        &self.selected
+    pub(super) fn selected(&self) -> impl Iterator<Item = &Selected> {
+        self.mirrors.keys()
     }
 
     /// Handles an event of the watch of its pods. Returns true if it may change anything.
@@ -142,37 +138,32 @@ impl Kept {
         selected: &Selected,
         event: Event<Option<UpgradePod>>,
     ) -> bool {
-        if !self.selected.contains(selected) {
+        let Some(mirror) = self.mirrors.get_mut(selected) else {
             return false;
+        };
+        if matches!(event, Event::Hidden(_)) {
+            return self.hidden.insert(selected.clone());
         }
-        match event {
-            Event::ListStart => {
-                let known = self.pods.iter().filter(|(_, kept)| selected.has(&kept.pod));
-                self.unlisted.extend(known.map(|(uid, _)| uid.clone()));
-                false
+        let (was_listed, before) = (mirror.is_complete(), self.pods.len());
+        let known = self.pods.iter().filter(|(_, kept)| selected.has(&kept.pod));
+        let read = |pod: Option<UpgradePod>| pod.map(|pod| (pod.uid.clone(), pod));
+        match mirror.change(event, known.map(|(uid, _)| uid.clone()), read) {
+            Some(Change::Put(pod)) => self.keep(pod),
+            Some(Change::Gone(uids)) => {
+                uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
+                !was_listed || self.pods.len() < before
             }
-            Event::Listed(pod) | Event::Applied(pod) => pod.is_some_and(|pod| self.keep(pod)),
-            Event::Deleted(pod) => pod.is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
-            Event::ListEnd => {
-                self.listed.insert(selected.clone());
-                let unlisted = &mut self.unlisted;
-                self.pods
-                    .retain(|uid, kept| !(selected.has(&kept.pod) && unlisted.remove(uid)));
-                true
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) => false,
-            // A hidden namespace counts as empty.
-            Event::Hidden(_) => self.listed.insert(selected.clone()),
+            None => false,
         }
     }
 
     /// Returns true if all pods have been listed.
     fn are_listed(&self) -> bool {
-        self.listed.len() >= self.selected.len()
+        let mut all = self.mirrors.iter();
+        all.all(|(selected, mirror)| mirror.is_complete() || self.hidden.contains(selected))
     }
 
     fn keep(&mut self, pod: UpgradePod) -> bool {
-        self.unlisted.remove(&pod.uid);
         if !self.set.has_namespace(&pod.namespace) {
             return false;
         }
@@ -338,9 +329,9 @@ impl Kept {
     }
 }
 
-fn select(set: &SidecarSet, places: &[Box<str>]) -> Vec<Selected> {
+fn select(set: &SidecarSet, places: &[Box<str>]) -> BTreeSet<Selected> {
     let Some(pods) = set.pods.as_ref().filter(|_| !set.containers.is_empty()) else {
-        return Vec::new();
+        return BTreeSet::new();
     };
     let selected = |namespace: &str| Selected {
         set: set.name.clone(),

@@ -18,6 +18,7 @@ use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 use self::groups::{names, progress};
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::share::shared;
 
 /// The maximum number of watched objects, with a share for each namespace. Each has a watch of its
@@ -53,10 +54,8 @@ pub struct State {
     fresh: BTreeSet<Group>,
     /// The groups to reconcile later without an event.
     due: BTreeMap<Group, Duration>,
-    /// The pods that the list in progress has not named.
-    unlisted: BTreeSet<Uid>,
+    mirror: Mirror<Uid>,
     request_list: u64,
-    pods_are_seen: bool,
     /// True while the pods of some namespace cannot be read.
     some_are_hidden: bool,
     /// When the records of deleted pods are dropped.
@@ -80,7 +79,7 @@ impl State {
     /// Returns true once all pods and requests have been listed.
     #[must_use]
     pub const fn is_ready(&self) -> bool {
-        self.pods_are_seen && self.requests_are_seen
+        self.mirror.is_complete() && self.requests_are_seen
     }
 
     /// Returns true if the pod exists.
@@ -98,34 +97,25 @@ impl State {
     /// Handles an event of the watch of pods.
     pub fn observe_pod(&mut self, event: Event<ConfiguredPodWire>, now: Duration) {
         match event {
-            Event::ListStart => {
-                self.unlisted = self.pods.keys().cloned().collect();
-                self.some_are_hidden = false;
-            }
-            Event::Listed(pod) | Event::Applied(pod) => {
-                let Some(uid) = pod.uid().map(Uid::from) else {
-                    return;
-                };
-                self.unlisted.remove(&uid);
+            Event::ListStart => self.some_are_hidden = false,
+            Event::Hidden(_) => self.some_are_hidden = true,
+            Event::ListEnd => self.tidy_at = Some(now + TIDY),
+            _ => {}
+        }
+        let read_uid = |pod: ConfiguredPodWire| {
+            let uid = Uid::from(pod.uid()?);
+            Some((uid.clone(), (uid, pod)))
+        };
+        let known = self.pods.keys().cloned();
+        match self.mirror.change(event, known, read_uid) {
+            Some(Change::Put((uid, pod))) => {
                 match read("pod", || pod.read()).filter(|pod| !pod.ending) {
                     Some(pod) => self.apply(pod, now),
                     None => self.remove(&uid, now),
                 }
             }
-            Event::Deleted(pod) => pod
-                .uid()
-                .map(Uid::from)
-                .iter()
-                .for_each(|uid| self.remove(uid, now)),
-            Event::ListEnd => {
-                std::mem::take(&mut self.unlisted)
-                    .iter()
-                    .for_each(|uid| self.remove(uid, now));
-                self.pods_are_seen = true;
-                self.tidy_at = Some(now + TIDY);
-            }
-            Event::Hidden(_) => self.some_are_hidden = true,
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) => {}
+            Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.remove(uid, now)),
+            None => {}
         }
     }
 

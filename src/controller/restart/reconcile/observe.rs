@@ -13,40 +13,27 @@ use super::{Entry, MOST_GONE, Restarts};
 use crate::frame::isolated::defects::read;
 use crate::frame::queue::reschedule;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::Change;
 
 impl Restarts {
     /// Handles an event of the watch of requests.
     pub fn handle(&mut self, event: Event<RestartRequestWire>, now: Duration) {
-        match event {
-            Event::ListStart => {
-                self.list += 1;
-                self.listed = false;
-            }
-            Event::Listed(request) | Event::Applied(request) => {
-                match read("request", || request.read()) {
-                    Some(request) => self.apply(request, now),
-                    None => tracing::warn!(
-                        "a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"
-                    ),
-                }
-            }
-            Event::ListEnd => {
-                let gone: Vec<_> = self
-                    .requests
-                    .iter()
-                    .filter(|(_, entry)| entry.list != self.list)
-                    .map(|(key, _)| key.clone())
-                    .collect();
-                gone.iter().for_each(|key| self.forget(key, now));
-                self.listed = true;
-            }
-            Event::Deleted(request) => {
-                if let Some(request) = read("request", || request.read()) {
-                    self.forget(&(request.namespace, request.name), now);
-                }
-            }
-            // The loop reports it.
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        let read = |request: RestartRequestWire| {
+            let Some(request) = read("request", || request.read()) else {
+                tracing::warn!(
+                    "a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"
+                );
+                return None;
+            };
+            let key = (request.namespace.clone(), request.name.clone());
+            Some((key, request))
+        };
+        let known = self.requests.keys().cloned();
+        // The loop reports troubles.
+        match self.mirror.change(event, known, read) {
+            Some(Change::Put(request)) => self.apply(request, now),
+            Some(Change::Gone(keys)) => keys.iter().for_each(|key| self.forget(key, now)),
+            None => {}
         }
     }
 
@@ -72,11 +59,7 @@ impl Restarts {
             self.pod_has_changed(&other, now);
         }
         let entry = match before {
-            Some(entry) if entry.request.uid == request.uid => Entry {
-                request,
-                list: self.list,
-                ..entry
-            },
+            Some(entry) if entry.request.uid == request.uid => Entry { request, ..entry },
             other => {
                 if let Some(mut other) = other {
                     reschedule(&mut self.due, &key, &mut other.due, None);
@@ -86,7 +69,6 @@ impl Restarts {
                     memory: Memory::default(),
                     retry: Retry::default(),
                     due: None,
-                    list: self.list,
                 }
             }
         };

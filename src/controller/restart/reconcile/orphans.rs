@@ -18,6 +18,7 @@ use crate::frame::isolated::defects::{Defects, log, read};
 use crate::frame::isolated::isolated;
 use crate::frame::queue::{FairQueue, pop_due, reschedule};
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{self, Mirror};
 use crate::frame::writer::Target;
 use crate::frame::writer::report::Notice;
 use crate::restart::write::{RestartWrite, Stored, is_later};
@@ -36,7 +37,7 @@ pub(crate) struct Orphans {
     due: BTreeSet<(Duration, Key)>,
     /// The number of pods left in this turn of the loop.
     turns: usize,
-    list: u64,
+    mirror: Mirror<Key>,
     defects: Defects<Key>,
     /// Reports that are not passed on yet.
     news: Vec<Effect>,
@@ -53,45 +54,31 @@ struct Seen {
     /// The reports about containers that stay parked.
     reported: Vec<String>,
     retry: Retry,
-    list: u64,
 }
 
 impl Orphans {
     pub fn observe(&mut self, event: Event<RestartPodWire>, now: Duration) {
-        match event {
-            Event::ListStart => self.list += 1,
-            Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.apply(pod, now);
-                }
-            }
-            Event::ListEnd => {
-                let gone: Vec<_> = self
-                    .pods
-                    .iter()
-                    .filter(|(_, seen)| seen.list != self.list)
-                    .map(|(key, _)| key.clone())
-                    .collect();
-                gone.iter().for_each(|key| self.forget(key));
-            }
-            Event::Deleted(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.forget(&key(&pod));
-                }
-            }
-            // The loop reports it, once.
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        let read = |pod: RestartPodWire| {
+            let pod = read("pod", || pod.read())?;
+            Some((key(&pod), pod))
+        };
+        let known = self.pods.keys().cloned();
+        // The loop reports troubles, once.
+        match self.mirror.change(event, known, read) {
+            Some(mirror::Change::Put(pod)) => self.apply(pod, now),
+            Some(mirror::Change::Gone(keys)) => keys.iter().for_each(|key| self.forget(key)),
+            None => {}
         }
     }
 
     fn apply(&mut self, pod: RestartPod, now: Duration) {
-        let (key, list) = (key(&pod), self.list);
+        let key = key(&pod);
         match self
             .pods
             .get_mut(&key)
             .filter(|seen| seen.pod.pod.uid == pod.pod.uid)
         {
-            Some(seen) => (seen.pod, seen.list) = (pod, list),
+            Some(seen) => seen.pod = pod,
             None => {
                 self.forget(&key);
                 let (reported, retry) = (Vec::new(), Retry::default());
@@ -103,7 +90,6 @@ impl Orphans {
                     due: None,
                     reported,
                     retry,
-                    list,
                 };
                 self.pods.insert(key.clone(), seen);
             }

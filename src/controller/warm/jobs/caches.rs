@@ -1,6 +1,6 @@
 //! The image caches that swaplet has created, and the requests of jobs for more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use swaplet_core::objects::values::backoff::Backoff;
@@ -12,6 +12,7 @@ use swaplet_core::warm::image_cache::{CacheOptions, CacheState, state};
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::writer::is_missing_right;
 
 /// The most caches: each is billed, so users who may create jobs must not get any number of them.
@@ -41,8 +42,7 @@ pub(crate) struct Caches {
     /// True if the API server serves image caches; `None` until that is known.
     served: Option<bool>,
     known: BTreeMap<Box<str>, ImageCache>,
-    unlisted: BTreeSet<Box<str>>,
-    has_seen_all: bool,
+    mirror: Mirror<Box<str>>,
     attempts: BTreeMap<Box<str>, Attempt>,
     /// Why image caches cannot be watched; `None` while they can.
     trouble: Option<String>,
@@ -78,8 +78,7 @@ impl Caches {
             options,
             served: None,
             known: BTreeMap::new(),
-            unlisted: BTreeSet::new(),
-            has_seen_all: false,
+            mirror: Mirror::new(),
             attempts: BTreeMap::new(),
             trouble: None,
         }
@@ -93,7 +92,8 @@ impl Caches {
     pub fn observe(&mut self, news: CacheNews) {
         match news {
             CacheNews::Served(served) => {
-                (self.served, self.has_seen_all, self.trouble) = (Some(served), false, None);
+                (self.served, self.trouble) = (Some(served), None);
+                self.mirror = Mirror::new();
                 if !served {
                     self.known.clear();
                 }
@@ -103,29 +103,22 @@ impl Caches {
     }
 
     fn observe_event(&mut self, event: Event<BoundedObject>) {
-        match event {
-            Event::ListStart => self.unlisted = self.known.keys().cloned().collect(),
-            Event::Listed(cache) | Event::Applied(cache) => {
-                if let Some(cache) = read("image cache", || ImageCache::read(cache)) {
-                    self.unlisted.remove(&cache.name);
-                    self.known.insert(cache.name.clone(), cache);
-                }
+        if let Some(why) = event.trouble() {
+            self.trouble = Some(format!("ImageCaches cannot be watched: {why}"));
+        } else if matches!(event, Event::Current(_)) {
+            self.trouble = None;
+        }
+        let read = |cache| {
+            let cache = read("image cache", || ImageCache::read(cache))?;
+            Some((cache.name.clone(), cache))
+        };
+        let known = self.known.keys().cloned();
+        match self.mirror.change(event, known, read) {
+            Some(Change::Put(cache)) => drop(self.known.insert(cache.name.clone(), cache)),
+            Some(Change::Gone(names)) => {
+                names.iter().for_each(|name| drop(self.known.remove(name)))
             }
-            Event::ListEnd => {
-                self.has_seen_all = true;
-                std::mem::take(&mut self.unlisted)
-                    .iter()
-                    .for_each(|name| drop(self.known.remove(name)));
-            }
-            Event::Deleted(cache) => {
-                if let Some(cache) = read("image cache", || ImageCache::read(cache)) {
-                    self.known.remove(&cache.name);
-                }
-            }
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                self.trouble = Some(format!("ImageCaches cannot be watched: {error}"));
-            }
-            Event::Current(_) => self.trouble = None,
+            None => {}
         }
     }
 
@@ -162,7 +155,7 @@ impl Caches {
     pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Duration) -> bool {
         let attempt = self.attempts.get(&wanted.name);
         let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
-        if !self.has_seen_all
+        if !self.mirror.is_complete()
             || self.known.contains_key(&wanted.name)
             || !is_due
             || self.too_many(now).is_some()

@@ -1,6 +1,6 @@
 //! The nodes of the cluster, reduced to what jobs select them by.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use swaplet_core::cluster::node_class::Recognised;
@@ -13,19 +13,18 @@ use swaplet_core::warm::warming::shape::ShapeChoice;
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 
 /// All nodes, by name.
 pub(crate) struct Nodes {
     pub all: BTreeMap<Box<str>, TargetNode>,
-    /// True once the nodes have been listed.
-    pub seen: bool,
     /// The nodes with the startup taint; `None` if swaplet leaves that taint alone.
     pub startup_taints: Option<StartupTaints>,
     /// True if image caches can be created for nodes whose provider has them.
     pub uses_image_caches: bool,
     table: NodeTable,
     shape: ShapeChoice,
-    unlisted: BTreeSet<Box<str>>,
+    mirror: Mirror<Box<str>>,
 }
 
 /// The changes that an event of nodes causes.
@@ -48,13 +47,17 @@ impl Nodes {
     ) -> Self {
         Self {
             all: BTreeMap::new(),
-            seen: false,
             startup_taints,
             uses_image_caches,
             table,
             shape,
-            unlisted: BTreeSet::new(),
+            mirror: Mirror::new(),
         }
+    }
+
+    /// Returns true once the nodes have been listed.
+    pub const fn are_known(&self) -> bool {
+        self.mirror.is_complete()
     }
 
     /// Records an event. Returns what jobs have to know about it.
@@ -79,37 +82,23 @@ impl Nodes {
     }
 
     fn take(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
-        match event {
-            Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),
-            Event::Listed(node) | Event::Applied(node) => {
-                return read("node", || node.read())
-                    .map(|node| self.apply(node, now))
-                    .unwrap_or_default();
-            }
-            Event::ListEnd => {
-                self.seen = true;
-                let gone: Vec<_> = std::mem::take(&mut self.unlisted).into_iter().collect();
-                gone.iter().for_each(|name| self.remove(name));
-                return Changes {
-                    nodes: gone,
+        let read = |node: NodeWire| {
+            let node = read("node", || node.read())?;
+            Some((node.name.clone(), node))
+        };
+        let known = self.all.keys().cloned();
+        match self.mirror.change(event, known, read) {
+            Some(Change::Put(node)) => self.apply(node, now),
+            Some(Change::Gone(nodes)) => {
+                nodes.iter().for_each(|name| self.remove(name));
+                Changes {
+                    nodes,
                     ready_again: None,
                     is_news: true,
-                };
+                }
             }
-            Event::Deleted(node) => {
-                let gone: Vec<_> = read("node", || node.read())
-                    .map(|node| node.name)
-                    .into_iter()
-                    .collect();
-                gone.iter().for_each(|name| self.remove(name));
-                return Changes {
-                    nodes: gone,
-                    ..Changes::default()
-                };
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            None => Changes::default(),
         }
-        Changes::default()
     }
 
     fn remove(&mut self, name: &str) {
@@ -120,7 +109,6 @@ impl Nodes {
     }
 
     fn apply(&mut self, node: Node, now: Duration) -> Changes {
-        self.unlisted.remove(&node.name);
         self.startup_taints
             .iter_mut()
             .for_each(|taints| taints.observe(&node, now));

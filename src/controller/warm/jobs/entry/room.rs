@@ -54,6 +54,6 @@ impl Entry {
 
     /// Returns true if there is room for its nodes, and the nodes of selected pods are known.
     pub(super) fn knows_its_nodes(&self) -> bool {
-        self.selected.seen && !self.waits_for_room
+        self.selected.are_known() && !self.waits_for_room
     }
 }

@@ -8,30 +8,27 @@ use swaplet_core::warm::pull_job::object::{PullJob, Targets};
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::{Change, Mirror};
 use crate::warm::jobs::messages::PodQuery;
 
 /// The pods that a job's `podSelector` matches, with their nodes.
 pub(crate) struct Selected {
     /// The query for the pods; `None` if the job has no `podSelector`.
     pub query: Option<PodQuery>,
-    /// True once the pods have been listed, or if the job has no `podSelector`.
-    pub seen: bool,
     /// True while the pods are not watched, because too many other jobs have theirs.
     pub waits: bool,
     /// The node of each pod, by the pod's uid.
     pods: BTreeMap<Box<str>, Box<str>>,
-    unlisted: BTreeSet<Box<str>>,
+    mirror: Mirror<Box<str>>,
 }
 
 impl Selected {
     pub fn of(job: &PullJob) -> Self {
-        let query = query(job);
         Self {
-            seen: query.is_none(),
-            query,
+            query: query(job),
             waits: false,
             pods: BTreeMap::new(),
-            unlisted: BTreeSet::new(),
+            mirror: Mirror::new(),
         }
     }
 
@@ -45,6 +42,11 @@ impl Selected {
         }
     }
 
+    /// Returns true once the pods have been listed, or if the job has no `podSelector`.
+    pub const fn are_known(&self) -> bool {
+        self.query.is_none() || self.mirror.is_complete()
+    }
+
     /// Returns the number of pods.
     pub fn count(&self) -> usize {
         self.pods.len()
@@ -56,30 +58,24 @@ impl Selected {
 
     /// Records an event. Returns true if the nodes may have changed.
     pub fn observe(&mut self, event: Event<PodWire>) -> bool {
-        match event {
-            Event::ListStart => self.unlisted = self.pods.keys().cloned().collect(),
-            Event::Listed(pod) | Event::Applied(pod) => {
-                return read("pod", || pod.read()).is_some_and(|pod| self.apply(&pod));
+        let read = |pod: PodWire| {
+            let pod = read("pod", || pod.read())?;
+            Some((pod.uid.clone(), pod))
+        };
+        let (were_known, before) = (self.are_known(), self.pods.len());
+        let known = self.pods.keys().cloned();
+        match self.mirror.change(event, known, read) {
+            Some(Change::Put(pod)) => self.apply(&pod),
+            Some(Change::Gone(uids)) => {
+                uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
+                !were_known || self.pods.len() < before
             }
-            Event::ListEnd => {
-                self.seen = true;
-                std::mem::take(&mut self.unlisted)
-                    .iter()
-                    .for_each(|uid| drop(self.pods.remove(uid)));
-                return true;
-            }
-            Event::Deleted(pod) => {
-                return read("pod", || pod.read())
-                    .is_some_and(|pod| self.pods.remove(&pod.uid).is_some());
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            None => false,
         }
-        false
     }
 
     /// Records a pod. Finished and terminating pods do not count (OpenKruise: active pods).
     fn apply(&mut self, pod: &Pod) -> bool {
-        self.unlisted.remove(&pod.uid);
         let is_active = !pod.deleting
             && !matches!(pod.phase, Phase::Succeeded | Phase::Failed)
             && !pod.node.is_empty();

@@ -8,10 +8,11 @@ use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::watch::mirror::Change;
 use crate::warm::jobs::PullJobs;
 use crate::warm::jobs::caches::CacheNews;
 use crate::warm::jobs::entry::Entry;
-use crate::warm::jobs::messages::key_of;
+use crate::warm::jobs::messages::{Key, key_of};
 
 impl PullJobs {
     pub(in crate::warm::jobs) fn see_caches(&mut self, news: CacheNews) {
@@ -30,37 +31,28 @@ impl PullJobs {
     }
 
     pub(in crate::warm::jobs) fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
-        match event {
-            Event::ListStart => {
-                let listed = self
-                    .jobs
-                    .all
-                    .iter()
-                    .filter(|(key, entry)| key.0 == kind && entry.has_object());
-                let listed = listed
-                    .map(|(key, _)| key)
-                    .chain(self.finalizers.keys().filter(|key| key.0 == kind));
-                self.lists.insert(kind, listed.cloned().collect());
-            }
-            Event::Listed(job) | Event::Applied(job) => {
-                if let Some(job) = read("job", || PullJob::read(kind, job)) {
-                    self.apply(job);
-                }
-            }
-            Event::ListEnd => {
-                self.jobs_seen.insert(kind);
-                for key in self.lists.remove(&kind).unwrap_or_default() {
+        let of_kind = |key: &&Key| key.0 == kind;
+        let jobs = self.jobs.all.iter();
+        let with_object = jobs.filter(|(_, entry)| entry.has_object());
+        let known = with_object
+            .map(|(key, _)| key)
+            .chain(self.finalizers.keys())
+            .filter(of_kind)
+            .cloned();
+        let read = |job| {
+            let job = read("job", || PullJob::read(kind, job))?;
+            Some((key_of(&job), job))
+        };
+        let mirror = self.job_mirrors.entry(kind).or_default();
+        match mirror.change(event, known, read) {
+            Some(Change::Put(job)) => self.apply(job),
+            Some(Change::Gone(keys)) => {
+                for key in keys {
                     self.finalizers.forget(&key);
                     self.jobs.all.remove(&key);
                 }
             }
-            Event::Deleted(job) => {
-                if let Some(job) = read("job", || PullJob::read(kind, job)) {
-                    self.finalizers.forget(&key_of(&job));
-                    self.jobs.all.remove(&key_of(&job));
-                }
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            None => {}
         }
     }
 
@@ -69,9 +61,6 @@ impl PullJobs {
             self.settings.sandbox_keys.keep_to(&mut spec.pods);
         }
         let key = key_of(&job);
-        if let Some(list) = self.lists.get_mut(&job.kind) {
-            list.remove(&key);
-        }
         self.finalizers.observe(&key, &job);
         if job.deleting {
             self.jobs.all.remove(&key);
@@ -93,27 +82,18 @@ impl PullJobs {
         event: Event<WarmerPodWire>,
         now: Duration,
     ) {
-        match event {
-            Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
-            Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.pod_list.remove(&pod.uid);
-                    self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
-                    self.pods.insert(pod.uid.clone(), pod);
-                }
+        let read = |pod: WarmerPodWire| {
+            let pod = read("pod", || pod.read())?;
+            Some((pod.uid.clone(), pod))
+        };
+        let known = self.pods.keys().cloned();
+        match self.pod_mirror.change(event, known, read) {
+            Some(Change::Put(pod)) => {
+                self.jobs.each(now, |_, entry| entry.observe_pod(&pod, now));
+                self.pods.insert(pod.uid.clone(), pod);
             }
-            Event::ListEnd => {
-                self.pods_seen = true;
-                std::mem::take(&mut self.pod_list)
-                    .iter()
-                    .for_each(|uid| self.pod_is_gone(uid, now));
-            }
-            Event::Deleted(pod) => {
-                if let Some(pod) = read("pod", || pod.read()) {
-                    self.pod_is_gone(&pod.uid, now);
-                }
-            }
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            Some(Change::Gone(uids)) => uids.iter().for_each(|uid| self.pod_is_gone(uid, now)),
+            None => {}
         }
     }
 
