@@ -13,6 +13,7 @@ use std::time::Duration;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::values::bounded_object::BoundedObject;
+use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::hot_upgrade::pod::{UpgradePod, UpgradePodWire};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{
     PLURAL, SidecarSet, UpgradeImages, resource,
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use self::kept::{Kept, Selected};
+use self::kept::{Kept, Room, Selected};
 use self::write::{HotWrite, Written};
 use crate::cluster::rules::Common;
 use crate::frame::clock::Clock;
@@ -35,11 +36,12 @@ use crate::frame::watch::mirror::{Change, Mirror};
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::served::{Served, watch_served};
 use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::shares::Shares;
 use crate::frame::writer::tools::Tools;
 
 /// The maximum number of sets in effect; further ones are named in the log.
 const MOST_SETS: usize = 64;
-/// The maximum number of writes in flight.
+/// The maximum number of writes in flight, of which each namespace has a share.
 const AT_ONCE: usize = 8;
 /// How long changes of a set's pods are collected before a reconcile.
 const GATHER: Duration = Duration::from_millis(200);
@@ -73,6 +75,7 @@ pub(crate) async fn run(
         places: common.namespaces.places(),
         watches: watch_pods(client, ages),
         writes: JoinSet::new(),
+        shares: Shares::default(),
         tools,
         sets: BTreeMap::new(),
         mirror: Mirror::new(),
@@ -128,6 +131,8 @@ struct HotUpgrades {
     is_changed: bool,
     watches: NamedWatches<Selected, Option<UpgradePod>>,
     writes: JoinSet<Written>,
+    /// The writes to pods in flight, by namespace.
+    shares: Shares,
     defects: Defects<Box<str>>,
 }
 
@@ -229,8 +234,11 @@ impl HotUpgrades {
         if kept.due.is_some() {
             return;
         }
-        let room = AT_ONCE.saturating_sub(self.writes.len());
-        let step = match kept.reconcile(&self.images, &taken, room, now) {
+        let mut room = Room {
+            left: AT_ONCE.saturating_sub(self.writes.len()),
+            shares: &mut self.shares,
+        };
+        let step = match kept.reconcile(&self.images, &taken, &mut room, now) {
             Ok(step) => step,
             Err(defect) => {
                 kept.due = Some(self.defects.meet(name.into(), now));
@@ -249,12 +257,21 @@ impl HotUpgrades {
 
     fn written(&mut self, written: Written) {
         let Written { write, outcome } = written;
+        let now = self.clock.now();
         let (right, namespace) = match &write {
-            HotWrite::Pod { target, .. } => (Right::UpgradeSidecars, &*target.namespace),
+            HotWrite::Pod { target, .. } => {
+                let namespace = &*target.namespace;
+                match &outcome {
+                    Err(WriteError::Failed { .. }) => {
+                        self.shares.failed(namespace, now);
+                    }
+                    _ => self.shares.answered(namespace),
+                }
+                (Right::UpgradeSidecars, namespace)
+            }
             HotWrite::Status { .. } => (Right::ReportSidecarSets, ""),
         };
         self.tools.health.note_write(right, namespace, &outcome);
-        let now = self.clock.now();
         if let Some(kept) = self.sets.get_mut(write.set()) {
             let notice = kept.written(&write, &outcome, now);
             kept.wake(now);

@@ -5,7 +5,7 @@ use serde_json::json;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 
-use super::{SETS, Upgrades, image, set};
+use super::{SETS, Upgrades, image, pod, set};
 use crate::harness::SWAPLET;
 
 #[tokio::test(start_paused = true)]
@@ -107,6 +107,36 @@ async fn a_set_that_was_made_anew_unseen_goes_on_with_the_pods_that_are_known() 
     world.wait(120).await;
     assert_eq!((world.works("p0"), world.works("p1")), (image(2), image(2)));
     assert_eq!(world.counts(), [2, 2, 2, 2]);
+}
+
+/// As where a webhook does not answer for one namespace.
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_none_of_the_writes_that_hang_in_another_namespace() {
+    let world = Upgrades::with_pods(1).await;
+    world.create_namespace("greedy").await;
+    for nth in 0..40 {
+        let mut pod = pod(&format!("g{nth}"));
+        pod["metadata"]["namespace"] = json!("greedy");
+        world.create(&pod).await;
+    }
+    world.wait(10).await;
+    let _rule = world.fault(Effect::Hang, |rule| {
+        rule.verb(Verb::Patch).resource("pods").namespace("greedy")
+    });
+    let _life = world.start();
+    world
+        .edit_set(json!({"spec": {"updateStrategy": {"maxUnavailable": "100%"}}}))
+        .await;
+    world.wait(5).await;
+    // Sooner than a write that hangs is given up.
+    world.upgrade_to(2).await;
+    world.serve_for(20, &["p0"]).await;
+    assert_eq!(world.works("p0"), image(2));
+    // Nor does the next one wait, when it is known which namespace does not answer.
+    world.wait(60).await;
+    world.upgrade_to(3).await;
+    world.serve_for(20, &["p0"]).await;
+    assert_eq!(world.works("p0"), image(3));
 }
 
 /// Who has not asked for it pays nothing, nor does who has no set.

@@ -8,16 +8,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use swaplet_core::objects::values::label_selector;
 use swaplet_core::report::write_error::WriteError;
+use swaplet_core::restart::hot_upgrade::pair::Change;
 use swaplet_core::restart::hot_upgrade::pod::UpgradePod;
 use swaplet_core::restart::hot_upgrade::rollout::{Counts, Member, Plan, plan};
 use swaplet_core::restart::hot_upgrade::sidecar_set::{SidecarSet, UpgradeImages};
 
 use self::pod::KeptPod;
+use super::AT_ONCE;
 use super::write::HotWrite;
 use crate::frame::isolated::isolated;
 use crate::frame::watch::Event;
-use crate::frame::watch::mirror::{Change, Mirror};
+use crate::frame::watch::mirror::{self, Mirror};
 use crate::frame::writer::report::Notice;
+use crate::frame::writer::shares::Shares;
 
 /// The maximum number of pods kept per set.
 const MOST_PODS: usize = 20_000;
@@ -66,6 +69,32 @@ pub(super) struct Kept {
     status: Value,
     status_due: Duration,
     is_status_under_way: bool,
+}
+
+/// The room for writes to pods.
+pub(super) struct Room<'a> {
+    /// The number of writes that may begin.
+    pub(super) left: usize,
+    pub(super) shares: &'a mut Shares,
+}
+
+impl Room<'_> {
+    /// Takes the next of these writes whose namespace may begin one: one that does not answer holds
+    /// up no other.
+    fn take<'n, T>(
+        &mut self,
+        writes: &mut Vec<T>,
+        namespace: impl Fn(&T) -> &'n str,
+        now: Duration,
+    ) -> Option<T> {
+        self.left = self.left.checked_sub(1)?;
+        let next = self.shares.next(AT_ONCE, now, |may_begin| {
+            writes.iter().position(|write| may_begin(namespace(write)))
+        })?;
+        let write = writes.remove(next);
+        self.shares.began(namespace(&write));
+        Some(write)
+    }
 }
 
 /// The result of a reconcile of a set.
@@ -148,8 +177,8 @@ impl Kept {
         let known = self.pods.iter().filter(|(_, kept)| selected.has(&kept.pod));
         let read = |pod: Option<UpgradePod>| pod.map(|pod| (pod.uid.clone(), pod));
         match mirror.change(event, known.map(|(uid, _)| uid.clone()), read) {
-            Some(Change::Put(pod)) => self.keep(pod),
-            Some(Change::Gone(uids)) => {
+            Some(mirror::Change::Put(pod)) => self.keep(pod),
+            Some(mirror::Change::Gone(uids)) => {
                 uids.iter().for_each(|uid| drop(self.pods.remove(uid)));
                 !was_listed || self.pods.len() < before
             }
@@ -179,7 +208,7 @@ impl Kept {
         true
     }
 
-    /// Reconciles the set, with at most `room` writes to pods.
+    /// Reconciles the set, with as many writes to pods as there is room for.
     ///
     /// # Errors
     /// Returns the message of a panic.
@@ -187,7 +216,7 @@ impl Kept {
         &mut self,
         images: &UpgradeImages,
         taken: &Taken,
-        room: usize,
+        room: &mut Room<'_>,
         now: Duration,
     ) -> Result<Step, String> {
         let mut step = Step {
@@ -205,12 +234,17 @@ impl Kept {
             let kept = self.pods.get_mut(&pods[nth]);
             step.notices.extend(kept.and_then(|kept| kept.news(report)));
         }
-        for (written, (nth, change)) in plan.writes.into_iter().enumerate() {
-            if written >= room {
+        let mut waiting = plan.writes;
+        while !waiting.is_empty() {
+            let namespace = |(nth, _): &(usize, Change)| {
+                let kept = self.pods.get(&pods[*nth]);
+                kept.map_or("", |kept| &*kept.pod.namespace)
+            };
+            let Some((nth, change)) = room.take(&mut waiting, namespace, now) else {
                 // The next write that finishes makes room.
                 self.wake(now + STATUS_EVERY);
                 break;
-            }
+            };
             let Some(kept) = self.pods.get_mut(&pods[nth]) else {
                 continue;
             };
