@@ -377,6 +377,11 @@ impl Nodes {
         !self.hidden && !self.seen.contains_key(&pod.node)
     }
 
+    /// Returns true if a kubelet runs the pod.
+    pub(crate) fn is_kubelet(&self, pod: &Pod) -> bool {
+        self.recognised(pod).class.is_kubelet()
+    }
+
     fn recognised(&self, pod: &Pod) -> Cow<'_, Recognised> {
         match self.seen.get(&pod.node) {
             Some(seen) => Cow::Borrowed(&seen.recognised),

@@ -7,7 +7,7 @@ use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use swaplet_testbed::{job_controller, scheduler};
 use tokio::time::sleep;
 
-use crate::harness::World;
+use crate::harness::{Life, World};
 use crate::objects::{EXIT, main_container, pod_of, sidecar};
 
 fn on_a_node(world: &World, change: impl FnOnce(&mut NodeOptions)) {
@@ -68,9 +68,8 @@ async fn d2_a_broadcast_job_under_on_failure_completes() {
     );
 }
 
-/// `repro/promises/rep_never.py`: what is known of an exit image fails no further Job.
-#[tokio::test(start_paused = true)]
-async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
+/// A cluster with the Job controller and a node that cannot pull the exit image.
+async fn without_exit_image() -> (World, Life) {
     let world = World::new();
     let clock = world.server.clock();
     tokio::spawn(job_controller::run(
@@ -81,8 +80,36 @@ async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
     on_a_node(&world, |options| {
         options.images.missing = vec![EXIT.parse().unwrap()]
     });
-    let _life = world.start_controller_that_may_finish();
+    let life = world.start_controller_that_may_finish();
     world.wait(1).await;
+    (world, life)
+}
+
+/// A Job under `Never`, whose sidecar exits with 143.
+async fn create_job(world: &World, name: &str, limit: u32) {
+    let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": played()});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {"backoffLimit": limit, "template": {"spec": spec}}});
+    world
+        .request(
+            http::Method::POST,
+            "/apis/batch/v1/namespaces/default/jobs",
+            "application/json",
+            &job,
+        )
+        .await;
+}
+
+/// The numbers of succeeded and failed pods of a Job.
+fn ends(world: &World, name: &str) -> [Value; 2] {
+    let job = world.server.peek("jobs.batch", "default", name).unwrap();
+    ["succeeded", "failed"].map(|count| job["status"][count].clone())
+}
+
+/// `repro/promises/rep_never.py`: what is known of an exit image fails no further Job.
+#[tokio::test(start_paused = true)]
+async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
+    let (world, _life) = without_exit_image().await;
     world.create(&pod_of("first", "OnFailure", played())).await;
     for _ in 0..60 {
         world.wait(1).await;
@@ -93,30 +120,24 @@ async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
             break;
         }
     }
-    let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": played()});
     for nth in 0..5 {
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job{nth}")},
-            "spec": {"backoffLimit": 1, "template": {"spec": spec}}});
-        world
-            .request(
-                http::Method::POST,
-                "/apis/batch/v1/namespaces/default/jobs",
-                "application/json",
-                &job,
-            )
-            .await;
+        create_job(&world, &format!("job{nth}"), 1).await;
     }
     world.wait(120).await;
     for nth in 0..5 {
-        let job = world
-            .server
-            .peek("jobs.batch", "default", &format!("job{nth}"))
-            .unwrap();
-        assert_eq!(
-            (&job["status"]["succeeded"], &job["status"]["failed"]),
-            (&json!(1), &Value::Null),
-            "{}",
-            job["status"]
-        );
+        assert_eq!(ends(&world, &format!("job{nth}")), [json!(1), Value::Null]);
     }
+}
+
+/// Under `Never` a kubelet shows no pull that fails: the sidecar stays as it has ended. So one pod
+/// fails, and no Job.
+#[tokio::test(start_paused = true)]
+async fn v3_under_never_alone_a_lost_exit_image_fails_one_pod_and_no_job() {
+    let (world, _life) = without_exit_image().await;
+    create_job(&world, "first", 2).await;
+    world.wait(120).await;
+    assert_eq!(ends(&world, "first"), [json!(1), json!(1)]);
+    create_job(&world, "next", 0).await;
+    world.wait(120).await;
+    assert_eq!(ends(&world, "next"), [json!(1), Value::Null]);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use swaplet_core::cluster::headroom::{Headroom, Need};
+use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::unselected;
@@ -76,9 +77,12 @@ impl Index {
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.count(&mut self.headroom, exit_images);
-        let learned = entry
-            .proves(&self.nodes, now)
-            .and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let proved = entry.proves(&self.nodes, now);
+        // Of a kubelet nothing is learned by it: it restarts containers, so the image is the cause.
+        if proved == Some(Proved::FailsUnderNever) && self.nodes.is_kubelet(&entry.pod) {
+            self.image_troubles.failed(&entry.pod, &entry.memory, now);
+        }
+        let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         if let Some(swap) = entry.memory.swaps.first() {
             self.nodes
                 .trial_goes_on(&entry.pod, probe_until(&entry.pod, swap.at), now);

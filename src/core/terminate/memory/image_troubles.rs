@@ -1,11 +1,15 @@
-//! Exit images that cannot be used, as pods have shown: images that a node could not pull, and
-//! images that pods of a namespace may not be given.
+//! Exit images that cannot be used, as pods have shown: images that a node could not pull, images
+//! by which pods of a namespace have failed, and images that they may not be given.
 //!
 //! Under `Never` a sidecar that is stopped for an exit image which cannot be pulled fails its pod,
 //! and its Job runs finished work again: one lost tag would do that to every pod of the cluster. So
 //! once it is known, such swaps are held back. Pods under `OnFailure` are still swapped, lose
 //! nothing by it, and show when the image is there again. If there are none, one pod at a time
 //! tries, ever more rarely.
+//!
+//! Of a pod under `Never` a kubelet shows no pull: the sidecar stays as it has ended, and the pod is
+//! Failed (`docs/measured.md`, rows 7 and 12). So a failure counts, whatever its cause, for the pods of the
+//! namespace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +43,11 @@ const NOT_ASKED: Duration = Duration::from_secs(10 * 60);
 /// A place where an image cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
+    /// A node that could not pull it.
     Node(Box<str>),
+    /// A namespace whose pods have failed by it.
+    Pods(Box<str>),
+    /// A namespace whose pods must not be given it.
     Namespace(Box<str>),
 }
 
@@ -73,11 +81,47 @@ impl ImageTroubles {
                     && record.is_of_a_swap(container)
             });
             match container.map(|container| shown(container, record)) {
-                Some(Some(true)) => self.pulled(&pod.node, &record.to),
-                Some(Some(false)) => self.not_pulled(pod, &record.to, now),
+                Some(Some(true)) => {
+                    self.pulled(&pod.node, &record.to);
+                    if container.is_some_and(|container| !has_failed(container)) {
+                        self.0
+                            .remove(&(Place::Pods(pod.namespace.clone()), record.to.clone()));
+                    }
+                }
+                Some(Some(false)) => {
+                    self.fails(Place::Node(pod.node.clone()), pod, &record.to, now)
+                }
                 Some(None) | None => {}
             }
         }
+    }
+
+    /// Records that a pod under `Never` has failed by its swaps, although its main containers had
+    /// succeeded, on a node that is known to replace containers.
+    pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Duration) {
+        for record in &memory.swaps {
+            let is_cause = |container: &Container| {
+                container.name == record.container
+                    && container.image == record.to
+                    && has_failed(container)
+            };
+            if record.before.is_some() && pod.containers.iter().any(is_cause) {
+                self.fails(Place::Pods(pod.namespace.clone()), pod, &record.to, now);
+            }
+        }
+    }
+
+    /// Returns until when a pod under `Never` is not to try this image, because a pod of its
+    /// namespace has failed by it.
+    #[must_use]
+    pub fn failed_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
+        let own = self.0.iter().filter(|((place, other), trouble)| {
+            matches!(place, Place::Pods(namespace) if *namespace == pod.namespace)
+                && is_same(other, image)
+                && now < trouble.seen.saturating_add(FORGOTTEN)
+        });
+        own.filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
+            .max()
     }
 
     /// Returns until when a pod under `Never` is not to try this image on its node.
@@ -111,8 +155,11 @@ impl ImageTroubles {
             .iter_mut()
             .filter(|((_, other), _)| is_same(other, image))
         {
-            let concerned =
-                matches!(place, Place::Node(node) if *node == pod.node || !trouble.is_alone);
+            let concerned = match place {
+                Place::Node(node) => *node == pod.node || !trouble.is_alone,
+                Place::Pods(namespace) => *namespace == pod.namespace,
+                Place::Namespace(_) => false,
+            };
             if concerned
                 && trouble
                     .trial
@@ -162,8 +209,9 @@ impl ImageTroubles {
             .filter(|until| trouble.times >= FORBIDDEN && trouble.by != pod.uid && now < *until)
     }
 
-    fn not_pulled(&mut self, pod: &Pod, image: &str, now: Duration) {
-        let key = (Place::Node(pod.node.clone()), image.into());
+    /// Records a failure, and with it when the image is tried there again.
+    fn fails(&mut self, place: Place, pod: &Pod, image: &str, now: Duration) {
+        let key = (place, image.into());
         let before = self.0.get(&key);
         // One failed try counts once, however long its pod shows it.
         let failed = before
@@ -220,7 +268,7 @@ impl ImageTroubles {
                 {
                     Some((&**node, trouble))
                 }
-                Place::Node(_) | Place::Namespace(_) => None,
+                Place::Node(_) | Place::Pods(_) | Place::Namespace(_) => None,
             })
     }
 }
@@ -268,6 +316,12 @@ fn shown(container: &Container, record: &SwapRecord) -> Option<bool> {
     );
     (is_new && has_run && exit_image_shown(&status.image, &record.to) != Some(false))
         .then_some(true)
+}
+
+/// Returns true if the container has ended with another code than that of an exit image.
+fn has_failed(container: &Container) -> bool {
+    let code = container.end().and_then(|end| end.exit_code);
+    code.is_some_and(|code| code != 0)
 }
 
 /// Compares images; a webhook may have added a digest to one of them.

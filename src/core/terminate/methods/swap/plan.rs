@@ -195,14 +195,20 @@ fn held_back(
         );
         return because(Reason::WriteDenied, note, Some(until));
     }
-    let until = around
-        .image_troubles
-        .not_pulled_until(pod, image, now)
-        .filter(|_| costs_the_pod(pod, container))?;
+    if !costs_the_pod(pod, container) {
+        return None;
+    }
+    if let Some(until) = around.image_troubles.not_pulled_until(pod, image, now) {
+        let note = format!(
+            "container {name}: {image} could not be pulled, as other pods have shown, and a pod with restartPolicy Never whose sidecar is stopped for it fails: push it, or let the nodes pull it"
+        );
+        return because(Reason::ExitImageNotPulled, note, Some(until));
+    }
+    let until = around.image_troubles.failed_until(pod, image, now)?;
     let note = format!(
-        "container {name}: {image} could not be pulled, as other pods have shown, and a pod with restartPolicy Never whose sidecar is stopped for it fails: push it, or let the nodes pull it"
+        "container {name}: another pod of this namespace with restartPolicy Never failed when its sidecar was stopped for {image}, and its node does not say why: check that nodes can pull and start it"
     );
-    because(Reason::ExitImageNotPulled, note, Some(until))
+    because(Reason::ExitImageNotStarted, note, Some(until))
 }
 
 /// Returns true if the pod fails when the exit image is not started after the sidecar was stopped:
