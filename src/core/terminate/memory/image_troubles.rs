@@ -8,8 +8,8 @@
 //! tries, ever more rarely.
 //!
 //! Of a pod under `Never` a kubelet shows no pull: the sidecar stays as it has ended, and the pod is
-//! Failed (`docs/measured.md`, rows 7 and 12). So a failure counts, whatever its cause, for the pods of the
-//! namespace.
+//! Failed (`docs/measured.md`, rows 7 and 12). So a failure counts, whatever its cause, for the pods
+//! of the namespace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
