@@ -217,7 +217,7 @@ fn guard(
 }
 
 /// Pushes one platform. Its manifest goes under a tag, not under its digest alone: some registries
-/// answer a push by digest in a way that the client library cannot take.
+/// delete manifests without a tag.
 async fn push_platform(
     registry: &Registry,
     target: &ImageReference,

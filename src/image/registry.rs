@@ -1,29 +1,26 @@
 //! The client of one registry: it reads and writes manifests and blobs, with timeouts, retries and
 //! errors in words.
 //!
-//! It reads by requests of its own and writes by the registry library: the library reads without
-//! bounds, follows redirects anywhere, and drops the header that says when to come back.
+//! Its requests are its own: registry libraries read without bounds, follow redirects and uploads
+//! anywhere, and drop the header that says when to come back.
 
 mod ask;
-mod client;
 mod hosts;
 mod login;
 mod options;
 mod reach;
 mod retry;
 
-use std::future::Future;
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
-use oci_distribution::client::Client;
-use oci_distribution::errors::OciDistributionError;
+use http::Method;
+use reqwest::Url;
 
-use self::client::{asker, client_config, for_client, registry_auth};
 use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
 use super::registry_error::{Problem, RegistryError};
-use ask::{Answer, Asker};
+use ask::{Answer, Asker, Content};
+use hosts::Hosts;
 use login::Login;
 pub use options::{Access, RegistryOptions, TIMEOUT};
 pub use reach::{Judged, Lookup, Reach};
@@ -33,9 +30,8 @@ use swaplet_core::image::reference::ImageReference;
 /// to come back.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// The most requests that one call of the client library makes (a version probe, and the steps of
-/// an upload).
-const REQUESTS_PER_CALL: u32 = 6;
+/// The media type of blobs on their way.
+const OCTETS: &str = "application/octet-stream";
 
 /// The types of manifest that are understood, or at least recognised.
 const ACCEPTED: [&str; 4] = [
@@ -54,7 +50,6 @@ pub fn install_crypto() {
 
 /// A connection to the registry of one repository.
 pub struct Registry {
-    client: Client,
     asker: Asker,
     login: Login,
     options: RegistryOptions,
@@ -74,10 +69,7 @@ impl Registry {
         install_crypto();
         let operation = format!("connecting to {}", reference.registry());
         let asker = asker(reference, &options, &operation)?;
-        let client = Client::try_from(client_config(&asker.hosts, &options))
-            .map_err(|error| RegistryError::from_client(&operation, options.timeout, &error))?;
         let mut registry = Self {
-            client,
             asker,
             login: Login::Anonymous,
             options,
@@ -92,13 +84,6 @@ impl Registry {
             )
         };
         registry.login = registry.again(login).await?;
-        registry
-            .client
-            .store_auth_if_needed(
-                &registry.asker.hosts.registry,
-                &registry_auth(&registry.login),
-            )
-            .await;
         Ok(registry)
     }
 
@@ -186,13 +171,66 @@ impl Registry {
         {
             return Ok(false);
         }
-        let target = &for_client(reference);
-        self.write(&operation, || {
-            self.client
-                .push_blob(target, blob.bytes.clone(), &blob.digest)
-        })
-        .await?;
+        let upload = async || self.upload(&operation, reference, blob).await;
+        self.again(upload).await?;
         Ok(true)
+    }
+
+    /// Uploads a blob by two requests (`POST`, then `PUT`, in the specification of the OCI): the
+    /// registry names the address of the second.
+    async fn upload(
+        &self,
+        operation: &str,
+        reference: &ImageReference,
+        blob: &Blob,
+    ) -> Result<(), RegistryError> {
+        let start = self.asker.hosts.url(&uploads_path(reference));
+        let nothing = Content {
+            media_type: OCTETS,
+            bytes: &[],
+        };
+        let login = self.login.header();
+        let begun = self
+            .asker
+            .send(operation, Method::POST, &start, &nothing, login.as_ref())
+            .await?
+            .granted(operation)?;
+        let mut address = self.upload_address(operation, &begun)?;
+        // Storage elsewhere has an address that is signed, and must not learn the password.
+        let is_own = Url::parse(&start).is_ok_and(|start| start.origin() == address.origin());
+        address
+            .query_pairs_mut()
+            .append_pair("digest", &blob.digest);
+        let content = Content {
+            media_type: OCTETS,
+            bytes: &blob.bytes,
+        };
+        let login = login.filter(|_| is_own);
+        self.asker
+            .send(
+                operation,
+                Method::PUT,
+                address.as_str(),
+                &content,
+                login.as_ref(),
+            )
+            .await?
+            .granted(operation)
+            .map(drop)
+    }
+
+    /// Returns the address to which an upload goes, which is trusted as little as a redirect.
+    fn upload_address(&self, operation: &str, begun: &Answer) -> Result<Url, RegistryError> {
+        let absent = "it returned no valid address for the upload";
+        let address = begun
+            .location()
+            .ok_or_else(|| RegistryError::new(operation, Problem::Rejected, absent))?;
+        let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
+        self.asker
+            .hosts
+            .check_named_by_registry(&address)
+            .map_err(refuse)?;
+        Ok(address)
     }
 
     /// Writes a manifest or index under the tag of `reference` and checks that the registry then
@@ -206,13 +244,19 @@ impl Registry {
         manifest: &Blob,
     ) -> Result<(), RegistryError> {
         let operation = format!("pushing {reference}");
-        let content_type = HeaderValue::from_static(manifest.media_type);
-        let target = &for_client(reference);
-        self.write(&operation, || {
-            self.client
-                .push_manifest_raw(target, manifest.bytes.clone(), content_type.clone())
-        })
-        .await?;
+        let url = self.asker.hosts.url(&manifest_path(reference));
+        let content = Content {
+            media_type: manifest.media_type,
+            bytes: &manifest.bytes,
+        };
+        let login = self.login.header();
+        let put = async || {
+            self.asker
+                .send(&operation, Method::PUT, &url, &content, login.as_ref())
+                .await?
+                .granted(&operation)
+        };
+        self.again(put).await?;
         match self.digest(reference).await? {
             Some(digest) if digest == manifest.digest => Ok(()),
             other => Err(RegistryError::new(
@@ -250,46 +294,44 @@ impl Registry {
         };
         self.again(ask).await
     }
+}
 
-    /// Calls the client library, and retries while the registry is in trouble. The library drops
-    /// the header with the time to wait, so another request reads it.
-    async fn write<T, F>(
-        &self,
-        operation: &str,
-        request: impl Fn() -> F,
-    ) -> Result<T, RegistryError>
-    where
-        F: Future<Output = Result<T, OciDistributionError>>,
-    {
-        let call = async || match self.within_time(operation, request()).await {
-            Err(error) if error.problem().is_transient() => {
-                let base = self.asker.hosts.url("/v2/");
-                let answer = self
-                    .asker
-                    .ask(
-                        operation,
-                        Method::GET,
-                        &base,
-                        "*/*",
-                        self.login.header().as_ref(),
-                    )
-                    .await;
-                Err(error.retry_after(
-                    answer
-                        .ok()
-                        .filter(Answer::is_transient)
-                        .and_then(|answer| answer.retry_after()),
-                ))
-            }
-            done => done,
-        };
-        self.again(call).await
+/// Returns the sender of requests to the registry of an image.
+fn asker(
+    reference: &ImageReference,
+    options: &RegistryOptions,
+    operation: &str,
+) -> Result<Asker, RegistryError> {
+    let hosts = Hosts {
+        plain_http: options.plain_http.clone(),
+        allowed: options.allowed.clone(),
+        registry: host_of(reference).to_owned(),
+        reach: options.reach.clone(),
+    };
+    let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
+    let address = hosts
+        .address()
+        .ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
+    hosts.check(&address).map_err(refuse)?;
+    Asker::new(hosts, options.timeout)
+        .map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
+}
+
+/// Returns the host that has the images of a registry: that of Docker Hub is not named like it.
+fn host_of(reference: &ImageReference) -> &str {
+    match reference.registry() {
+        "docker.io" => "index.docker.io",
+        registry => registry,
     }
 }
 
 fn manifest_path(reference: &ImageReference) -> String {
     let name = reference.digest().or(reference.tag()).unwrap_or_default();
     format!("/v2/{}/manifests/{name}", reference.repository())
+}
+
+fn uploads_path(reference: &ImageReference) -> String {
+    format!("/v2/{}/blobs/uploads/", reference.repository())
 }
 
 fn blob_path(reference: &ImageReference, digest: &str) -> String {

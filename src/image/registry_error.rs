@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use oci_distribution::errors::OciDistributionError;
 use serde_json::Value;
 
 /// A request that a registry did not grant.
@@ -106,13 +105,6 @@ impl RegistryError {
         self.retry_after
     }
 
-    /// Returns the error that the client library reports.
-    #[must_use]
-    pub fn from_client(operation: &str, timeout: Duration, error: &OciDistributionError) -> Self {
-        let (problem, detail) = classify(timeout, error);
-        Self::new(operation, problem, detail)
-    }
-
     /// Returns the kind of the error.
     #[must_use]
     pub fn problem(&self) -> Problem {
@@ -150,18 +142,6 @@ fn advice(problem: Problem) -> String {
         Problem::DigestMismatch => "the registry has other bytes than those of the digest; a proxy changes them, or somebody else pushes to the same tag".to_owned(),
         Problem::TooLarge => "the answer is larger than swaplet ever reads".to_owned(),
         Problem::Refused => "not tried".to_owned(),
-    }
-}
-
-fn classify(timeout: Duration, error: &OciDistributionError) -> (Problem, String) {
-    match error {
-        OciDistributionError::UnauthorizedError { .. } => (Problem::Unauthorized, String::new()),
-        OciDistributionError::ServerError { code, message, .. } => (
-            Problem::from_answer(*code, message.as_bytes()),
-            message.clone(),
-        ),
-        OciDistributionError::RequestError(request) => classify_http(timeout, request),
-        other => (Problem::Rejected, other.to_string()),
     }
 }
 

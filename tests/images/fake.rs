@@ -1,7 +1,7 @@
 //! A registry of a few lines that answers as a test wants, for everything that a real one does not
 //! do on request.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write, copy, sink};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -111,19 +111,24 @@ fn serve(
     let _ = stream.write_all(text.as_bytes());
 }
 
-/// The request line and the headers; no test looks at a body.
+/// The request line and the headers; no test looks at a body, but the answer would be lost if it
+/// were not read.
 fn read(stream: &TcpStream) -> Option<Request> {
-    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut reader = BufReader::new(stream);
+    let mut lines = reader.by_ref().lines().map_while(Result::ok);
     let first = lines.next()?;
     let (method, rest) = first.split_once(' ')?;
     let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    let authorization = headers
-        .iter()
-        .filter_map(|line| line.split_once(": "))
-        .find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let header = |wanted: &str| {
+        let pairs = headers.iter().filter_map(|line| line.split_once(": "));
+        let mut values = pairs.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        values.next().map(|(_, value)| value.to_owned())
+    };
+    let length = header("content-length").and_then(|length| length.parse().ok());
+    copy(&mut reader.take(length.unwrap_or_default()), &mut sink()).ok()?;
     Some(Request {
         method: method.to_owned(),
         path: rest.split(' ').next()?.to_owned(),
-        authorization: authorization.map(|(_, value)| value.to_owned()),
+        authorization: header("authorization"),
     })
 }

@@ -1,8 +1,10 @@
 //! What a registry, or what stands in its place, must not be able to do: make swaplet wait for
 //! ever, read without end, or show credentials to somebody else.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::images::fake::{Answer, FakeRegistry, Request};
-use crate::images::{docker_config, push_exit, swaplet};
+use crate::images::{Ran, docker_config, push_exit, swaplet};
 
 fn is_probe(request: &Request) -> bool {
     request.path == "/v2/"
@@ -38,10 +40,12 @@ fn a_registry_that_names_a_time_gets_it() {
 
 #[test]
 fn a_registry_that_names_a_time_for_writes_gets_it_too() {
-    let registry = FakeRegistry::start(|request, before| match request {
-        upload if upload.is_upload() && before < 8 => Answer::status(503),
+    let tries = AtomicUsize::new(0);
+    let registry = FakeRegistry::start(move |request, _| match request {
+        upload if upload.is_upload() && tries.fetch_add(1, Ordering::Relaxed) == 0 => {
+            Answer::status(503).header("retry-after", "2")
+        }
         upload if upload.is_upload() => Answer::status(403),
-        probe if is_probe(probe) && before > 4 => Answer::status(503).header("retry-after", "2"),
         other => empty(other),
     });
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
@@ -51,6 +55,86 @@ fn a_registry_that_names_a_time_for_writes_gets_it_too() {
         "403",
     ]);
     assert_eq!(uploads(&registry), 2);
+}
+
+/// A registry that says where a blob is to be uploaded.
+fn uploads_to(place: String) -> FakeRegistry {
+    FakeRegistry::start(move |request, _| match request {
+        probe if is_probe(probe) && probe.authorization.is_none() => {
+            Answer::status(401).header("www-authenticate", "Basic realm=\"test\"")
+        }
+        upload if upload.is_upload() => Answer::status(202).header("location", place.clone()),
+        manifest if manifest.method == "PUT" && manifest.path.contains("/manifests/") => {
+            Answer::status(403)
+        }
+        blob if blob.method == "PUT" => Answer::status(201),
+        other => empty(other),
+    })
+}
+
+fn push_with_password(registry: &FakeRegistry) -> Ran {
+    let config = docker_config(&format!(
+        r#"{{"auths": {{"{}": {{"auth": "dTpw"}}}}}}"#,
+        registry.host
+    ));
+    let reference = format!("{}/a:v1", registry.host);
+    swaplet(config.path(), &["exit-image", "push", &reference])
+}
+
+#[test]
+fn an_upload_goes_where_the_registry_says_and_keeps_what_it_has_added() {
+    let registry = uploads_to("/v2/a/blobs/uploads/7?state=x%3Dy".to_owned());
+    push_with_password(&registry).must_fail_with(&["403"]);
+    let seen = registry.seen();
+    let puts = seen.iter().filter(|request| request.method == "PUT");
+    let blobs: Vec<_> = puts.filter(|put| put.path.contains("/blobs/")).collect();
+    assert!(!blobs.is_empty());
+    for put in blobs {
+        assert!(
+            put.path
+                .starts_with("/v2/a/blobs/uploads/7?state=x%3Dy&digest=sha256%3A"),
+            "{put:?}"
+        );
+        assert!(put.authorization.is_some());
+    }
+}
+
+#[test]
+fn an_upload_takes_no_credentials_to_another_host() {
+    let other = FakeRegistry::start(|_, _| Answer::status(201));
+    let registry = uploads_to(format!("http://{}/storage?signature=1", other.host));
+    push_with_password(&registry).must_fail_with(&["403"]);
+    let seen = other.seen();
+    assert!(
+        !seen.is_empty()
+            && seen
+                .iter()
+                .all(|request| request.method == "PUT" && request.authorization.is_none()),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn an_upload_goes_to_no_place_that_is_refused() {
+    for place in [
+        "http://169.254.169.254/latest",
+        "http://metadata.google.internal/",
+        "http://secrets.vault.svc/",
+    ] {
+        push_with_password(&uploads_to(place.to_owned()))
+            .must_fail_with(&["not tried", "--allow-host"]);
+    }
+    push_with_password(&uploads_to("http://[".to_owned()))
+        .must_fail_with(&["no valid address for the upload"]);
+}
+
+#[test]
+fn of_a_refused_upload_the_beginning_is_read() {
+    let registry = FakeRegistry::start(|request, _| match request {
+        upload if upload.is_upload() => Answer::status(400).body("no ".repeat(2 << 20)),
+        other => empty(other),
+    });
+    push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["refused", "no no no"]);
 }
 
 #[test]

@@ -1,14 +1,16 @@
-//! Requests that read. Their answers are bounded in size and time, and redirects go to no place
-//! that is refused. The registry library does neither, and drops the headers of failed requests; so
-//! it only writes.
+//! Requests to a registry. Their answers are bounded in size and time, and redirects go to no place
+//! that is refused. Registry libraries do neither, and drop the headers of failed requests.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, DATE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use reqwest::redirect::{Attempt, Policy};
+use reqwest::{RequestBuilder, Url};
 use serde_json::Value;
 
 use super::hosts::Hosts;
@@ -25,6 +27,8 @@ pub(super) const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"
 
 /// The longest wait that a registry can ask for; the header may have any number.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// How many times the deadline of a request one with a body may take: an uplink may be slow.
+const TIMES_FOR_BODY: u32 = 6;
 /// The most redirects: registries redirect blobs once, to their storage.
 const MAX_REDIRECTS: usize = 5;
 
@@ -36,8 +40,18 @@ pub(super) struct Asker {
     limit: Duration,
 }
 
+/// What a request sends.
+pub(super) struct Content<'a> {
+    /// The media type.
+    pub media_type: &'a str,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
 /// The answer to a request.
 pub(super) struct Answer {
+    /// The address that has answered, after redirects.
+    url: Url,
     status: StatusCode,
     headers: HeaderMap,
     /// The body, at most [`MAX_READ`].
@@ -70,8 +84,38 @@ impl Asker {
         accept: &str,
         credentials: Option<&HeaderValue>,
     ) -> Result<Answer, RegistryError> {
-        let fail = |error: &reqwest::Error| RegistryError::from_http(operation, self.limit, error);
-        let mut request = self.http.request(method, url).header(ACCEPT, accept);
+        let request = self.http.request(method, url).header(ACCEPT, accept);
+        self.answer(operation, request, credentials, self.limit)
+            .await
+    }
+
+    /// Like [`ask`](Self::ask), with something to store, for which there is more time.
+    pub(super) async fn send(
+        &self,
+        operation: &str,
+        method: Method,
+        url: &str,
+        content: &Content<'_>,
+        credentials: Option<&HeaderValue>,
+    ) -> Result<Answer, RegistryError> {
+        let limit = self.limit * TIMES_FOR_BODY;
+        let request = self
+            .http
+            .request(method, url)
+            .header(CONTENT_TYPE, content.media_type)
+            .body(content.bytes.to_vec())
+            .timeout(limit);
+        self.answer(operation, request, credentials, limit).await
+    }
+
+    async fn answer(
+        &self,
+        operation: &str,
+        mut request: RequestBuilder,
+        credentials: Option<&HeaderValue>,
+        limit: Duration,
+    ) -> Result<Answer, RegistryError> {
+        let fail = |error: &reqwest::Error| RegistryError::from_http(operation, limit, error);
         if let Some(credentials) = credentials {
             request = request.header(AUTHORIZATION, credentials);
         }
@@ -81,6 +125,7 @@ impl Asker {
             .map_err(|error| fail(&error))?
             .ok_or_else(|| RegistryError::new(operation, Problem::TooLarge, ""))?;
         Ok(Answer {
+            url: response.url().clone(),
             status: response.status(),
             headers: response.headers().clone(),
             body,
@@ -125,6 +170,20 @@ impl Answer {
             StatusCode::NOT_FOUND => Ok(None),
             _ => Err(self.error(operation)),
         }
+    }
+
+    /// Returns the answer if the request was granted.
+    pub(super) fn granted(self, operation: &str) -> Result<Self, RegistryError> {
+        if self.status.is_success() {
+            Ok(self)
+        } else {
+            Err(self.error(operation))
+        }
+    }
+
+    /// Returns the address where to go on, if the answer names one.
+    pub(super) fn location(&self) -> Option<Url> {
+        self.url.join(self.text(LOCATION)?).ok()
     }
 
     /// Returns the error that the answer reports.
@@ -203,6 +262,7 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()))
             .collect();
         Answer {
+            url: Url::parse("https://r.example/v2/").unwrap(),
             status: StatusCode::TOO_MANY_REQUESTS,
             headers,
             body: Vec::new(),

@@ -90,7 +90,7 @@ impl Login {
         Some(value)
     }
 
-    /// Returns the login by a token: the library would panic on one that is no header's value.
+    /// Returns the login by a token, if it can be the value of a header.
     fn token(operation: &str, token: &str) -> Result<Self, RegistryError> {
         let login = Self::Token(token.to_owned());
         let problem =

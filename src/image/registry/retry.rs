@@ -1,11 +1,9 @@
-//! Retries of requests after transient errors, and the time limit of a call of the client library.
+//! Retries of requests after transient errors.
 
 use std::future::Future;
 
-use oci_distribution::errors::OciDistributionError;
-
-use super::{LONGEST_WAIT, REQUESTS_PER_CALL, Registry};
-use crate::registry_error::{Problem, RegistryError};
+use super::{LONGEST_WAIT, Registry};
+use crate::registry_error::RegistryError;
 
 impl Registry {
     pub(super) async fn again<T, F>(&self, request: impl Fn() -> F) -> Result<T, RegistryError>
@@ -30,19 +28,6 @@ impl Registry {
                 }
                 _ => return Err(error),
             }
-        }
-    }
-
-    pub(super) async fn within_time<T>(
-        &self,
-        operation: &str,
-        request: impl Future<Output = Result<T, OciDistributionError>>,
-    ) -> Result<T, RegistryError> {
-        let limit = self.options.timeout;
-        match tokio::time::timeout(limit * REQUESTS_PER_CALL, request).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(RegistryError::from_client(operation, limit, &error)),
-            Err(_) => Err(RegistryError::new(operation, Problem::Timeout(limit), "")),
         }
     }
 }

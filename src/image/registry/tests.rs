@@ -6,7 +6,20 @@ fn alike(written: &str) {
     let (ours, theirs) = (ImageReference::parse(written), Reference::try_from(written));
     match (&ours, &theirs) {
         (Ok(ours), Ok(theirs)) => {
-            assert_eq!(for_client(ours), *theirs, "{written}");
+            assert_eq!(
+                (host_of(ours), ours.registry(), ours.repository()),
+                (
+                    theirs.resolve_registry(),
+                    theirs.registry(),
+                    theirs.repository()
+                ),
+                "{written}"
+            );
+            assert_eq!(
+                (ours.tag(), ours.digest()),
+                (theirs.tag(), theirs.digest()),
+                "{written}"
+            );
             assert_eq!(ours.normalized(), theirs.whole());
         }
         (Err(_), Err(_)) => {}
