@@ -3,4 +3,5 @@
 pub mod decision;
 pub mod log_tail;
 pub mod reason;
+pub mod shell_word;
 pub mod write_error;

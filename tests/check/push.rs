@@ -1,6 +1,8 @@
 //! `swaplet exit-image push --for`.
 
-use super::{Ran, good, job, on_a_volume, sidecar, swaplet, unknown, with_stdin};
+use tempfile::TempDir;
+
+use super::{Ran, good, job, on_a_volume, sidecar, swaplet, unknown, with_stdin, write};
 
 pub(super) fn push_for(text: &str, more: &[&str]) -> Ran {
     with_stdin(
@@ -88,6 +90,30 @@ fn an_image_for_paths_is_the_image_for_the_manifest_that_needs_them() {
         "{}",
         ran.err
     );
+}
+
+/// What `check` prints is pasted.
+#[test]
+fn the_command_for_a_sidecar_runs_nothing_that_a_file_or_a_manifest_says() {
+    let own = "      - {name: \"own;reboot\", image: \"side:1\", command: [/opt/own/server]}\n";
+    let text = job("quoted", own).replace(
+        "  template:\n",
+        "  template:\n    metadata: {annotations: {swaplet.io/sidecars: \"own;reboot\"}}\n",
+    );
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), "$(reboot).yaml", &text);
+    let file = folder.path().join("$(reboot).yaml");
+    let file = file.to_str().unwrap();
+    let command = format!("exit-image push REF --for '{file}' --sidecar 'own;reboot'");
+    for output in ["table", "json"] {
+        let ran = swaplet(&["check", file, "-o", output]);
+        assert!(
+            ran.out.contains(&command),
+            "{output}: {}{}",
+            ran.out,
+            ran.err
+        );
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use swaplet_core::objects::command::{Obstacle, Verdict};
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 use swaplet_core::objects::pod::rule::SidecarRule;
 use swaplet_core::objects::values::env::MarkProblem;
+use swaplet_core::report::shell_word::shell_word;
 
 use super::words;
 
@@ -274,21 +275,52 @@ impl Row {
         let namespace = self
             .namespace
             .as_deref()
-            .map(|namespace| format!(" -n {namespace}"))
+            .map(|namespace| format!(" -n {}", shell_word(namespace)))
             .unwrap_or_default();
         // The flag reads variables alone.
         let named = self.rule.is_some() && self.by != By::Variable;
         let sidecar = if named {
-            format!(" --sidecar {}", self.container)
+            format!(" --sidecar {}", shell_word(&self.container))
         } else {
             String::new()
         };
         match &self.file {
-            Some(file) => format!("swaplet exit-image push REF --for {file}{sidecar}"),
-            None => format!(
-                "kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -{sidecar}",
-                self.kind, self.name
+            Some(file) => format!(
+                "swaplet exit-image push REF --for {}{sidecar}",
+                file_word(file)
             ),
+            None => format!(
+                "kubectl get{namespace} {} -o yaml | swaplet exit-image push REF --for -{sidecar}",
+                shell_word(&format!("{}/{}", self.kind, self.name))
+            ),
+        }
+    }
+}
+
+/// Returns a file as a word of a command, `-` as it is: standard input. The name of another one
+/// could be read as a flag.
+fn file_word(file: &str) -> String {
+    if file.starts_with('-') && file != "-" {
+        shell_word(&format!("./{file}"))
+    } else {
+        shell_word(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_word;
+
+    #[test]
+    fn a_file_is_no_flag_and_no_command() {
+        for (file, word) in [
+            ("-", "-"),
+            ("a/-b.yaml", "a/-b.yaml"),
+            ("--force", "./--force"),
+            ("-a b.yaml", "'./-a b.yaml'"),
+            ("a;reboot", "'a;reboot'"),
+        ] {
+            assert_eq!(file_word(file), word);
         }
     }
 }

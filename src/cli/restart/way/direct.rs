@@ -19,6 +19,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::node::{KubeletVersion, NodeWire};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::report::shell_word::shell_word;
 use swaplet_core::report::write_error::WriteError;
 use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
 use swaplet_core::restart::reconcile::{Acceptance, Action, Around, Memory, Sight, Status, decide};
@@ -141,7 +142,7 @@ impl Direct {
         }
         let backs: Vec<_> = changed
             .iter()
-            .map(|(name, from, _)| in_shell(&format!("{name}={from}")))
+            .map(|(name, from, _)| shell_word(&format!("{name}={from}")))
             .collect();
         let (namespace, pod) = (&self.namespace, &member.name);
         Outcome::Left(format!(
@@ -348,27 +349,5 @@ impl UnderWay {
             | Action::NoteUnready
             | Action::SetReadiness(_) => {}
         }
-    }
-}
-
-/// Returns a word that a shell passes on unchanged: an image may hold any character.
-fn in_shell(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._/:@=+-".contains(letter);
-    if word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_shell;
-
-    #[test]
-    fn a_command_to_paste_runs_nothing_that_an_image_says() {
-        assert_eq!(in_shell("log=r.example/log:1"), "log=r.example/log:1");
-        assert_eq!(in_shell("log=a:1;reboot"), "'log=a:1;reboot'");
-        assert_eq!(in_shell("log=a'$(x)"), r"'log=a'\''$(x)'");
     }
 }

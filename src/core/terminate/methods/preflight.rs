@@ -18,6 +18,7 @@ use crate::objects::values::bounds::{MESSAGE, cut};
 use crate::objects::values::env::WITH_IMAGE;
 use crate::report::decision::{Paths, Report};
 use crate::report::reason::Reason;
+use crate::report::shell_word::shell_word;
 
 /// The result for a sidecar before it is swapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,23 +150,13 @@ fn paths(verdict: Verdict) -> Paths {
 fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
     let flags: String = paths
         .iter()
-        .map(|path| format!(" --path {}", quoted(path)))
+        .map(|path| format!(" --path {}", shell_word(path)))
         .collect();
     match exit_images.repository() {
         Some(repository) => format!("push it there: swaplet exit-image push {repository}{flags}"),
         None => format!(
             "push one that has it: swaplet exit-image push REF{flags}; then list REF in --exit-images and name it in {WITH_IMAGE}, or start the controller with --derived-repository"
         ),
-    }
-}
-
-/// Quotes a path as one word of a shell, whatever a tenant has written: somebody will paste it.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:=,".contains(c);
-    if path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
     }
 }
 
