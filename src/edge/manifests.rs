@@ -39,9 +39,7 @@ impl Manifests {
     pub fn read(paths: &[PathBuf]) -> Self {
         let mut manifests = Self::default();
         for path in paths {
-            if let Err(problem) = manifests.add(path) {
-                manifests.problems.push(problem);
-            }
+            manifests.add(path);
         }
         manifests
     }
@@ -54,23 +52,32 @@ impl Manifests {
         manifests
     }
 
-    fn add(&mut self, path: &Path) -> anyhow::Result<()> {
+    fn add(&mut self, path: &Path) {
         if path == Path::new(STDIN) {
-            let text = limited(io::stdin().lock()).context("standard input")?;
-            self.parse(STDIN, &text);
+            self.add_text(STDIN, limited(io::stdin().lock()).context("standard input"));
         } else if path.is_dir() {
-            for file in files(path)? {
-                self.add(&file)?;
+            for file in files(path, &mut self.problems) {
+                self.add_file(&file);
             }
         } else {
-            let name = path.display().to_string();
-            let text = fs::File::open(path)
-                .map_err(anyhow::Error::from)
-                .and_then(limited)
-                .with_context(|| name.clone())?;
-            self.parse(&name, &text);
+            self.add_file(path);
         }
-        Ok(())
+    }
+
+    fn add_file(&mut self, path: &Path) {
+        let name = path.display().to_string();
+        let text = fs::File::open(path)
+            .map_err(anyhow::Error::from)
+            .and_then(limited)
+            .with_context(|| name.clone());
+        self.add_text(&name, text);
+    }
+
+    fn add_text(&mut self, file: &str, text: anyhow::Result<String>) {
+        match text {
+            Ok(text) => self.parse(file, &text),
+            Err(problem) => self.problems.push(problem),
+        }
     }
 
     fn parse(&mut self, file: &str, text: &str) {
@@ -117,15 +124,21 @@ impl Manifests {
 }
 
 /// Returns all manifests of a folder and its folders, sorted. Hidden folders and links to folders
-/// are skipped, because version control has such folders.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut entries = fs::read_dir(folder)
-        .and_then(|entries| {
-            entries
-                .map(|entry| entry.map(|entry| entry.path()))
-                .collect::<Result<Vec<_>, _>>()
-        })
-        .with_context(|| folder.display().to_string())?;
+/// are skipped, because version control has such folders. A folder that cannot be read becomes a
+/// problem.
+fn files(folder: &Path, problems: &mut Vec<anyhow::Error>) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    match fs::read_dir(folder) {
+        Ok(entries) => paths.extend(entries.map(|entry| entry.map(|entry| entry.path()))),
+        Err(error) => paths.push(Err(error)),
+    }
+    let mut entries = Vec::new();
+    for path in paths {
+        match path.with_context(|| folder.display().to_string()) {
+            Ok(path) => entries.push(path),
+            Err(problem) => problems.push(problem),
+        }
+    }
     entries.sort_unstable();
     let mut found = Vec::new();
     for path in entries {
@@ -134,7 +147,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             .is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if path.is_dir() {
             if !hidden && !path.is_symlink() {
-                found.extend(files(&path)?);
+                found.extend(files(&path, problems));
             }
         } else if path.extension().is_some_and(|extension| {
             ["yaml", "yml", "json"]
@@ -144,7 +157,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             found.push(path);
         }
     }
-    Ok(found)
+    found
 }
 
 fn limited(reader: impl Read) -> anyhow::Result<String> {

@@ -1,5 +1,8 @@
 //! What is read: folders, several files, nothing, what is broken, and a wrong command line.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -22,6 +25,26 @@ fn folders_are_read_with_all_that_is_in_them() {
             .as_str()
             .unwrap()
             .ends_with("deeper/b.yml")
+    );
+}
+
+#[test]
+fn what_cannot_be_read_of_a_folder_is_said_and_the_rest_is_read() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.yaml"), b"\xff").unwrap();
+    write(folder.path(), "b.yaml", &good());
+    symlink("nowhere", folder.path().join("c.yaml")).unwrap();
+    write(folder.path(), "deeper/d.yaml", &unknown());
+    let ran = swaplet(&["check", folder.path().to_str().unwrap(), "-o", "json"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(verdicts(&report), ["Runnable", "NeedsImage"]);
+    let problems = report["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        ran.err.contains("a.yaml: not UTF-8 text") && ran.err.contains("c.yaml: No such file"),
+        "{}",
+        ran.err
     );
 }
 
