@@ -8,7 +8,7 @@ mod read;
 mod report;
 mod rows;
 mod settings;
-mod words;
+pub(super) mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

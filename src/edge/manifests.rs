@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
@@ -42,6 +43,29 @@ impl Manifests {
             manifests.add(path);
         }
         manifests
+    }
+
+    /// Reads like [`Manifests::read`], and returns in words what has no manifest though it should:
+    /// a pipe or a folder. A file of comments among others is normal.
+    #[must_use]
+    pub fn read_each(paths: &[PathBuf]) -> (Self, Vec<String>) {
+        let mut all = Self::default();
+        let mut empty = Vec::new();
+        for path in paths {
+            let read = Self::read(slice::from_ref(path));
+            if read.documents.is_empty() && read.problems.is_empty() {
+                empty.push(path);
+            }
+            all.documents.extend(read.documents);
+            all.problems.extend(read.problems);
+        }
+        let nothing = all.documents.is_empty();
+        let words = empty
+            .into_iter()
+            .filter(|path| nothing || !path.is_file())
+            .map(|path| nothing_in(path))
+            .collect();
+        (all, words)
     }
 
     /// Reads a text that is not in a file.
@@ -120,6 +144,21 @@ impl Manifests {
                 .try_for_each(|item| self.take(file, item)),
             _ => Err("items is not a list"),
         }
+    }
+}
+
+fn nothing_in(path: &Path) -> String {
+    if path == Path::new(STDIN) {
+        "standard input has no manifest: did the command before it fail? \
+         (`set -o pipefail` in bash lets the pipe fail with it)"
+            .to_owned()
+    } else if path.is_dir() {
+        format!(
+            "{}: no manifest (.yaml, .yml, .json) in this folder",
+            path.display()
+        )
+    } else {
+        format!("{}: no manifest, only comments or nothing", path.display())
     }
 }
 

@@ -128,6 +128,56 @@ fn what_no_image_ends_is_named() {
 }
 
 #[test]
+fn the_standard_paths_are_not_enough_for_what_no_image_ends() {
+    let ran = push_for(&format!("{}---\n{}", good(), on_a_volume()), &[]);
+    assert!(
+        ran.code == 0 && !ran.out.contains("enough") && ran.out.contains("does not end 1 sidecar"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    let path = push_for(&on_a_volume(), &["--path", "/opt/own/server"]);
+    assert!(
+        path.code == 0 && path.out.contains("/opt/own/server"),
+        "{}{}",
+        path.out,
+        path.err
+    );
+}
+
+/// The reference may hold an image that has the paths, as long as nothing is pushed over it.
+#[test]
+fn nothing_is_pushed_for_manifests_without_a_sidecar_that_it_would_end() {
+    let folder = TempDir::new().unwrap();
+    let reference = "registry.example/exit:v1";
+    let empty = ["exit-image", "push", reference, "--dry-run", "--for"];
+    let empty = [&empty[..], &[folder.path().to_str().unwrap()]].concat();
+    for (ran, words) in [
+        (push_for("", &[]), "did the command before it fail?"),
+        (swaplet(&empty), "no manifest (.yaml, .yml, .json)"),
+        (
+            push_for(&job("plain", ""), &[]),
+            "no container in --for is a sidecar: set env",
+        ),
+        (
+            push_for(&good(), &["--sidecar", "proxi"]),
+            "--sidecar proxi: no container has this name; there are main, proxy",
+        ),
+        (
+            push_for(&on_a_volume(), &[]),
+            "no exit image ends tool of Job/volume",
+        ),
+    ] {
+        assert_eq!((ran.code, &*ran.out), (1, ""), "{}", ran.err);
+        assert!(
+            ran.err.contains("nothing was pushed") && ran.err.contains(words),
+            "{words}: {}",
+            ran.err
+        );
+    }
+}
+
+#[test]
 fn sidecars_that_cannot_share_an_image_are_an_error() {
     let both = [
         sidecar("a", "command: [/opt/a]"),

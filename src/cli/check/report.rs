@@ -16,10 +16,7 @@ use super::judge;
 use super::policies::CheckedPolicies;
 use super::rows::{Answer, Row};
 use super::settings::Settings;
-use super::words::count;
-
-/// The maximum number of names that are listed.
-const NAMES: usize = 20;
+use super::words::{count, no_container};
 
 /// The findings, in the order of the input.
 #[derive(Default)]
@@ -137,24 +134,10 @@ impl Report {
         let missing = sidecars
             .iter()
             .filter(|name| !self.containers.contains(name.as_str()));
-        let names: Vec<&str> = self
-            .containers
-            .iter()
-            .map(|name| &**name)
-            .take(NAMES)
-            .collect();
-        let more = if self.containers.len() > NAMES {
-            ", ..."
-        } else {
-            ""
-        };
-        let there = match names.as_slice() {
-            [] => "there is no container at all".to_owned(),
-            names => format!("there are {}{more}", names.join(", ")),
-        };
         let words = |name: &String| {
             anyhow::anyhow!(
-                "--sidecar {name}: no container has this name; {there} (--allow-empty if that is right)"
+                "{} (--allow-empty if that is right)",
+                no_container(name, &self.containers)
             )
         };
         let problems: Vec<_> = missing.map(words).collect();

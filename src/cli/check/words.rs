@@ -1,9 +1,14 @@
-//! Sentences with numbers, lines of a readable width, and the origin of sidecars.
+//! Sentences with numbers and names, lines of a readable width, and the origin of sidecars.
+
+use std::collections::BTreeSet;
 
 use swaplet_core::objects::pod::rule::SidecarRule;
 
 /// The maximum width of a line.
 const WIDTH: usize = 100;
+
+/// The maximum number of names that are listed.
+const NAMES: usize = 20;
 
 /// The name prefix of a `--preset`'s policy: no policy of a cluster can have it, and it sorts last.
 pub(super) const OF_PRESET: &str = "~preset/";
@@ -11,6 +16,22 @@ pub(super) const OF_PRESET: &str = "~preset/";
 /// Formats a number of things: `1 sidecar`, `2 sidecars`.
 pub(super) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Returns what is wrong with a `--sidecar` that no container is called: most likely it is
+/// misspelt.
+pub(in crate::cli) fn no_container(name: &str, containers: &BTreeSet<Box<str>>) -> String {
+    let names: Vec<&str> = containers.iter().map(|name| &**name).take(NAMES).collect();
+    let more = if containers.len() > NAMES {
+        ", ..."
+    } else {
+        ""
+    };
+    let there = match names.as_slice() {
+        [] => "there is no container at all".to_owned(),
+        names => format!("there are {}{more}", names.join(", ")),
+    };
+    format!("--sidecar {name}: no container has this name; {there}")
 }
 
 /// Breaks the text between words into indented lines.

@@ -12,11 +12,13 @@ use swaplet_core::objects::command::{
     ContainerFacts, Executes, StandardPaths, Verdict, resolve_read,
 };
 use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 use super::push::PushArgs;
+use crate::cli::check::words::no_container;
 use crate::cli::manifests::Manifests;
 use crate::cli::print;
-use crate::cli::program::table::printable;
+use crate::cli::program::table::{counted, printable};
 use crate::image::build::build_derived;
 use crate::image::{BuiltImage, Kind};
 
@@ -45,6 +47,9 @@ impl ExitPushArgs {
             return self.push.run(Kind::Exit).await;
         }
         let mut needs = Needs::read(&self.manifests, &self.sidecar)?;
+        if needs.ends == 0 && self.path.is_empty() {
+            bail!("nothing was pushed: {}", needs.skipped.join("; "));
+        }
         needs.missing.extend(self.path);
         let image = needs.build()?;
         for skipped in &needs.skipped {
@@ -63,38 +68,65 @@ struct Needs {
     missing: BTreeSet<String>,
     /// All executed paths: none of them may be replaced by one of `missing`.
     executed: BTreeSet<String>,
+    /// The number of sidecars that the image ends.
+    ends: usize,
     /// The sidecars that no image can end.
     skipped: Vec<String>,
 }
 
 impl Needs {
     /// Reads manifests. Unreadable ones are an error, because an image for half of them would be
-    /// taken for complete.
+    /// taken for complete, and so are those without a sidecar: most likely they are not the ones
+    /// that were meant.
     fn read(files: &[PathBuf], sidecars: &[String]) -> anyhow::Result<Self> {
-        let Manifests {
-            documents,
-            problems,
-        } = Manifests::read(files);
-        if !problems.is_empty() {
-            let words: Vec<String> = problems
-                .iter()
-                .map(|problem| format!("{problem:#}"))
-                .collect();
+        let mut needs = Self::default();
+        if files.is_empty() {
+            return Ok(needs);
+        }
+        let (
+            Manifests {
+                documents,
+                problems,
+            },
+            empty,
+        ) = Manifests::read_each(files);
+        let words: Vec<String> = problems
+            .iter()
+            .map(|problem| format!("{problem:#}"))
+            .chain(empty)
+            .collect();
+        if !words.is_empty() {
             bail!(
                 "nothing was pushed, because not everything can be read: {}",
                 words.join("; ")
             );
         }
-        let mut needs = Self::default();
         let mut maps = ConfigMaps::default();
         for document in &documents {
             maps.add(&document.object, "");
         }
+        let mut containers = BTreeSet::new();
         for described in documents
             .iter()
             .flat_map(|document| Described::all(&document.object))
         {
+            let spec = &described.template.spec;
+            let all = spec.containers.iter().chain(&spec.native_sidecars);
+            containers.extend(all.map(|container| container.name.clone()));
             needs.add(&described, sidecars, &maps);
+        }
+        let missing: Vec<_> = sidecars
+            .iter()
+            .filter(|name| !containers.contains(name.as_str()))
+            .map(|name| no_container(name, &containers))
+            .collect();
+        if !missing.is_empty() {
+            bail!("nothing was pushed: {}", missing.join("; "));
+        }
+        if needs.ends == 0 && needs.skipped.is_empty() {
+            bail!(
+                "nothing was pushed, because no container in --for is a sidecar: set env {WHEN_JOB_EXIT}: \"true\", or name it with --sidecar NAME"
+            );
         }
         Ok(needs)
     }
@@ -108,24 +140,26 @@ impl Needs {
                 maps.first_line(namespace, &described.config_files.at(&container.name, path))
             };
             match resolve_read(&facts, &StandardPaths, &read) {
-                Verdict::Runnable { executes } => self.executes(executes),
+                Verdict::Runnable { executes } => self.note_end(executes),
                 Verdict::NeedsImage { executes, paths } => {
                     self.missing.extend(paths);
-                    self.executes(executes);
+                    self.note_end(executes);
                 }
                 Verdict::NotSwappable { reason, .. } => {
                     let PodTemplate { kind, name, .. } = template;
                     self.skipped.push(format!(
-                        "no exit image ends {} of {kind}/{name}: {}",
+                        "no exit image ends {} of {kind}/{name}: {}; {}",
                         container.name,
-                        reason.problem()
+                        reason.problem(),
+                        reason.fix()
                     ));
                 }
             }
         }
     }
 
-    fn executes(&mut self, executes: Executes) {
+    fn note_end(&mut self, executes: Executes) {
+        self.ends += 1;
         if let Executes::Program(path)
         | Executes::ReadScript {
             interpreter: path, ..
@@ -142,12 +176,17 @@ impl Needs {
     }
 
     fn list(&self) -> String {
-        if self.missing.is_empty() {
-            return "the standard paths are enough for these manifests\n".to_owned();
+        match (self.missing.is_empty(), self.skipped.len()) {
+            (true, 0) => "the standard paths are enough for these manifests\n".to_owned(),
+            (true, skipped) => format!(
+                "it has the standard paths, and does not end {} of these manifests\n",
+                counted(skipped, "sidecar")
+            ),
+            (false, _) => self
+                .missing
+                .iter()
+                .map(|path| format!("  has besides the standard paths: {path}\n"))
+                .collect(),
         }
-        self.missing
-            .iter()
-            .map(|path| format!("  has besides the standard paths: {path}\n"))
-            .collect()
     }
 }
