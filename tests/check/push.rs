@@ -128,6 +128,18 @@ fn what_no_image_ends_is_named() {
 }
 
 #[test]
+fn paths_of_manifests_do_not_control_the_terminal() {
+    let own = sidecar("own", "command: [\"/opt/own/\\e[2Jserver\"]");
+    let ran = push_for(&job("own", &own), &[]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("/opt/own/?[2Jserver") && !ran.out.contains('\u{1b}'),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
 fn the_standard_paths_are_not_enough_for_what_no_image_ends() {
     let ran = push_for(&format!("{}---\n{}", good(), on_a_volume()), &[]);
     assert!(

@@ -70,6 +70,23 @@ fn a_registry_in_trouble_is_tried_again_and_then_told() {
 }
 
 #[test]
+fn the_words_of_a_registry_do_not_control_the_terminal() {
+    let registry = FakeRegistry::start(|request, before| match request.method.as_str() {
+        _ if request.path == "/v2/" => Answer::status(200),
+        // An answer to HEAD has no words.
+        "HEAD" => Answer::status(404),
+        _ if before < 3 => Answer::status(503).body("\u{1b}[2Jgone"),
+        _ => Answer::status(403),
+    });
+    let ran = push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&[
+        "?[2Jgone",
+        "trying again",
+        "403",
+    ]);
+    assert!(!ran.err.contains('\u{1b}'), "{}", ran.err);
+}
+
+#[test]
 fn a_registry_that_recovers_is_used() {
     let registry = FakeRegistry::start(|request, before| match request {
         probe if probe.path == "/v2/" => Answer::status(200),

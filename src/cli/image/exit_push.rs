@@ -185,7 +185,7 @@ impl Needs {
             (false, _) => self
                 .missing
                 .iter()
-                .map(|path| format!("  has besides the standard paths: {path}\n"))
+                .map(|path| format!("  has besides the standard paths: {}\n", printable(path)))
                 .collect(),
         }
     }

@@ -9,6 +9,7 @@ use clap::Args;
 use super::registry_args::RegistryArgs;
 use crate::cli::duration::seconds;
 use crate::cli::print;
+use crate::cli::program::table::report;
 use crate::image::build::{PlatformImage, build_standard};
 use crate::image::push::{Outcome, check_reference, push};
 use crate::image::registry::{Registry, RegistryOptions};
@@ -77,7 +78,7 @@ impl PushArgs {
         let timeout = Duration::from_secs(u64::from(self.timeout) + (largest >> 20));
         RegistryOptions {
             timeout,
-            note: |text| eprintln!("{text}"),
+            note: report,
             ..self.registry.options()
         }
     }
