@@ -220,6 +220,7 @@ impl CheckArgs {
             let policies = &mut report.policies;
             match live::read(self.cluster, scope, policies, &settings).await {
                 Ok(found) => {
+                    report.hints.extend(found.hints);
                     report.add_live(found.described, &found.maps, &found.nodes, &settings);
                 }
                 Err(problem) => report.problems.push(problem),

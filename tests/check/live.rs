@@ -25,11 +25,11 @@ fn job() -> Value {
 }
 
 async fn checked(objects: &[Value]) -> Ran {
-    checked_without(objects, &[]).await
+    checked_without(objects, &[], &[]).await
 }
 
-/// Where these resources may not be listed.
-async fn checked_without(objects: &[Value], forbidden: &[&str]) -> Ran {
+/// Where these resources may not be listed, with more arguments.
+async fn checked_without(objects: &[Value], forbidden: &[&str], more: &[&str]) -> Ran {
     let server = ApiServer::new(Clock::default());
     let client = server.client_as("user");
     for object in objects {
@@ -66,6 +66,7 @@ async fn checked_without(objects: &[Value], forbidden: &[&str]) -> Ran {
     Command::new(env!("CARGO_BIN_EXE_swaplet"))
         .args(["check", "--live", "-n", "default", "--kubeconfig"])
         .arg(&kubeconfig)
+        .args(more)
         .env_remove("CI")
         .output()
         .await
@@ -149,7 +150,7 @@ async fn policies_of_the_cluster_count_and_those_that_may_not_be_read_are_said()
         "{}",
         ran.err
     );
-    let ran = checked_without(&with_policy(), &["sidecarpolicies"]).await;
+    let ran = checked_without(&with_policy(), &["sidecarpolicies"], &[]).await;
     assert!(
         ran.err
             .contains("note: sidecarpolicies cannot be read (not for jane)")
@@ -157,5 +158,33 @@ async fn policies_of_the_cluster_count_and_those_that_may_not_be_read_are_said()
         "{} {}",
         ran.out,
         ran.err
+    );
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_of_the_cluster_is_noted_like_all_else() {
+    let mut job = job();
+    let spec = &mut job["spec"]["template"]["spec"];
+    spec["tolerations"] = json!([]);
+    spec["containers"][1]["command"] = json!(["/usr/local/bin/envoy"]);
+    let job = [job];
+    let strict = checked_without(&job, &[], &["--strict"]).await;
+    assert_eq!(strict.code, 0, "{} {}", strict.out, strict.err);
+    let strict = checked_without(&job, &["nodes"], &["--strict"]).await;
+    assert!(
+        strict.code == 1
+            && strict.err.contains("note: nodes cannot be listed")
+            && strict.err.contains("--strict allows no notes"),
+        "{} {}",
+        strict.out,
+        strict.err
+    );
+    let ran = checked_without(&job, &["nodes"], &["-o", "json"]).await;
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let hint = &report["hints"][0];
+    let text = hint["text"].as_str().unwrap();
+    assert!(
+        text.contains("not for jane") && hint["kind"].is_null(),
+        "{hint}"
     );
 }

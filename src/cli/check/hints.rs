@@ -15,13 +15,13 @@ use super::rows::{Answer, Row};
 use super::settings::Settings;
 use super::words;
 
-/// A hint about an object.
+/// A hint about an object, or about the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hint {
     pub file: Option<String>,
     pub namespace: Option<Box<str>>,
-    pub kind: Box<str>,
-    pub name: Box<str>,
+    /// Kind and name of the object; `None` for a hint about the cluster.
+    pub object: Option<(Box<str>, Box<str>)>,
     pub container: Option<Box<str>>,
     pub text: String,
 }
@@ -32,11 +32,27 @@ impl Hint {
         Self {
             file: None,
             namespace: template.namespace.clone(),
-            kind: template.kind.clone(),
-            name: template.name.clone(),
+            object: Some((template.kind.clone(), template.name.clone())),
             container: container.map(Into::into),
             text,
         }
+    }
+
+    /// Returns a hint about what of the cluster cannot be read, or does not count.
+    pub(super) fn of_cluster(text: String) -> Self {
+        Self {
+            file: None,
+            namespace: None,
+            object: None,
+            container: None,
+            text,
+        }
+    }
+
+    /// Returns `KIND/NAME` of its object.
+    pub(super) fn place(&self) -> Option<String> {
+        let (kind, name) = self.object.as_ref()?;
+        Some(format!("{kind}/{name}"))
     }
 
     /// Returns its subject and the hint.
@@ -46,10 +62,11 @@ impl Hint {
             .as_ref()
             .map(|name| format!(", container {name}"))
             .unwrap_or_default();
-        let Self {
-            kind, name, text, ..
-        } = self;
-        cut(&format!("{kind}/{name}{container}: {text}"), MESSAGE)
+        let subject = self
+            .place()
+            .map(|place| format!("{place}{container}: "))
+            .unwrap_or_default();
+        cut(&format!("{subject}{}", self.text), MESSAGE)
     }
 
     /// Returns the file, unless it is standard input.

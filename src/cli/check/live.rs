@@ -2,6 +2,7 @@
 //! which finished pods cost money.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use anyhow::Context;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -9,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, TypeMeta};
-use swaplet_controller::frame::list::list;
+use swaplet_controller::frame::list::{list, words};
 use swaplet_controller::terminate::snapshot::policies::Listed;
 use swaplet_core::check::around::Described;
 use swaplet_core::check::placement::Cost;
@@ -19,11 +20,11 @@ use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Ve
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::container_spec::ContainerSpec;
 
+use super::hints::Hint;
 use super::policies::CheckedPolicies;
 use super::report::CostlyNode;
 use super::settings::Settings;
 use super::{ClusterArgs, plain};
-use crate::cli::program::table::printable;
 use crate::cli::status::installation::{Found as InstallationFound, Purpose};
 
 /// The field selector for pods: a finished one needs no verdict.
@@ -57,6 +58,8 @@ pub(super) struct Found {
     pub maps: ConfigMaps,
     /// The nodes on which a finished pod may cost money, if nodes can be listed.
     pub nodes: Vec<CostlyNode>,
+    /// What cannot be read, or does not count.
+    pub hints: Vec<Hint>,
 }
 
 /// Reads the objects of a cluster.
@@ -81,47 +84,48 @@ pub(super) async fn read(
             .await
             .with_context(|| format!("cannot list {}", resource.plural))?;
     }
-    add_policies(&client, &scope, policies).await?;
+    let mut hints = add_policies(&client, &scope, policies).await?;
     policies.mark(&mut described, settings);
     Ok(Found {
         maps: config_maps(&client, &described, settings).await,
-        nodes: nodes(&client, &settings.node_table).await,
+        nodes: nodes(&client, &settings.node_table, &mut hints).await,
         described,
+        hints,
     })
 }
 
-/// Adds the policies that the installation of the cluster reads; all, if none is found.
+/// Adds the policies that the installation of the cluster reads; all, if none is found. Returns
+/// hints about those that do not count.
 async fn add_policies(
     client: &Client,
     scope: &Scope,
     policies: &mut CheckedPolicies,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Hint>> {
     let namespace = match scope {
         Scope::All => None,
         Scope::Namespace(namespace) => Some(namespace.as_str()),
         Scope::Context => Some(client.default_namespace()),
     };
-    let listed = Listed::read(client, namespace).await;
-    for remark in &listed.remarks {
-        eprintln!("note: {}", printable(remark));
-    }
+    let mut listed = Listed::read(client, namespace).await;
+    let remarks = mem::take(&mut listed.remarks).into_iter();
+    let mut hints: Vec<_> = remarks.map(Hint::of_cluster).collect();
     if listed.policies.is_empty() {
-        return Ok(());
+        return Ok(hints);
     }
     let found = InstallationFound::find(client, None, namespace, Purpose::Tell).await?;
     match &found.installation {
         Some(installation) if found.flags().is_some_and(|flags| !flags.reads_policies()) => {
-            eprintln!(
-                "note: the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
-                printable(&installation.place())
-            );
+            hints.push(Hint::of_cluster(format!(
+                "the policies of the cluster do not count, because Deployment {} runs without --sidecar-policies",
+                installation.place()
+            )));
         }
         _ => policies.add_listed(listed),
     }
-    Ok(())
+    Ok(hints)
 }
 
-async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
+async fn nodes(client: &Client, table: &NodeTable, hints: &mut Vec<Hint>) -> Vec<CostlyNode> {
     let api: Api<NodeWire> = Api::all_with(client.clone(), &());
     let costly = |node: NodeWire| {
         let node = node.read()?;
@@ -129,9 +133,10 @@ async fn nodes(client: &Client, table: &NodeTable) -> Vec<CostlyNode> {
         Cost::on(&row).map(|_| (node, row))
     };
     list(&api, "", costly).await.unwrap_or_else(|error| {
-        eprintln!(
-            "note: nodes cannot be listed, so only the templates show where pods may run: {error}"
-        );
+        hints.push(Hint::of_cluster(format!(
+            "nodes cannot be listed, so only the templates show where pods may run: {}",
+            words(&error)
+        )));
         Vec::new()
     })
 }

@@ -316,8 +316,7 @@ impl Known {
         Hint {
             file,
             namespace,
-            kind: self.policy.kind.kind().into(),
-            name: self.policy.name.clone(),
+            object: Some((self.policy.kind.kind().into(), self.policy.name.clone())),
             container: None,
             text,
         }

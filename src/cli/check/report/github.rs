@@ -5,16 +5,14 @@ use crate::cli::check::rows::Row;
 use crate::cli::check::settings::Settings;
 use crate::cli::program::table::printable;
 
+/// The title of a line that is about no object.
+const PROGRAM: &str = "swaplet check";
+
 /// Renders a line for each sidecar that does not end, and for each hint.
 pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> String {
     let mut lines = String::new();
     for problem in &report.problems {
-        lines.push_str(&command(
-            "error",
-            None,
-            "swaplet check",
-            &format!("{problem:#}"),
-        ));
+        lines.push_str(&command("error", None, PROGRAM, &format!("{problem:#}")));
     }
     for row in &report.rows {
         let title = format!("{} {}", row.verdict(), row.container);
@@ -29,8 +27,9 @@ pub(in crate::cli::check) fn render(report: &Report, settings: &Settings) -> Str
         }
     }
     for hint in &report.hints {
-        let place = format!("{}/{}", hint.kind, hint.name);
-        lines.push_str(&command("warning", hint.file(), &place, &hint.words()));
+        let place = hint.place();
+        let title = place.as_deref().unwrap_or(PROGRAM);
+        lines.push_str(&command("warning", hint.file(), title, &hint.words()));
     }
     lines
 }

@@ -187,11 +187,12 @@ fn policy(rule: &SidecarRule) -> Option<Value> {
 }
 
 fn hint(hint: &Hint) -> Value {
+    let object = hint.object.as_ref();
     json!({
         "file": hint.file,
         "namespace": hint.namespace,
-        "kind": hint.kind,
-        "name": hint.name,
+        "kind": object.map(|(kind, _)| kind),
+        "name": object.map(|(_, name)| name),
         "container": hint.container,
         "text": hint.text,
     })
