@@ -28,8 +28,13 @@ async fn checked(objects: &[Value]) -> Ran {
     checked_without(objects, &[], &[]).await
 }
 
-/// Where these resources may not be listed, with more arguments.
+/// In one namespace, where these resources may not be listed, with more arguments.
 async fn checked_without(objects: &[Value], forbidden: &[&str], more: &[&str]) -> Ran {
+    let more = [&["-n", "default"], more].concat();
+    checked_with(objects, forbidden, &more).await
+}
+
+async fn checked_with(objects: &[Value], forbidden: &[&str], more: &[&str]) -> Ran {
     let server = ApiServer::new(Clock::default());
     let client = server.client_as("user");
     for object in objects {
@@ -42,10 +47,13 @@ async fn checked_without(objects: &[Value], forbidden: &[&str], more: &[&str]) -
             &plural,
         );
         let api: Api<DynamicObject> = match kind.kind.as_str() {
-            "Node" | "CustomResourceDefinition" | "SidecarPolicy" => {
+            "Namespace" | "Node" | "CustomResourceDefinition" | "SidecarPolicy" => {
                 Api::all_with(client.clone(), &resource)
             }
-            _ => Api::namespaced_with(client.clone(), "default", &resource),
+            _ => {
+                let namespace = object.metadata.namespace.as_deref().unwrap_or("default");
+                Api::namespaced_with(client.clone(), namespace, &resource)
+            }
         };
         api.create(&PostParams::default(), &object).await.unwrap();
     }
@@ -64,7 +72,7 @@ async fn checked_without(objects: &[Value], forbidden: &[&str], more: &[&str]) -
     .unwrap();
     tokio::spawn(async move { server.serve(listener).await });
     Command::new(env!("CARGO_BIN_EXE_swaplet"))
-        .args(["check", "--live", "-n", "default", "--kubeconfig"])
+        .args(["check", "--live", "--kubeconfig"])
         .arg(&kubeconfig)
         .args(more)
         .env_remove("CI")
@@ -187,4 +195,31 @@ async fn what_may_not_be_read_of_the_cluster_is_noted_like_all_else() {
         text.contains("not for jane") && hint["kind"].is_null(),
         "{hint}"
     );
+}
+
+/// The cluster has no policy yet: this one is to be created.
+#[tokio::test]
+async fn a_policy_of_a_file_selects_namespaces_of_the_cluster_by_their_labels() {
+    let namespace = |team: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "batch", "labels": {"team": team}}});
+    let mut job = job();
+    job["metadata"]["namespace"] = "batch".into();
+    job["spec"]["template"]["spec"]["containers"][1]["env"] = json!([]);
+    let policy = json!({"apiVersion": "swaplet.io/v1alpha1", "kind": "SidecarPolicy", "metadata": {"name": "sides"},
+        "spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}, "sidecars": [{"name": "side"}]}});
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.json");
+    std::fs::write(&file, policy.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    for scope in [&["-A"][..], &["-n", "batch"]] {
+        let more = [scope, &["--policy", file]].concat();
+        let ran = checked_with(&[namespace("a"), job.clone()], &[], &more).await;
+        assert!(
+            ran.code == 0 && ran.out.contains("by SidecarPolicy sides, sidecars[0]"),
+            "{scope:?}: {} {}",
+            ran.out,
+            ran.err
+        );
+        let other = checked_with(&[namespace("b"), job.clone()], &[], &more).await;
+        assert_eq!(other.code, 2, "{scope:?}: {} {}", other.out, other.err);
+    }
 }

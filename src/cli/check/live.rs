@@ -2,7 +2,6 @@
 //! which finished pods cost money.
 
 use std::collections::BTreeSet;
-use std::mem;
 
 use anyhow::Context;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -106,9 +105,14 @@ async fn add_policies(
         Scope::Namespace(namespace) => Some(namespace.as_str()),
         Scope::Context => Some(client.default_namespace()),
     };
-    let mut listed = Listed::read(client, namespace).await;
-    let remarks = mem::take(&mut listed.remarks).into_iter();
+    let listed = if policies.have_namespace_selector() {
+        Listed::read_with_namespaces(client, namespace).await
+    } else {
+        Listed::read(client, namespace).await
+    };
+    let remarks = listed.remarks.into_iter();
     let mut hints: Vec<_> = remarks.map(Hint::of_cluster).collect();
+    policies.add_namespaces(listed.namespaces);
     if listed.policies.is_empty() {
         return Ok(hints);
     }
@@ -120,7 +124,7 @@ async fn add_policies(
                 installation.place()
             )));
         }
-        _ => policies.add_listed(listed),
+        _ => policies.add_listed(listed.policies),
     }
     Ok(hints)
 }

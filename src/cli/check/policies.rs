@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::{Error, anyhow};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use swaplet_controller::terminate::snapshot::policies::Listed;
 use swaplet_core::check::around::Described;
 use swaplet_core::image::reference::ImageReference;
 use swaplet_core::objects::pod::rule::SidecarRule;
@@ -38,7 +37,7 @@ const NO_UID: &str = "-";
 pub(super) struct CheckedPolicies {
     set: Policies,
     known: Vec<Known>,
-    /// The labels of namespaces whose manifests are in the input.
+    /// The labels of namespaces whose manifests are in the input, and of those of the cluster.
     namespaces: Vec<(Box<str>, Labels)>,
 }
 
@@ -103,11 +102,21 @@ impl CheckedPolicies {
     }
 
     /// Adds the policies of a cluster.
-    pub(super) fn add_listed(&mut self, listed: Listed) {
-        for (kind, object) in listed.policies.into_iter().take(MOST_LISTED) {
+    pub(super) fn add_listed(&mut self, listed: Vec<(PolicyKind, BoundedObject)>) {
+        for (kind, object) in listed.into_iter().take(MOST_LISTED) {
             self.add(SidecarPolicy::read(kind, object), &Origin::Cluster);
         }
-        self.namespaces.extend(listed.namespaces);
+    }
+
+    /// Returns true if the labels of namespaces matter to a policy.
+    pub(super) fn have_namespace_selector(&self) -> bool {
+        let mut known = self.known.iter();
+        known.any(|known| known.policy.namespaces.is_some())
+    }
+
+    /// Records the labels of the namespaces of a cluster.
+    pub(super) fn add_namespaces(&mut self, namespaces: Vec<(Box<str>, Labels)>) {
+        self.namespaces.extend(namespaces);
     }
 
     /// Records the labels of an object, if it is a namespace.
@@ -299,7 +308,7 @@ impl Known {
     fn about_nothing(&self) -> &'static str {
         match self.policy.namespaces {
             Some(_) => {
-                "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars; the labels of a namespace are read from its manifest (kind: Namespace)"
+                "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars; the labels of a namespace are read from its manifest (kind: Namespace), and with --live from the cluster"
             }
             None => {
                 "it makes no container of the input a sidecar: compare its selectors, ownerKinds and sidecars, and policies that come before it"

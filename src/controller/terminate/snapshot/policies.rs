@@ -23,7 +23,7 @@ const MOST_PROBLEMS: usize = 8;
 pub struct Listed {
     /// The policies that were read.
     pub policies: Vec<(PolicyKind, BoundedObject)>,
-    /// The labels of namespaces; read only if a policy has a namespace selector.
+    /// The labels of namespaces; as a rule read only if a policy has a namespace selector.
     pub namespaces: Vec<(Box<str>, Labels)>,
     /// The kinds that the API server does not serve.
     pub missing: Vec<PolicyKind>,
@@ -32,8 +32,25 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Reads the policies of one namespace and the cluster, or of all namespaces.
+    /// Reads the policies of one namespace and the cluster, or of all namespaces. The labels of
+    /// namespaces are read if a policy has a namespace selector.
     pub async fn read(client: &Client, namespace: Option<&str>) -> Self {
+        let mut listed = Self::without_namespaces(client, namespace).await;
+        if listed.has_namespace_selector() {
+            listed.read_namespaces(client, namespace).await;
+        }
+        listed
+    }
+
+    /// Like [`Listed::read`], for somebody who has other policies with a namespace selector: the
+    /// labels of namespaces are read in any case.
+    pub async fn read_with_namespaces(client: &Client, namespace: Option<&str>) -> Self {
+        let mut listed = Self::without_namespaces(client, namespace).await;
+        listed.read_namespaces(client, namespace).await;
+        listed
+    }
+
+    async fn without_namespaces(client: &Client, namespace: Option<&str>) -> Self {
         let mut listed = Self::default();
         for kind in PolicyKind::ALL {
             let resource = kind.resource();
@@ -53,18 +70,17 @@ impl Listed {
                 )),
             }
         }
-        listed.read_namespaces(client, namespace).await;
         listed
     }
 
-    /// Reads the labels of namespaces, if a policy has a namespace selector.
-    async fn read_namespaces(&mut self, client: &Client, namespace: Option<&str>) {
+    fn has_namespace_selector(&self) -> bool {
         let asks = |(_, policy): &(PolicyKind, BoundedObject)| {
             policy.data["spec"]["namespaceSelector"] != Value::Null
         };
-        if !self.policies.iter().any(asks) {
-            return;
-        }
+        self.policies.iter().any(asks)
+    }
+
+    async fn read_namespaces(&mut self, client: &Client, namespace: Option<&str>) {
         let named = namespace.map(|name| format!("metadata.name={name}"));
         let api: Api<NamespaceWire> = Api::all(client.clone());
         match list(&api, &named.unwrap_or_default(), NamespaceWire::read).await {
