@@ -142,13 +142,15 @@ fn is_metadata(address: Ipv4Addr) -> bool {
 }
 
 fn kind_of_v4(address: Ipv4Addr) -> Kind {
-    let [a, b, ..] = address.octets();
+    let [a, b, c, _] = address.octets();
     match (a, b) {
         // This network, loopback, multicast and what is reserved; and the link.
         (0 | 127 | 224.., _) | (169, 254) => Kind::Own,
         _ if is_metadata(address) => Kind::Own,
         // RFC 1918, RFC 6598 (carriers, and pods of some clouds) and RFC 2544.
         (10, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) | (198, 18 | 19) => Kind::Private,
+        // 34.118.224.0/20: Services in GKE by default (cloud.google.com, "VPC-native clusters").
+        (34, 118) if (224..=239).contains(&c) => Kind::Private,
         _ => Kind::Public,
     }
 }
@@ -237,6 +239,8 @@ mod tests {
             "100.64.0.1",
             "100.127.0.1",
             "198.18.0.1",
+            "34.118.224.1",
+            "34.118.239.255",
             "fc00::1",
             "fd12::1",
             "fec0::1",
@@ -255,6 +259,8 @@ mod tests {
             "100.63.0.1",
             "100.128.0.1",
             "192.167.0.1",
+            "34.118.223.255",
+            "34.118.240.0",
             "2606:4700::1111",
             "64:ff9b::101:101",
         ];
