@@ -37,13 +37,13 @@ pub(super) struct Hosts {
 impl Hosts {
     /// Returns true if the registry is used without TLS: a listed host, or a loopback address.
     pub(super) fn is_plain(&self) -> bool {
-        let loopback = self.address().is_some_and(|url| is_loopback(&url));
-        loopback || lists(&self.plain_http, &self.registry)
+        let address = Url::parse(&format!("http://{}/", self.registry));
+        address.is_ok_and(|url| is_loopback(&url)) || lists(&self.plain_http, &self.registry)
     }
 
     /// Returns the address of the registry; `None` if it is not a host.
     pub(super) fn address(&self) -> Option<Url> {
-        Url::parse(&format!("http://{}/", self.registry)).ok()
+        Url::parse(&self.url("/")).ok()
     }
 
     /// Returns the address of something in the registry; `path` starts with a slash.
@@ -59,9 +59,7 @@ impl Hosts {
         };
         // A name is resolved without its port: so one that is listed with a port counts where it is
         // the registry.
-        let address = self.address().filter(|_| {
-            lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry)
-        });
+        let address = self.address().filter(|url| self.is_listed(url));
         let registry = address.and_then(|url| url.host_str().map(str::to_owned));
         let exempt = self
             .plain_http
@@ -79,19 +77,22 @@ impl Hosts {
     /// Refuses a host, with the reason and the remedy.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
-        let with_port = url
-            .port()
-            .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         match refusal(url).or_else(|| self.refusal_of_address(url)) {
-            Some(what)
-                if !lists(&self.plain_http, &with_port) && !lists(&self.allowed, &with_port) =>
-            {
-                Err(format!(
-                    "{host} is {what}; allow it with --allow-host {host} if it is really needed"
-                ))
-            }
+            Some(what) if !self.is_listed(url) => Err(format!(
+                "{host} is {what}; allow it with --allow-host {host} if it is really needed"
+            )),
             _ => Ok(()),
         }
+    }
+
+    /// Returns true if the host of an address is listed, without port or with the port that is
+    /// connected to: an address does not have the default port of its scheme.
+    fn is_listed(&self, url: &Url) -> bool {
+        let mut host = url.host_str().unwrap_or_default().to_owned();
+        if let Some(port) = url.port_or_known_default() {
+            host = format!("{host}:{port}");
+        }
+        lists(&self.plain_http, &host) || lists(&self.allowed, &host)
     }
 
     /// Returns what is wrong with a host that is an address, where addresses are judged. Those of
@@ -131,8 +132,10 @@ fn lists(list: &[String], host: &str) -> bool {
         .rsplit_once(':')
         .filter(|(_, port)| port.bytes().all(|digit| digit.is_ascii_digit()))
         .map(|(name, _)| name);
-    list.iter()
-        .any(|entry| entry == host || Some(entry.as_str()) == without_port)
+    list.iter().any(|entry| {
+        entry.eq_ignore_ascii_case(host)
+            || without_port.is_some_and(|name| entry.eq_ignore_ascii_case(name))
+    })
 }
 
 fn refusal(url: &Url) -> Option<&'static str> {
@@ -265,6 +268,35 @@ mod tests {
                 .check(&url)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn a_default_port_can_be_listed() {
+        let is_allowed = |plain: &[&str], allowed: &[&str], address: &str| {
+            let url = Url::parse(address).unwrap();
+            hosts("r.example", plain, allowed).check(&url).is_ok()
+        };
+        let (plain, tls) = ("registry.team.svc:80", "registry.team.svc:443");
+        for (address, listed, other) in [
+            ("http://registry.team.svc:80/v2/", plain, tls),
+            ("https://registry.team.svc/v2/", tls, plain),
+        ] {
+            assert!(is_allowed(&[listed], &[], address), "{address}");
+            assert!(is_allowed(&[], &[listed], address), "{address}");
+            assert!(!is_allowed(&[other], &[other], address), "{address}");
+        }
+        let registry = hosts("registry.team.svc", &[], &[tls]);
+        assert!(registry.check(&registry.address().unwrap()).is_ok());
+        for (registry, plain, allowed, exempt) in [
+            ("r.example:80", &["r.example:80"][..], &[][..], true),
+            ("r.example", &[], &["r.example:443"], true),
+            ("R.example", &[], &["R.example"], true),
+            ("r.example", &[], &["r.example:80"], false),
+        ] {
+            let judge = judged(registry, plain, allowed).judge().unwrap();
+            let name = "r.example".to_owned();
+            assert_eq!(judge.exempt.contains(&name), exempt, "{registry}");
+        }
     }
 
     #[test]
