@@ -87,7 +87,7 @@ fn blob_path(blob: &Blob) -> String {
 fn index(image: &BuiltImage, reference: &ImageReference) -> Value {
     let mut entry = image.index.descriptor();
     entry["annotations"] = json!({
-        "io.containerd.image.name": reference.normalized(),
+        "io.containerd.image.name": name(reference),
         "org.opencontainers.image.ref.name": reference.tag().unwrap_or_default(),
     });
     json!({"schemaVersion": 2, "mediaType": image.index.media_type, "manifests": [entry]})
@@ -96,16 +96,25 @@ fn index(image: &BuiltImage, reference: &ImageReference) -> Value {
 /// Returns the manifest of the older form. It knows no platforms, so each is an image of its own,
 /// named as a push names it.
 fn docker_manifest(image: &BuiltImage, reference: &ImageReference) -> Value {
-    let name =
-        |platform: &PlatformImage| format!("{}-{}", reference.normalized(), platform.platform);
+    let name = name(reference);
     let entry = |platform: &PlatformImage| {
         json!({
             "Config": blob_path(&platform.config),
-            "RepoTags": [name(platform)],
+            "RepoTags": [format!("{name}-{}", platform.platform)],
             "Layers": [blob_path(&platform.layer)],
         })
     };
     json!(image.platforms.iter().map(entry).collect::<Vec<_>>())
+}
+
+/// Returns the name under which the image is imported, without the digest of a pinned reference: no
+/// platform has it, and runtimes take no name with one.
+fn name(reference: &ImageReference) -> String {
+    let repository = format!("{}/{}", reference.registry(), reference.repository());
+    match reference.tag() {
+        Some(tag) => format!("{repository}:{tag}"),
+        None => repository,
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +162,24 @@ mod tests {
             find(entry["Config"].as_str().unwrap());
             find(entry["Layers"][0].as_str().unwrap());
         }
+    }
+
+    #[test]
+    fn names_have_the_tag_of_a_pinned_reference_and_no_digest() {
+        let image = build(Kind::Exit, ["/bin/sh"]).unwrap();
+        let pinned = format!("r.example/exit:v1@{}", image.digest());
+        let files = layout(&image, &ImageReference::parse(&pinned).unwrap());
+        let read = |path: &str| -> Value {
+            let file = files.iter().find(|file| file.path == path).unwrap();
+            serde_json::from_slice(&file.bytes).unwrap()
+        };
+        let index = read("index.json");
+        assert_eq!(
+            index["manifests"][0]["annotations"]["io.containerd.image.name"],
+            "r.example/exit:v1"
+        );
+        let manifest = read("manifest.json");
+        assert_eq!(manifest[0]["RepoTags"], json!(["r.example/exit:v1-amd64"]));
     }
 
     #[test]
