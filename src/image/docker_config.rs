@@ -3,6 +3,7 @@
 //! run.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
 
@@ -249,10 +250,15 @@ impl DockerConfig {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > MAX_FILE {
+    let mut bytes = Vec::new();
+    // Of a pipe or a device the size is unknown before it was read.
+    fs::File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
         return Err(io::Error::other("it is larger than 1 MiB"));
     }
-    fs::read_to_string(path)
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
 fn lookup_host(registry: &str) -> String {
@@ -356,6 +362,13 @@ mod tests {
             assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
         }
         assert_eq!(format!("{:?}", basic("u", "secret")), "Basic(u, ...)");
+    }
+
+    #[test]
+    fn a_device_without_an_end_is_too_large() {
+        let error = DockerConfig::load_from(Path::new("/dev/zero")).err();
+        let error = error.unwrap().to_string();
+        assert!(error.contains("larger than 1 MiB"), "{error}");
     }
 
     #[test]
