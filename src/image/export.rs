@@ -1,9 +1,10 @@
 //! An image as files, for machines that reach no registry: an OCI image layout, which also carries
 //! what `docker load` reads.
 
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
-use std::{fs, iter};
+use std::{iter, process};
 
 use serde_json::{Value, json};
 
@@ -70,6 +71,33 @@ pub fn write_archive(files: &[LayoutFile], out: impl Write) -> io::Result<()> {
         )?;
     }
     tar.into_inner()?.flush()
+}
+
+/// Writes the layout as one tar archive to a file, by way of another file beside it: an older
+/// archive stays if the new one cannot be written as a whole, as on a full disk.
+///
+/// # Errors
+/// Returns the error that has stopped the writing.
+pub fn write_archive_file(files: &[LayoutFile], path: &Path) -> io::Result<()> {
+    // A link stays one. What is no file, such as a pipe, cannot be replaced.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        return write_archive(files, File::create(&path)?);
+    }
+    let beside = path.with_file_name(format!(".swaplet-{}.tar", process::id()));
+    // A process that was killed may have had this number and left one.
+    let _ = fs::remove_file(&beside);
+    let written = write_new(files, &beside).and_then(|()| fs::rename(&beside, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_new(files: &[LayoutFile], path: &Path) -> io::Result<()> {
+    let file = File::create_new(path)?;
+    write_archive(files, &file)?;
+    file.sync_all()
 }
 
 fn json_file(path: &str, value: &Value) -> LayoutFile {
@@ -180,6 +208,26 @@ mod tests {
         );
         let manifest = read("manifest.json");
         assert_eq!(manifest[0]["RepoTags"], json!(["r.example/exit:v1-amd64"]));
+    }
+
+    #[test]
+    fn an_older_archive_stays_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        let path = folder.path().join("exit.tar");
+        let files = files();
+        write_archive_file(&files, &path).unwrap();
+        let older = fs::read(&path).unwrap();
+        // An archive takes no such path, and it comes last.
+        let outside = LayoutFile {
+            path: "../outside".to_owned(),
+            bytes: Vec::new(),
+        };
+        let broken = [files.clone(), vec![outside]].concat();
+        assert!(write_archive_file(&broken, &path).is_err());
+        assert_eq!((fs::read(&path).unwrap() == older, count()), (true, 1));
+        write_archive_file(&files[1..], &path).unwrap();
+        assert_eq!((fs::read(&path).unwrap() == older, count()), (false, 1));
     }
 
     #[test]

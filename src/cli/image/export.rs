@@ -1,6 +1,5 @@
 //! `export REF PATH`: exports an image of any kind.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +8,7 @@ use clap::Args;
 
 use crate::cli::print;
 use crate::image::build::build_standard;
-use crate::image::export::{layout, write_archive, write_folder};
+use crate::image::export::{layout, write_archive_file, write_folder};
 use crate::image::push::check_reference;
 use crate::image::{BuiltImage, ImageReference, Kind};
 
@@ -34,7 +33,7 @@ impl ExportArgs {
         check_reference(&reference, image)?;
         let files = layout(image, &reference);
         let written = if path.extension().is_some_and(|extension| extension == "tar") {
-            File::create(&path).and_then(|file| write_archive(&files, file))
+            write_archive_file(&files, &path)
         } else {
             write_folder(&files, &path)
         };
