@@ -12,6 +12,8 @@ pub struct Request {
     pub method: String,
     pub path: String,
     pub authorization: Option<String>,
+    /// The length of the body, if it is said.
+    pub length: Option<u64>,
 }
 
 impl Request {
@@ -130,5 +132,6 @@ fn read(stream: &TcpStream) -> Option<Request> {
         method: method.to_owned(),
         path: rest.split(' ').next()?.to_owned(),
         authorization: header("authorization"),
+        length,
     })
 }

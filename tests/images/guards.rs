@@ -86,6 +86,12 @@ fn an_upload_goes_where_the_registry_says_and_keeps_what_it_has_added() {
     let registry = uploads_to("/v2/a/blobs/uploads/7?state=x%3Dy".to_owned());
     push_with_password(&registry).must_fail_with(&["403"]);
     let seen = registry.seen();
+    let writes = |request: &&Request| ["POST", "PUT"].contains(&request.method.as_str());
+    let mut written = seen.iter().filter(writes);
+    assert!(
+        written.all(|request| request.length.is_some()),
+        "some registries refuse the beginning of an upload without a length: {seen:?}"
+    );
     let puts = seen.iter().filter(|request| request.method == "PUT");
     let blobs: Vec<_> = puts.filter(|put| put.path.contains("/blobs/")).collect();
     assert!(!blobs.is_empty());

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
@@ -103,6 +104,8 @@ impl Asker {
             .http
             .request(method, url)
             .header(CONTENT_TYPE, content.media_type)
+            // For an empty body reqwest sends none, and some registries refuse that (411).
+            .header(CONTENT_LENGTH, content.bytes.len())
             .body(content.bytes.to_vec())
             .timeout(limit);
         self.answer(operation, request, credentials, limit).await
