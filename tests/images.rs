@@ -100,7 +100,7 @@ fn push_park(reference: &str) -> Ran {
     push("park-image", reference, &[])
 }
 
-/// A client that shares nothing with swaplet's own but the library.
+/// A client that shares nothing with swaplet's own.
 fn client() -> Client {
     swaplet::image::registry::install_crypto();
     Client::try_from(ClientConfig {
