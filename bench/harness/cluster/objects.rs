@@ -92,7 +92,9 @@ fn spec(number: usize) -> Value {
     let value = |name: &str, value: &str| json!({"name": name, "value": value});
     let resources =
         json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}});
-    json!({"nodeName": format!("virtual-{}", number % NODES), "restartPolicy": "OnFailure", "enableServiceLinks": true,
+    // In a burst nodes answer after the last swap; a shorter grace period would say on a slow machine
+    // that they ignore images.
+    json!({"nodeName": format!("virtual-{}", number % NODES), "restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 3600, "enableServiceLinks": true,
         "tolerations": [{"operator": "Exists"}],
         "containers": [
             {"name": "main", "image": MAIN, "command": ["/usr/bin/report"], "args": ["--date", "2026-11-25"], "resources": resources,
