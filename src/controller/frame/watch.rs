@@ -168,6 +168,8 @@ struct Closed;
 enum Next {
     /// Watch again from this version.
     WatchFrom(String),
+    /// Watch again from this version, to which events of a watch have led that has ended.
+    Heard(String),
     /// Watch again from this version, if the server has reached it: no event came since.
     Unheard(String),
     /// List again, because the version is too old or not trusted any more.
@@ -191,7 +193,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         };
         loop {
             match self.watch_from(version).await? {
-                Next::WatchFrom(next) | Next::Unheard(next) => version = next,
+                Next::WatchFrom(next) | Next::Heard(next) | Next::Unheard(next) => version = next,
                 Next::List => return Ok(()),
             }
         }
@@ -250,6 +252,11 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                     self.failures = 0;
                     return self.confirmed(next).await;
                 }
+                // A busy server ends the watches that it cannot serve in time, after seconds and
+                // again and again (kube-apiserver: `cacheWatcher`). What came is no failure.
+                if matches!(next, Next::Heard(_)) {
+                    self.failures = 0;
+                }
                 next
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 410 => Next::List,
@@ -299,7 +306,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         loop {
             let event = match timeout(deadline, stream.next()).await {
                 Ok(Some(event)) => event,
-                Ok(None) if heard => return Ok(Next::WatchFrom(version)),
+                Ok(None) if heard => return Ok(Next::Heard(version)),
                 Ok(None) => return Ok(Next::Unheard(version)),
                 Err(_) => {
                     return self

@@ -1,4 +1,7 @@
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use serde_json::json;
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use swaplet_testbed::{ApiServer, Clock};
 
 use super::*;
@@ -17,4 +20,29 @@ async fn bug3_a_watch_ends_as_soon_as_nobody_listens() {
     drop(events);
     sleep(Duration::from_millis(1)).await;
     assert_eq!(ages.all().len(), 0, "not only when the server ends it");
+}
+
+/// As a busy server does with whoever it cannot serve in time: what came is no failure.
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_after_events_follow_each_other_without_longer_pauses() {
+    let server = ApiServer::new(Clock::default());
+    let pods = Api::<Pod>::default_namespaced(server.client_as("user"));
+    let mut events = watch(Api::<Pod>::all(server.client_as("test")), "");
+    while !matches!(events.recv().await, Some(Event::Current(_))) {}
+    let _rule = server
+        .faults()
+        .add(Rule::new(Effect::CloseWatch(1)).verb(Verb::Watch));
+    let began = Instant::now();
+    for number in 0..50 {
+        let pod = serde_json::from_value(json!({"metadata": {"name": format!("p{number}")},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}));
+        pods.create(&PostParams::default(), &pod.unwrap())
+            .await
+            .unwrap();
+    }
+    let mut seen = 0;
+    while seen < 50 {
+        seen += usize::from(matches!(events.recv().await, Some(Event::Applied(_))));
+    }
+    assert!(began.elapsed() < 60 * PAUSE.first, "{:?}", began.elapsed());
 }
