@@ -7,6 +7,11 @@
 //! nothing by it, and show when the image is there again. If there are none, one pod at a time
 //! tries, ever more rarely.
 //!
+//! A namespace may lack a pull secret, or have nodes of its own. So what its pods show counts for
+//! its pods. It counts for others only beside the same trouble of another namespace, only if swaps
+//! of this process showed it (anyone who may change a pod can give it the exit image), and only
+//! until a pod of any namespace has pulled the image.
+//!
 //! Of a pod under `Never` a kubelet shows no pull: the sidecar stays as it has ended, and the pod is
 //! Failed (`docs/measured.md`, rows 7 and 12). So a failure counts, whatever its cause, for the pods
 //! of the namespace.
@@ -19,7 +24,7 @@ use crate::objects::pod::evidence::{Footprint, Progress, exit_image_shown, progr
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::objects::values::backoff::Backoff;
 
-/// The number of troubles kept; beyond, the one observed longest ago is forgotten.
+/// The number of troubles kept; beyond, one of the namespace with the most is forgotten.
 const KEPT: usize = 1024;
 /// How long an image is not tried under `Never` after a node was last observed to fail with it;
 /// doubled with each try that fails.
@@ -31,24 +36,39 @@ const NOT_TRIED: Backoff = Backoff {
 const TRIAL: Duration = Duration::from_secs(120);
 /// How long a trouble is kept that is not observed again.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
-/// With a trouble on this many nodes an image counts as unavailable everywhere: the registry does
-/// not have it, or is away.
-const ANYWHERE: usize = 2;
 /// The number of pods of a namespace that are forbidden an image, one after another, until the
 /// others do not request it.
 const FORBIDDEN: u32 = 2;
 /// How long they do not request it.
 const NOT_ASKED: Duration = Duration::from_secs(10 * 60);
 
-/// A place where an image cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Where pods of a namespace cannot use an image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
-    /// A node that could not pull it.
+    /// On this node, which could not pull it.
     Node(Box<str>),
-    /// A namespace whose pods have failed by it.
-    Pods(Box<str>),
-    /// A namespace whose pods must not be given it.
-    Namespace(Box<str>),
+    /// Anywhere: pods have failed by it.
+    Pods,
+    /// Anywhere: they must not be given it.
+    Denied,
+}
+
+/// What a trouble is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    namespace: Box<str>,
+    place: Place,
+    image: Box<str>,
+}
+
+/// The pods that have pulled the image since, on another node or in another namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PulledBy {
+    Nobody,
+    /// Pods of other namespaces: this one has a trouble of its own.
+    Others,
+    /// Pods of the same namespace: the node has a trouble of its own.
+    Namespace,
 }
 
 /// The trouble with one image in one place.
@@ -62,13 +82,14 @@ struct Trouble {
     by: Box<str>,
     /// The pod that tries, and until when the others wait for it.
     trial: Option<(Box<str>, Duration)>,
-    /// True once another node could pull the image: this one has a trouble of its own.
-    is_alone: bool,
+    /// True if a swap of this process has shown it.
+    is_ours: bool,
+    pulled_by: PulledBy,
 }
 
-/// All known troubles, by place and image.
+/// All known troubles, by namespace, place and image.
 #[derive(Clone, Debug, Default)]
-pub struct ImageTroubles(BTreeMap<(Place, Box<str>), Trouble>);
+pub struct ImageTroubles(BTreeMap<Key, Trouble>);
 
 impl ImageTroubles {
     /// Records what a pod shows about the exit images in it. The memory must have observed this
@@ -82,14 +103,14 @@ impl ImageTroubles {
             });
             match container.map(|container| shown(container, record)) {
                 Some(Some(true)) => {
-                    self.pulled(&pod.node, &record.to);
+                    self.pulled(pod, &record.to);
                     if container.is_some_and(|container| !has_failed(container)) {
-                        self.0
-                            .remove(&(Place::Pods(pod.namespace.clone()), record.to.clone()));
+                        self.0.remove(&Key::new(pod, Place::Pods, &record.to));
                     }
                 }
                 Some(Some(false)) => {
-                    self.fails(Place::Node(pod.node.clone()), pod, &record.to, now)
+                    let (place, is_ours) = (Place::Node(pod.node.clone()), record.before.is_some());
+                    self.fails(place, pod, &record.to, is_ours, now);
                 }
                 Some(None) | None => {}
             }
@@ -97,7 +118,7 @@ impl ImageTroubles {
     }
 
     /// Records that a pod under `Never` has failed by its swaps, although its main containers had
-    /// succeeded, on a node that is known to replace containers.
+    /// succeeded: on a node that is known to replace containers, or by the exit image itself.
     pub fn failed(&mut self, pod: &Pod, memory: &Memory, now: Duration) {
         for record in &memory.swaps {
             let is_cause = |container: &Container| {
@@ -106,7 +127,7 @@ impl ImageTroubles {
                     && has_failed(container)
             };
             if record.before.is_some() && pod.containers.iter().any(is_cause) {
-                self.fails(Place::Pods(pod.namespace.clone()), pod, &record.to, now);
+                self.fails(Place::Pods, pod, &record.to, true, now);
             }
         }
     }
@@ -115,33 +136,19 @@ impl ImageTroubles {
     /// namespace has failed by it.
     #[must_use]
     pub fn failed_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
-        let own = self.0.iter().filter(|((place, other), trouble)| {
-            matches!(place, Place::Pods(namespace) if *namespace == pod.namespace)
-                && is_same(other, image)
-                && now < trouble.seen.saturating_add(FORGOTTEN)
-        });
-        own.filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
+        self.failures(pod, image, now)
+            .filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
             .max()
     }
 
-    /// Returns until when a pod under `Never` is not to try this image on its node.
+    /// Returns until when a pod under `Never` is not to try this image on its node, because it
+    /// could not be pulled.
     #[must_use]
     pub fn not_pulled_until(&self, pod: &Pod, image: &str, now: Duration) -> Option<Duration> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let shared: Vec<_> = self
-            .nodes(image, now)
-            .filter(|(_, trouble)| !trouble.is_alone)
-            .collect();
-        if shared.len() >= ANYWHERE {
-            return shared
-                .iter()
-                .filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
-                .max();
-        }
-        let own = self.nodes(image, now).find(|(node, _)| **node == *pod.node);
-        own.and_then(|(_, trouble)| trouble.holds(&pod.uid, now))
+        self.not_pulled(pod, image, now)
+            .into_iter()
+            .filter_map(|(_, trouble)| trouble.holds(&pod.uid, now))
+            .max()
     }
 
     /// Records that a pod is given this image: if it is in trouble, the others wait for the result.
@@ -150,17 +157,11 @@ impl ImageTroubles {
         if pod.restart_policy == RestartPolicy::OnFailure {
             return;
         }
-        for ((place, _), trouble) in self
-            .0
-            .iter_mut()
-            .filter(|((_, other), _)| is_same(other, image))
-        {
-            let concerned = match place {
-                Place::Node(node) => *node == pod.node || !trouble.is_alone,
-                Place::Pods(namespace) => *namespace == pod.namespace,
-                Place::Namespace(_) => false,
-            };
-            if concerned
+        let not_pulled = self.not_pulled(pod, image, now).into_iter();
+        let all = not_pulled.chain(self.failures(pod, image, now));
+        let keys: Vec<Key> = all.map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            if let Some(trouble) = self.0.get_mut(key)
                 && trouble
                     .trial
                     .as_ref()
@@ -173,11 +174,8 @@ impl ImageTroubles {
 
     /// Records that the API server has forbidden, more than once, to give this pod the image.
     pub fn denied(&mut self, pod: &Pod, image: &str, now: Duration) {
-        let key = (Place::Namespace(pod.namespace.clone()), image.into());
-        let before = self
-            .0
-            .get(&key)
-            .filter(|before| now < before.seen.saturating_add(FORGOTTEN));
+        let key = Key::new(pod, Place::Denied, image);
+        let before = self.0.get(&key).filter(|before| before.is_remembered(now));
         let times = before.map_or(1, |before| {
             before.times.saturating_add(u32::from(before.by != pod.uid))
         });
@@ -191,8 +189,7 @@ impl ImageTroubles {
 
     /// Records that a pod of this namespace was given the image.
     pub fn allowed(&mut self, pod: &Pod, image: &str) {
-        self.0
-            .remove(&(Place::Namespace(pod.namespace.clone()), image.into()));
+        self.0.remove(&Key::new(pod, Place::Denied, image));
     }
 
     /// Returns until when no other pod of this namespace requests the image, because it would be
@@ -202,17 +199,63 @@ impl ImageTroubles {
         if self.0.is_empty() {
             return None;
         }
-        let trouble = self
-            .0
-            .get(&(Place::Namespace(pod.namespace.clone()), image.into()))?;
+        let trouble = self.0.get(&Key::new(pod, Place::Denied, image))?;
         Some(trouble.until)
             .filter(|until| trouble.times >= FORBIDDEN && trouble.by != pod.uid && now < *until)
     }
 
+    /// Returns the failures by this image in the namespace of the pod.
+    fn failures(
+        &self,
+        pod: &Pod,
+        image: &str,
+        now: Duration,
+    ) -> impl Iterator<Item = (&Key, &Trouble)> {
+        self.0.iter().filter(move |(key, trouble)| {
+            key.place == Place::Pods
+                && key.namespace == pod.namespace
+                && is_same(&key.image, image)
+                && trouble.is_remembered(now)
+        })
+    }
+
+    /// Returns the troubles of nodes with this image that count for a pod: those of its namespace
+    /// on its node, and on all nodes if there are several; and those that several namespaces have
+    /// had, likewise.
+    fn not_pulled(&self, pod: &Pod, image: &str, now: Duration) -> Vec<(&Key, &Trouble)> {
+        let is_own = |key: &Key| key.namespace == pod.namespace;
+        let is_here = |key: &Key| matches!(&key.place, Place::Node(node) if *node == pod.node);
+        let is_common = |trouble: &Trouble| trouble.pulled_by == PulledBy::Nobody;
+        let is_shared = |trouble: &Trouble| trouble.pulled_by != PulledBy::Namespace;
+        let counts = self.0.iter().filter(|(key, trouble)| {
+            matches!(key.place, Place::Node(_))
+                && (is_own(key) || (trouble.is_ours && is_common(trouble)))
+                && is_same(&key.image, image)
+                && trouble.is_remembered(now)
+        });
+        let mut known: Vec<(&Key, &Trouble)> = counts.collect();
+
+        let own = known
+            .iter()
+            .filter(|(key, trouble)| is_own(key) && is_shared(trouble));
+        let is_on_all_for_own = are_several(own.map(|(key, _)| &key.place));
+        let common = known.iter().filter(|(_, trouble)| is_common(trouble));
+        let is_on_several = are_several(common.clone().map(|(key, _)| &key.place));
+        let is_of_several = are_several(common.clone().map(|(key, _)| &key.namespace));
+        let here = common.filter(|(key, _)| is_here(key));
+        let is_here_of_several = are_several(here.map(|(key, _)| &key.namespace));
+        known.retain(|(key, trouble)| {
+            let of_own = is_own(key) && (is_here(key) || (is_on_all_for_own && is_shared(trouble)));
+            let of_all = (is_on_several && is_of_several) || (is_here_of_several && is_here(key));
+            of_own || (of_all && is_common(trouble))
+        });
+        known
+    }
+
     /// Records a failure, and with it when the image is tried there again.
-    fn fails(&mut self, place: Place, pod: &Pod, image: &str, now: Duration) {
-        let key = (place, image.into());
-        let before = self.0.get(&key);
+    fn fails(&mut self, place: Place, pod: &Pod, image: &str, is_ours: bool, now: Duration) {
+        let key = Key::new(pod, place, image);
+        let before = self.0.get(&key).filter(|before| before.is_remembered(now));
         // One failed try counts once, however long its pod shows it.
         let failed = before
             .is_some_and(|before| before.trial.as_ref().is_some_and(|(by, _)| *by == pod.uid));
@@ -221,55 +264,65 @@ impl ImageTroubles {
         let trial = before
             .and_then(|before| before.trial.clone())
             .filter(|_| !failed);
-        let is_alone = before.is_some_and(|before| before.is_alone);
         let trouble = Trouble {
             until: now.saturating_add(wait),
             times,
             trial,
-            is_alone,
+            is_ours: is_ours || before.is_some_and(|before| before.is_ours),
+            pulled_by: before.map_or(PulledBy::Nobody, |before| before.pulled_by),
             ..Trouble::new(pod, now)
         };
         self.keep(key, trouble);
     }
 
-    /// Records that the node has the image: others that do not have it have a trouble of their own.
-    fn pulled(&mut self, node: &str, image: &str) {
-        self.0.retain(|(place, other), _| {
-            !(is_same(other, image) && matches!(place, Place::Node(name) if **name == *node))
+    /// Records that a pod has pulled the image: others that cannot have a trouble of their own.
+    fn pulled(&mut self, pod: &Pod, image: &str) {
+        self.0.retain(|key, trouble| {
+            let Place::Node(node) = &key.place else {
+                return true;
+            };
+            if !is_same(&key.image, image) {
+                return true;
+            }
+            let is_own = key.namespace == pod.namespace;
+            let by = if is_own {
+                PulledBy::Namespace
+            } else {
+                PulledBy::Others
+            };
+            trouble.pulled_by = trouble.pulled_by.max(by);
+            !(is_own && *node == pod.node)
         });
-        let others = self
-            .0
-            .iter_mut()
-            .filter(|((place, other), _)| matches!(place, Place::Node(_)) && is_same(other, image));
-        others.for_each(|(_, trouble)| trouble.is_alone = true);
     }
 
-    fn keep(&mut self, key: (Place, Box<str>), trouble: Trouble) {
+    /// Keeps a trouble. Where there are too many, what is known of other namespaces stays.
+    fn keep(&mut self, key: Key, trouble: Trouble) {
         if self.0.insert(key, trouble).is_none() && self.0.len() > KEPT {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for key in self.0.keys() {
+                let namespace: &str = &key.namespace;
+                *counts.entry(namespace).or_default() += 1;
+            }
+            let most = counts.into_iter().max_by_key(|(_, count)| *count);
+            let most = most.map(|(namespace, _)| namespace);
             let oldest = self
                 .0
                 .iter()
+                .filter(|(key, _)| Some(&*key.namespace) == most)
                 .min_by_key(|(_, trouble)| trouble.seen)
                 .map(|(key, _)| key.clone());
             oldest.iter().for_each(|key| drop(self.0.remove(key)));
         }
     }
+}
 
-    fn nodes<'a>(
-        &'a self,
-        image: &'a str,
-        now: Duration,
-    ) -> impl Iterator<Item = (&'a str, &'a Trouble)> {
-        self.0
-            .iter()
-            .filter_map(move |((place, other), trouble)| match place {
-                Place::Node(node)
-                    if is_same(other, image) && now < trouble.seen.saturating_add(FORGOTTEN) =>
-                {
-                    Some((&**node, trouble))
-                }
-                Place::Node(_) | Place::Pods(_) | Place::Namespace(_) => None,
-            })
+impl Key {
+    fn new(pod: &Pod, place: Place, image: &str) -> Self {
+        Self {
+            namespace: pod.namespace.clone(),
+            place,
+            image: image.into(),
+        }
     }
 }
 
@@ -281,8 +334,13 @@ impl Trouble {
             times: 0,
             by: pod.uid.clone(),
             trial: None,
-            is_alone: false,
+            is_ours: false,
+            pulled_by: PulledBy::Nobody,
         }
+    }
+
+    fn is_remembered(&self, now: Duration) -> bool {
+        now < self.seen.saturating_add(FORGOTTEN)
     }
 
     /// Returns until when a pod waits: for the next try, or for the present one by another pod.
@@ -293,6 +351,12 @@ impl Trouble {
             _ => Some(self.until).filter(|until| now < *until),
         }
     }
+}
+
+/// Returns true if there are two that differ.
+fn are_several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
+    let first = all.next();
+    first.is_some_and(|first| all.any(|other| other != first))
 }
 
 /// Returns whether the node could pull the exit image of the container; `None` if its status does
