@@ -6,7 +6,7 @@ use serde_json::json;
 use swaplet_core::cluster::node_verdicts::Proved::{
     self, FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever,
 };
-use swaplet_core::terminate::memory::proof::proved;
+use swaplet_core::terminate::memory::proof::{image_failed, proved};
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{EXIT, Life};
@@ -308,6 +308,56 @@ fn a_pod_whose_other_sidecar_had_failed_before_proves_nothing_of_swaps() {
     assert_eq!(proves(1, 29), None);
     assert_eq!(proves(0, 29), Some(FailsUnderNever));
     assert_eq!(proves(1, 31), Some(FailsUnderNever));
+}
+
+/// A pod under `Never` that was swapped, and has failed with this end of its sidecar.
+fn failed(end: impl FnOnce(ContainerBuilder) -> ContainerBuilder) -> (Life, PodBuilder) {
+    let pod = pod("Never")
+        .with(main_container("main").ended(0))
+        .with(sidecar("side").running());
+    let mut life = Life::new();
+    let after = life.swaps(&pod).but("side", end).phase("Failed");
+    (life, after)
+}
+
+/// One pod would speak for all nodes of the provider.
+#[test]
+fn an_exit_image_that_fails_itself_proves_no_failure_of_the_node() {
+    let proves = |end: &dyn Fn(ContainerBuilder) -> ContainerBuilder| {
+        let (mut life, after) = failed(end);
+        let proves = life.later(5).proves(&after);
+        (proves, image_failed(&after.read(), &life.memory))
+    };
+    assert_eq!(
+        proves(&|c| c.ended_as(128, "StartError")),
+        (None, true),
+        "it could not be started"
+    );
+    assert_eq!(
+        proves(&|c| c.ended_as(128, "StartError").restarted_as(EXIT, 1)),
+        (Some(Updates), true)
+    );
+    assert_eq!(
+        proves(&|c| c.ended(1).restarted_as(EXIT, 1)),
+        (Some(Updates), true),
+        "its program may come from a volume"
+    );
+    assert_eq!(
+        proves(&|c| c.ended(143)),
+        (Some(FailsUnderNever), false),
+        "the end is that of the sidecar"
+    );
+}
+
+/// Anyone who may change a pod can give it an exit image.
+#[test]
+fn a_pod_that_this_process_has_not_swapped_proves_nothing_of_pods_under_never() {
+    let (_, after) = failed(|c| c.ended(143));
+    let mut life = Life::new();
+    let running = after.clone().but("side", ContainerBuilder::running);
+    assert_eq!(life.proves(&running.phase("Running")), None);
+    assert_eq!(life.later(5).proves(&after), None);
+    assert!(!image_failed(&after.read(), &life.memory));
 }
 
 /// Anyone can create a pod whose sidecar has an exit image, and which its node cannot run.

@@ -5,7 +5,7 @@ mod on_a_node;
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::terminate::index::{Effect as Told, Index};
 use swaplet_controller::terminate::selection::Selection;
@@ -230,6 +230,55 @@ fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
         reasons(&index.apply(seen(3, "Running", EXIT), Duration::ZERO)),
         [Reason::SidecarSwapped]
     );
+}
+
+// ---- An exit image that cannot be started, under `Never`
+
+/// It says nothing of the provider, where pods of other namespaces can start it.
+#[test]
+fn an_exit_image_that_cannot_be_started_on_a_virtual_node_holds_back_its_namespace_alone() {
+    let object = |namespace: &str, name: &str| {
+        let mut pod = pod(name, "Never");
+        pod["metadata"]["namespace"] = namespace.into();
+        pod["metadata"]["uid"] = format!("{namespace}-{name}").into();
+        let statuses = [
+            status(&main_container(), terminated(0, 0)),
+            status(&sidecar("side"), running()),
+        ];
+        pod["status"] = json!({"phase": "Running", "containerStatuses": statuses});
+        pod
+    };
+    let read = |pod: Value| {
+        serde_json::from_value::<PodWire>(pod)
+            .unwrap()
+            .read()
+            .unwrap()
+    };
+    let mut index = index(AllowedMethods::default());
+    let node = json!({"metadata": {"name": "node-1", "uid": "eci", "labels": {"k8s.aliyun.com/vnode": "true"}}});
+    index.nodes.apply(
+        &serde_json::from_value::<NodeWire>(node)
+            .unwrap()
+            .read()
+            .unwrap(),
+    );
+    index.apply(read(object("evil", "first")), Duration::ZERO);
+    let write = index.next_write(Duration::ZERO).0.unwrap();
+    index.written(write, &Ok(vec![EXIT.into()]), Duration::ZERO);
+    let mut failed = object("evil", "first");
+    failed["spec"]["containers"][1]["image"] = EXIT.into();
+    failed["status"]["phase"] = "Failed".into();
+    failed["status"]["containerStatuses"][1] =
+        status(&failed["spec"]["containers"][1], terminated(128, 10));
+    let told = index.apply(read(failed), LATER);
+    assert_eq!(reasons(&told), [Reason::PodFailedAfterSwap]);
+
+    let mut is_swapped = |namespace: &str| {
+        index.apply(read(object(namespace, "next")), LATER);
+        let (write, _) = index.next_write(LATER);
+        write.is_some_and(|write| matches!(write.action, Action::Swap(_)))
+    };
+    assert_eq!((is_swapped("evil"), is_swapped("shop")), (false, true));
 }
 
 // ---- bug 11: a policy that does not know the exit image

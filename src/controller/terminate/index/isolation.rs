@@ -6,6 +6,7 @@ use swaplet_core::cluster::headroom::{Headroom, Need};
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::memory::proof::image_failed;
 use swaplet_core::terminate::unselected;
 
 use super::around::Around;
@@ -79,7 +80,9 @@ impl Index {
         let shown = entry.count(&mut self.headroom, exit_images);
         let proved = entry.proves(&self.nodes, now);
         // Of a kubelet nothing is learned by it: it restarts containers, so the image is the cause.
-        if proved == Some(Proved::FailsUnderNever) && self.nodes.is_kubelet(&entry.pod) {
+        let failed_on_a_kubelet =
+            proved == Some(Proved::FailsUnderNever) && self.nodes.is_kubelet(&entry.pod);
+        if failed_on_a_kubelet || image_failed(&entry.pod, &entry.memory) {
             self.image_troubles.failed(&entry.pod, &entry.memory, now);
         }
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));

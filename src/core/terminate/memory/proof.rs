@@ -18,33 +18,68 @@ pub fn proved(pod: &Pod, memory: &Memory, now: Duration) -> Option<Proved> {
     if memory.rejected {
         return Some(Proved::Rejects);
     }
-    let swapped: Vec<_> = roles::sidecars(pod)
-        .filter_map(|sidecar| Some((sidecar, record(sidecar, memory)?)))
-        .collect();
+    let swapped = swapped(pod, memory);
     let updates = swapped
         .iter()
         .any(|(sidecar, record)| evidence::proves_update(sidecar, record.before.as_ref()));
-    if pod.restart_policy == RestartPolicy::Never
-        && !swapped.is_empty()
-        && ended_by_swap(pod, memory)
-    {
-        match pod.phase {
-            Phase::Succeeded if updates => return Some(Proved::UpdatesUnderNever),
-            Phase::Failed if roles::mains_succeeded(pod) && !had_failed(pod) => {
-                return Some(Proved::FailsUnderNever);
-            }
-            _ => {}
-        }
+    let is_under_never = pod.restart_policy == RestartPolicy::Never;
+    if updates && is_under_never && pod.phase == Phase::Succeeded && ended_by_swap(pod, memory) {
+        return Some(Proved::UpdatesUnderNever);
+    }
+    if failed_by_swaps(pod, memory, &swapped) && !swapped.iter().any(is_end_of_exit_image) {
+        return Some(Proved::FailsUnderNever);
     }
     if updates {
         return Some(Proved::Updates);
     }
     let patience = patience(pod);
-    let ignored = |(sidecar, record): &(&Container, &SwapRecord)| {
+    let ignored = |(sidecar, record): &Swapped<'_>| {
         record.at + patience <= now && evidence::proves_inaction(sidecar, record.before.as_ref())
     };
     (!pod.deleting && !pod.phase.is_terminal() && swapped.iter().any(ignored))
         .then_some(Proved::Inert)
+}
+
+/// Returns true if a pod under `Never` has failed because an exit image could not be started, or
+/// has failed itself. That says nothing of the node.
+#[must_use]
+pub fn image_failed(pod: &Pod, memory: &Memory) -> bool {
+    if pod.phase != Phase::Failed {
+        return false;
+    }
+    let swapped = swapped(pod, memory);
+    failed_by_swaps(pod, memory, &swapped) && swapped.iter().any(is_end_of_exit_image)
+}
+
+/// A sidecar that shows the image of a swap, and the record of the swap.
+type Swapped<'a> = (&'a Container, &'a SwapRecord);
+
+fn swapped<'a>(pod: &'a Pod, memory: &'a Memory) -> Vec<Swapped<'a>> {
+    roles::sidecars(pod)
+        .filter_map(|sidecar| Some((sidecar, record(sidecar, memory)?)))
+        .collect()
+}
+
+/// Returns true if a pod under `Never` has failed by its swaps, although its main containers had
+/// succeeded. Only swaps of this process count: anyone who may change a pod can give it an exit
+/// image, and a failure counts for all nodes of the provider.
+fn failed_by_swaps(pod: &Pod, memory: &Memory, swapped: &[Swapped<'_>]) -> bool {
+    pod.restart_policy == RestartPolicy::Never
+        && pod.phase == Phase::Failed
+        && !swapped.is_empty()
+        && swapped.iter().all(|(_, record)| record.before.is_some())
+        && ended_by_swap(pod, memory)
+        && roles::mains_succeeded(pod)
+        && !had_failed(pod)
+}
+
+/// Returns true if the container has ended with an error that is the exit image's own: it could not
+/// be started, or it was.
+fn is_end_of_exit_image((sidecar, record): &Swapped<'_>) -> bool {
+    let has_failed = |end: &&Terminated| end.exit_code.is_some_and(|code| code != 0);
+    sidecar.end().filter(has_failed).is_some_and(|end| {
+        evidence::is_start_error(end) || evidence::proves_update(sidecar, record.before.as_ref())
+    })
 }
 
 /// The reasons of pods that their deadline, their node or the scheduler has ended, whatever was
