@@ -96,6 +96,8 @@ pub struct Change {
     pub annotations: Vec<(String, Option<String>)>,
     /// The report about the pod once the change is applied.
     pub report: Option<Report>,
+    /// True if it begins an upgrade; false if it ends one, whoever began it.
+    pub begins: bool,
 }
 
 /// A pair of containers of one sidecar in a pod.
@@ -191,6 +193,7 @@ impl<'a> Pair<'a> {
         let before = before.map_or("0", |version| version);
         let version = &*self.set.version;
         let mut change = self.change(empty, &self.sidecar.image, Some(entry));
+        change.begins = true;
         change.annotations.extend([
             self.names_working(empty),
             says(VERSION, empty, version),
@@ -299,6 +302,7 @@ impl<'a> Pair<'a> {
             image: image.into(),
             annotations: vec![(RECORD.to_owned(), record.as_text())],
             report: None,
+            begins: false,
         }
     }
 

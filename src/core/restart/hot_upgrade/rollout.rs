@@ -23,8 +23,8 @@ pub struct Member<'a> {
     pub is_busy: bool,
     /// True if the last write to the pod was not applied: then it waits in its own namespace.
     pub is_refused: bool,
-    /// True if the pod has appeared since all pods were listed, and no write to it was applied: an
-    /// upgrade in it is none of ours.
+    /// True if the pod has appeared since all pods were listed, and this process has begun no
+    /// upgrade in it: one that it shows is none of ours.
     pub is_foreign: bool,
     /// The names of sidecars that another set handles, which takes precedence.
     pub taken: Vec<Box<str>>,

@@ -33,7 +33,8 @@ pub(super) struct KeptPod {
     pub(super) hold: Option<Hold>,
     /// True if the last write to it was not applied.
     pub(super) is_refused: bool,
-    /// True if it has appeared since all pods were listed, and no write to it was applied.
+    /// True if it has appeared since all pods were listed, and this process has begun no upgrade in
+    /// it. To end one that it shows is not to begin it.
     pub(super) is_foreign: bool,
     failures: u32,
     /// The recent reports about it.
@@ -93,7 +94,7 @@ impl KeptPod {
             // The watch shows the new version.
             Ok(()) => {
                 self.failures = 0;
-                self.is_foreign = false;
+                self.is_foreign &= !change.begins;
                 return change.report.clone().map(|report| Notice {
                     target: target.clone(),
                     report,
@@ -141,5 +142,41 @@ impl KeptPod {
 impl Hold {
     fn holds(&self, pod: &UpgradePod, now: Duration) -> bool {
         now < self.until && (self.version.is_empty() || self.version == pod.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Selector;
+    use serde_json::json;
+    use swaplet_core::restart::hot_upgrade::pod::UpgradePodWire;
+
+    use super::*;
+
+    /// Anyone can create a pod that seems to be upgraded, and have its upgrade ended.
+    #[test]
+    fn a_pod_is_none_of_ours_until_an_upgrade_was_begun_in_it() {
+        let containers = [
+            json!({"name": "mesh-1", "image": "mesh:1"}),
+            json!({"name": "mesh-2", "image": "mesh:2"}),
+        ];
+        let pod = json!({"metadata": {"name": "p", "namespace": "evil", "uid": "p"}, "spec": {"containers": containers}});
+        let wire: UpgradePodWire = serde_json::from_value(pod).unwrap();
+        let mut kept = KeptPod::new(wire.read(&Selector::default()).unwrap(), true);
+        let target = kept.target();
+        for begins in [false, true, false] {
+            let change = Change {
+                version: "1".into(),
+                container: "mesh-2".into(),
+                image: "mesh:2".into(),
+                annotations: Vec::new(),
+                report: None,
+                begins,
+            };
+            let was_foreign = kept.is_foreign;
+            kept.written(&Ok(()), &target, &change, Duration::ZERO);
+            assert_eq!(kept.is_foreign, was_foreign && !begins);
+        }
+        assert!(!kept.is_foreign);
     }
 }
