@@ -9,7 +9,7 @@ use swaplet_testbed::apiserver::{Effect, Verb};
 use swaplet_testbed::virtual_node::ImageOptions;
 
 use crate::harness::World;
-use crate::node::{running, status};
+use crate::node::{running, status, terminated};
 use crate::objects::{EXIT, main_container, pod_of, sidecar};
 use crate::pull_jobs::{Jobs, LIST, ONE};
 use crate::restart::config::{Configured, web};
@@ -306,29 +306,42 @@ async fn bug4_hundreds_of_names_that_no_pod_has_hold_nobody_up_and_get_a_verdict
     assert!(asked("p") && !asked("x"), "nobody is asked for them");
 }
 
-/// Its main is done; the sidecar has a grace period of more than a century.
+/// A pod whose main container is done, of a node that nobody knows.
+async fn done_pod(world: &World, namespace: &str, name: &str, grace_seconds: u32) {
+    let containers = vec![main_container(), sidecar("side")];
+    let statuses = json!([
+        status(&containers[0], terminated(0, 0)),
+        status(&containers[1], running())
+    ]);
+    let mut pod = pod_of(name, "OnFailure", containers);
+    pod["metadata"]["namespace"] = json!(namespace);
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(grace_seconds);
+    world.create(&pod).await;
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+    let status = json!({"phase": "Running", "containerStatuses": statuses});
+    world.set_status_at(&path, status).await;
+}
+
+/// The sidecars have a grace period of more than a century: none of these probes proves anything.
 #[tokio::test(start_paused = true)]
-async fn a9_a_probe_of_a_node_takes_ten_minutes_at_most_whatever_the_pod_says() {
-    let world = World::new();
-    world
-        .label_node("node-1", &json!({"type": "virtual-kubelet"}))
-        .await;
-    let mut slow = pod_of("slow", "OnFailure", vec![main_container(), sidecar("side")]);
-    slow["spec"]["terminationGracePeriodSeconds"] = json!(4_000_000_000_u32);
-    world.run_pod(&slow).await;
-    world.ends("slow", "main", 0).await;
-    let _life = world.start_controller();
-    world.wait(30).await;
-    assert_eq!(world.image("slow"), EXIT, "it is the probe");
-    world
-        .run_pod(&pod_of(
-            "modest",
-            "OnFailure",
-            vec![main_container(), sidecar("side")],
-        ))
-        .await;
-    world.ends("modest", "main", 0).await;
-    waits(&world, 640, "probes", || world.image("modest") == EXIT).await;
+async fn a9_a_pod_waits_ten_minutes_for_probes_of_a_node_whatever_the_pods_of_others_say() {
+    for (namespace, others) in [("default", 0), (GREEDY, 9)] {
+        let world = World::new();
+        let virtual_node = json!({"type": "virtual-kubelet"});
+        world.label_node("node-1", &virtual_node).await;
+        world.create_namespace(GREEDY).await;
+        done_pod(&world, namespace, "slow", 4_000_000_000).await;
+        let _life = world.start_controller();
+        world.wait(30).await;
+        let slow = world.find(namespace, "slow").unwrap();
+        let image = &slow["spec"]["containers"][1]["image"];
+        assert_eq!(image, EXIT, "it is the probe");
+        for number in 0..others {
+            done_pod(&world, namespace, &format!("p{number}"), 4_000_000_000).await;
+        }
+        done_pod(&world, "default", "modest", 30).await;
+        waits(&world, 640, "probes", || world.image("modest") == EXIT).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,8 @@
 //! All nodes, as far as decisions about pods need them: their classes, what was proved on them, and
 //! whose swap is the probe of an unknown one. No I/O and no clock.
 
+mod probes;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use swaplet_core::objects::node::{KubeletVersion, Node};
 use swaplet_core::objects::pod::{Pod, RestartPolicy};
 use swaplet_core::terminate::circumstances::NodeFacts;
 
+use self::probes::Probes;
 use super::verdict_store::{AllKept, node_of};
 
 /// The longest that a pod whose main containers are done waits for its node to be observed. It is
@@ -30,9 +33,9 @@ pub struct Nodes {
     /// True if the list in progress has shown a change.
     news: bool,
     verdicts: NodeVerdicts,
-    probes: HashMap<Box<str>, Probe>,
+    probes: Probes,
     /// The pods under `Never` whose swaps are the trial of their providers, by provider.
-    under_never: HashMap<Box<str>, Probe>,
+    under_never: HashMap<Box<str>, Trial>,
 }
 
 struct Seen {
@@ -43,7 +46,7 @@ struct Seen {
     list: u64,
 }
 
-struct Probe {
+struct Trial {
     pod: Box<str>,
     until: Duration,
 }
@@ -77,7 +80,7 @@ impl Nodes {
         let (seen, verdicts, probes, under_never) = (
             HashMap::new(),
             NodeVerdicts::default(),
-            HashMap::new(),
+            Probes::default(),
             HashMap::new(),
         );
         Self {
@@ -178,7 +181,7 @@ impl Nodes {
     /// Removes a node that is gone.
     pub fn remove(&mut self, name: &str) {
         self.seen.remove(name);
-        self.probes.remove(name);
+        self.probes.forget(name);
     }
 
     /// Records that nodes must not be read. Returns true if that is new.
@@ -213,7 +216,7 @@ impl Nodes {
             .filter(|until| self.is_unseen(pod) && *until > now);
         let facts = NodeFacts {
             unseen_until,
-            probed_until: self.probed_until(pod, class, now),
+            probed_until: self.probed_until(pod, class, done_at, now),
             under_never: self.under_never(pod, class, now),
             class_until: self.verdicts.on(id, now).map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
@@ -301,13 +304,7 @@ impl Nodes {
             .verdicts
             .class(self.id(&pod.node), &self.recognised(pod), now);
         if class == NodeClass::Unknown && !pod.node.is_empty() {
-            self.probes.insert(
-                pod.node.clone(),
-                Probe {
-                    pod: pod.uid.clone(),
-                    until,
-                },
-            );
+            self.probes.start(pod, until, now);
         }
         self.trial_goes_on(pod, until, now);
     }
@@ -324,7 +321,7 @@ impl Nodes {
         if self.under_never(pod, class, now) == UnderNever::Try {
             self.under_never.insert(
                 provider(&self.recognised(pod)),
-                Probe {
+                Trial {
                     pod: pod.uid.clone(),
                     until,
                 },
@@ -340,11 +337,7 @@ impl Nodes {
     /// Ends the probe by this pod, if it was one. Returns true if other pods may have waited for
     /// it.
     pub fn probe_ends(&mut self, pod: &Pod) -> bool {
-        let is_probe = self
-            .probes
-            .get(&pod.node)
-            .is_some_and(|probe| probe.pod == pod.uid);
-        is_probe && self.probes.remove(&pod.node).is_some()
+        self.probes.end(pod)
     }
 
     fn under_never(&self, pod: &Pod, class: NodeClass, now: Duration) -> UnderNever {
@@ -358,12 +351,17 @@ impl Nodes {
             .under_never(self.id(&pod.node), &recognised, is_tried, now)
     }
 
-    fn probed_until(&self, pod: &Pod, class: NodeClass, now: Duration) -> Option<Duration> {
-        let probe = self
-            .probes
-            .get(&pod.node)
-            .filter(|probe| class == NodeClass::Unknown && probe.pod != pod.uid)?;
-        (probe.until > now).then_some(probe.until)
+    fn probed_until(
+        &self,
+        pod: &Pod,
+        class: NodeClass,
+        done_at: Option<Duration>,
+        now: Duration,
+    ) -> Option<Duration> {
+        if class != NodeClass::Unknown {
+            return None;
+        }
+        self.probes.until(pod, done_at, now)
     }
 
     /// Returns true if the pod's node was observed, or nodes cannot be read at all. What a pod

@@ -83,8 +83,8 @@ impl Circumstances<'_> {
 pub struct NodeFacts {
     /// The time until which the class is unknown, because the watch has not shown the node yet.
     pub unseen_until: Option<Duration>,
-    /// The time until which the swap of another pod probes this node: one pod at a time, so that at
-    /// most one is harmed.
+    /// The time until which the swap of another pod probes this node, and this pod waits for it: one
+    /// pod at a time, so that at most one is harmed. For pods of other namespaces no pod waits long.
     pub probed_until: Option<Duration>,
     /// Whether a pod under `Never` may be swapped there, if the node replaces containers.
     pub under_never: UnderNever,
