@@ -16,7 +16,10 @@ fn an_image_that_is_being_derived_is_waited_for_in_silence() {
     let mut life = Life::under(deriving());
     let pod = ready("Never", calls(sidecar("side"), OWN));
     let decision = life.assert_silent(&pod, Reason::ExitImageAwaited);
-    assert_eq!((decision.wants, decision.again), (vec![own_path()], None));
+    assert_eq!(
+        (decision.wants, decision.again),
+        (vec![own_path()], Some(Duration::from_secs(300)))
+    );
     assert!(life.rules.ask_derived("batch", &own_path(), life.now));
     life.assert_silent(&pod, Reason::ExitImageAwaited);
     life.rules
@@ -26,6 +29,37 @@ fn an_image_that_is_being_derived_is_waited_for_in_silence() {
         (&*decision.swaps()[0].to, &decision.wants),
         (DERIVED, &vec![])
     );
+}
+
+/// Its turn has not come, or the registry takes it and never answers.
+#[test]
+fn an_image_that_is_not_pushed_for_long_is_told_and_swapped_to_when_it_is() {
+    let mut life = Life::under(deriving());
+    let pod = ready("OnFailure", calls(sidecar("side"), OWN));
+    let runs = pod.clone().but("main", ContainerBuilder::running);
+    life.assert_silent(&runs, Reason::MainsRunning);
+    assert!(life.rules.ask_derived("batch", &own_path(), life.now));
+    life.later(1000)
+        .assert_silent(&pod, Reason::ExitImageAwaited);
+    life.later(299)
+        .assert_silent(&pod, Reason::ExitImageAwaited);
+    let note = life.later(1).tells(&pod, Reason::NeedsImage);
+    assert!(
+        note.contains("/opt/own/server; it was not pushed within 300 s"),
+        "{note}"
+    );
+    assert_eq!(life.sees(&pod).wants, vec![own_path()]);
+
+    let pod = pod.with(calls(sidecar("shell"), "sh").running());
+    let after = life.swaps(&pod);
+    assert_eq!(
+        (after.image_of("side"), after.image_of("shell")),
+        (pod.image_of("side"), EXIT),
+        "what can be swapped does not wait either"
+    );
+    life.rules
+        .derived_came(&own_path(), Ok(DERIVED.into()), life.now);
+    assert_eq!(life.swaps(&after).image_of("side"), DERIVED);
 }
 
 /// Then it is there when it is needed.

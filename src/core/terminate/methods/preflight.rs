@@ -123,17 +123,40 @@ fn derived<'a>(
         ),
         None => (String::new(), None, false),
     };
-    let note = format!(
-        "the exit image {} does not have {}{why}; {}",
-        choice.image,
-        paths.join(", "),
-        remedy(&paths, exit_images)
-    );
     Preflight::Blocked {
-        report: report(Reason::NeedsImage, container, &note),
+        report: needs_image(container, choice.image, &paths, &why, exit_images),
         wants: comes.then_some(paths),
         again,
     }
+}
+
+/// Reports that the image that a sidecar needs was not pushed in the time for which its pod waits.
+pub(crate) fn not_pushed(
+    container: &Container,
+    paths: &[String],
+    exit_images: &ExitImages,
+    waited: Duration,
+) -> Report {
+    let choice = exit_images.choose(container.exit_image_asked());
+    let image = choice.map_or("", |choice| choice.image);
+    let seconds = waited.as_secs();
+    let why = format!("; it was not pushed within {seconds} s, and is still to be");
+    needs_image(container, image, paths, &why, exit_images)
+}
+
+fn needs_image(
+    container: &Container,
+    image: &str,
+    paths: &[String],
+    why: &str,
+    exit_images: &ExitImages,
+) -> Report {
+    let note = format!(
+        "the exit image {image} does not have {}{why}; {}",
+        paths.join(", "),
+        remedy(paths, exit_images)
+    );
+    report(Reason::NeedsImage, container, &note)
 }
 
 fn paths(verdict: Verdict) -> Paths {

@@ -48,8 +48,8 @@ pub(crate) fn step(case: Case<'_>, unended: &[Unended<'_>], later: &[Method]) ->
         };
     }
     let plan = Plan::make(case, unended);
-    if plan.awaits && around.may_swap(pod) {
-        return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
+    if let Some(until) = plan.awaits.filter(|_| around.may_swap(pod)) {
+        return Step::Here(Decision::later(Reason::ExitImageAwaited, until));
     }
     // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {

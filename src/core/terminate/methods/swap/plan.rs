@@ -13,10 +13,13 @@ use crate::report::reason::Reason;
 use crate::terminate::circumstances::{Case, Circumstances};
 use crate::terminate::memory::Memory;
 use crate::terminate::methods::Step;
-use crate::terminate::methods::preflight::{Preflight, preflight};
+use crate::terminate::methods::preflight::{Preflight, not_pushed, preflight};
 
 /// How often the image of one container is swapped if something keeps reverting it.
 const SWAPS_PER_CONTAINER: u32 = 3;
+/// How long a pod whose main containers are done waits for an image that is being pushed. A push
+/// takes two minutes at most, but has to wait for its turn.
+const PUSHED: Duration = Duration::from_secs(300);
 
 /// The swaps that are still to be made, and what to report about them.
 #[derive(Default)]
@@ -30,8 +33,8 @@ pub(crate) struct Plan {
     blocked: Vec<Report>,
     /// When one of them may be swappable.
     again: Option<Duration>,
-    /// True while an image that one of them needs is being pushed.
-    pub(crate) awaits: bool,
+    /// Until when the pod waits, while an image that one of them needs is being pushed.
+    pub(crate) awaits: Option<Duration>,
 }
 
 impl Plan {
@@ -49,7 +52,16 @@ impl Plan {
         let (pod, around) = (case.pod, case.around);
         let name = &container.name;
         match preflight(pod, container, around.exit_images) {
-            Preflight::Awaited(_) => self.awaits = true,
+            Preflight::Awaited(paths) => {
+                let done_at = case.memory.mains_done_at.unwrap_or(around.now);
+                let until = done_at.saturating_add(PUSHED);
+                if around.now < until {
+                    self.awaits = Some(until);
+                } else {
+                    let report = not_pushed(container, &paths, around.exit_images, PUSHED);
+                    self.block(index, report, None);
+                }
+            }
             Preflight::Blocked { report, again, .. } => self.block(index, report, again),
             // The container is stuck on the right image: another swap would not help.
             Preflight::Image { image, .. }
