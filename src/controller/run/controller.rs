@@ -312,7 +312,7 @@ impl Controller {
                     self.metrics.ended_with(&ends, timed);
                 }
                 Effect::SidecarLog(log) => self.logs.read(log),
-                Effect::Derive(paths) => self.deriver.start(paths),
+                Effect::Derive(namespace, paths) => self.deriver.start(namespace, paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
         }

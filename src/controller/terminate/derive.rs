@@ -9,12 +9,15 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use swaplet_core::cluster::exit_images::derived::Trouble;
 use swaplet_core::report::decision::Paths;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Pushes in progress at once: images are small, and a registry is shared.
-const AT_ONCE: usize = 2;
+use crate::frame::queue::FairQueue;
+use crate::frame::writer::shares::Shares;
+
+/// Pushes in progress at once, of which each namespace has a share: images are small, and a
+/// registry is shared.
+const AT_ONCE: usize = 4;
 /// The deadline of one push with all its tries; after that it has failed.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -45,50 +48,80 @@ impl Push {
     }
 }
 
-/// The pushes in progress.
+/// The pushes in progress, and those that wait for their turn.
 pub(crate) struct Deriver {
     push: Option<Push>,
-    turns: Arc<Semaphore>,
-    under_way: JoinSet<(Paths, Pushed)>,
+    /// The images that are to be pushed, each with the namespace whose pod has asked for it.
+    waiting: FairQueue<(Box<str>, Paths)>,
+    shares: Shares,
+    under_way: JoinSet<(Box<str>, Paths, Pushed)>,
 }
 
 impl Deriver {
     pub(crate) fn new(push: Option<Push>) -> Self {
         Self {
             push,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            waiting: FairQueue::default(),
+            shares: Shares::default(),
             under_way: JoinSet::new(),
         }
     }
 
-    /// Starts a push; its result comes from [`next`](Self::next).
-    pub(crate) fn start(&mut self, paths: Paths) {
-        let Some(push) = self.push.clone() else {
+    /// Starts a push for a pod of a namespace, when it is its turn; its result comes from
+    /// [`next`](Self::next).
+    pub(crate) fn start(&mut self, namespace: Box<str>, paths: Paths) {
+        if self.push.is_some() {
+            self.waiting.push(&namespace.clone(), (namespace, paths));
+            self.begin();
+        }
+    }
+
+    /// Begins the pushes for which there is room.
+    fn begin(&mut self) {
+        let Some(push) = &self.push else {
             return;
         };
-        let turns = Arc::clone(&self.turns);
-        self.under_way.spawn(async move {
-            let _turn = turns.acquire().await;
-            // One strange answer of a registry must not end the process: the push has failed, and
-            // is retried like others.
-            let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths.clone())))
-                .catch_unwind()
-                .await;
-            let pushed = match pushed {
-                Ok(Ok(pushed)) => pushed,
-                Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()))),
-                Err(_) => Err(trouble(
-                    "it was aborted, which is a defect of swaplet: please report it with the log",
-                )),
+        while self.under_way.len() < AT_ONCE {
+            let waiting = &mut self.waiting;
+            // No namespace counts as failing, so the time does not matter: that a push fails says
+            // nothing about who has asked for it.
+            let next = self.shares.next(AT_ONCE, Duration::ZERO, |may_begin| {
+                waiting.pop_of(may_begin)
+            });
+            let Some((namespace, paths)) = next else {
+                return;
             };
-            (paths, pushed)
-        });
+            self.shares.began(&namespace);
+            let push = push.clone();
+            self.under_way.spawn(async move {
+                let pushed = in_time(&push, paths.clone()).await;
+                (namespace, paths, pushed)
+            });
+        }
     }
 
     /// Waits for the next push to finish; `None` while none is in progress.
     pub(crate) async fn next(&mut self) -> Option<(Paths, Pushed)> {
         // A task ends in an error only when the whole process ends.
-        self.under_way.join_next().await?.ok()
+        let (namespace, paths, pushed) = self.under_way.join_next().await?.ok()?;
+        self.shares.answered(&namespace);
+        self.begin();
+        Some((paths, pushed))
+    }
+}
+
+/// Pushes an image. One strange answer of a registry must not end the process: the push has failed,
+/// and is retried like others.
+async fn in_time(push: &Push, paths: Paths) -> Pushed {
+    let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths)))
+        .catch_unwind()
+        .await;
+    match pushed {
+        Ok(Ok(pushed)) => pushed,
+        Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()))),
+        Err(_) => Err(trouble(
+            "it was aborted, which is a defect of swaplet: please report it with the log",
+        )),
     }
 }
 
@@ -101,6 +134,8 @@ fn trouble(words: impl Into<String>) -> Trouble {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::{Instant, sleep};
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -110,11 +145,38 @@ mod tests {
             std::future::pending().await
         })));
         for (path, words) in [("/breaks", "defect of swaplet"), ("/hangs", "120 s")] {
-            deriver.start(vec![path.to_owned()]);
+            deriver.start("a".into(), vec![path.to_owned()]);
             let (paths, pushed) = deriver.next().await.unwrap();
             assert_eq!(paths, [path]);
             assert!(pushed.unwrap_err().words.contains(words));
         }
         assert_eq!(deriver.next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_asks_for_many_images_keeps_no_other_one_waiting() {
+        let start = Instant::now();
+        let mut deriver = Deriver::new(Some(Push::by(|paths| async move {
+            sleep(Duration::from_secs(60)).await;
+            Ok(paths.concat().into())
+        })));
+        for nth in 0..20 {
+            deriver.start("greedy".into(), vec![format!("/{nth}")]);
+        }
+        for path in ["/modest", "/modest2"] {
+            deriver.start("modest".into(), vec![path.to_owned()]);
+        }
+        let mut seconds = Vec::new();
+        while let Some((paths, _)) = deriver.next().await {
+            if paths[0].starts_with("/modest") {
+                seconds.push(start.elapsed().as_secs());
+            }
+        }
+        assert_eq!(seconds, [60, 120]);
+        let all = start.elapsed().as_secs();
+        assert!(
+            (330..=480).contains(&all),
+            "{all}: the greedy one has his, too"
+        );
     }
 }

@@ -45,8 +45,8 @@ pub enum Effect {
     Ended(Timed, Ends),
     /// Read the log of a sidecar that has ended.
     SidecarLog(SidecarLog),
-    /// Push the exit image with these paths.
-    Derive(Paths),
+    /// Push the exit image with these paths, for a pod of this namespace.
+    Derive(Box<str>, Paths),
     /// Store how a node treats swaps, as a pod has proved.
     Learned(Learned),
 }

@@ -161,7 +161,11 @@ impl Index {
             .wants
             .iter()
             .filter(|paths| images.ask_derived(&entry.pod.namespace, paths, now));
-        effects.extend(asked.cloned().map(Effect::Derive));
+        effects.extend(
+            asked
+                .cloned()
+                .map(|paths| Effect::Derive(entry.pod.namespace.clone(), paths)),
+        );
         Some(effects)
     }
 

@@ -122,7 +122,7 @@ impl Trial<'_> {
                 Effect::Written(_)
                 | Effect::Ended(..)
                 | Effect::SidecarLog(_)
-                | Effect::Derive(_) => {}
+                | Effect::Derive(..) => {}
             }
         }
     }
